@@ -1,0 +1,1 @@
+"""The campaign loop and its pure parts: proposers, surrogate, ranking, judge."""

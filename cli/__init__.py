@@ -1,0 +1,1 @@
+"""The autoinfer command; one small file per group of commands."""

@@ -1,0 +1,1 @@
+"""Typed settings, packaged YAML and the errors a user sees."""

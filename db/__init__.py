@@ -1,0 +1,1 @@
+"""SQLAlchemy models, sessions, migrations, the durable queue and the event log."""

@@ -1,0 +1,1 @@
+"""The configuration space, stages, artifacts, engines, executors and measurement."""

@@ -1,0 +1,1 @@
+"""Findings, their scope, and the graph that ties them to experiments."""
