@@ -1,0 +1,1 @@
+"""The judge: pure functions from evidence to steps and verdicts."""

@@ -1,0 +1,1 @@
+"""Proposers: each reads what is known and returns drafts of hypotheses."""

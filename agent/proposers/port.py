@@ -1,0 +1,88 @@
+"""The proposer's port: what is known goes in, drafts of hypotheses come out.
+
+A proposer registers under the entry-point group `autoinfer.proposers`. It can't reach the evaluator:
+it gets values and returns values. `tests/unit/agent/proposers/conformance.py` holds each to this page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from experiments.engines.port import PartTime
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+from experiments.space.space import Space
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One judged experiment as proposers, surrogate and ranking see it.
+
+    `effect_log` is candidate over control (negative is faster) with standard error `effect_se_log`;
+    None where nothing was measured. `bits_ratio_log` is the log of candidate over control bits per byte.
+    """
+
+    hypothesis_id: int
+    experiment_id: int
+    control: Configuration
+    candidate: Configuration
+    lever: str
+    outcome: Outcome
+    effect_log: float | None
+    effect_se_log: float | None
+    bits_ratio_log: float | None
+    task_points: float | None
+    cost_s: float
+    failure_kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A hypothesis before it is accepted: a falsifiable claim with its numeric prediction."""
+
+    claim: str
+    control: Configuration
+    candidate: Configuration
+    lever: str
+    prediction: Prediction
+    min_effect: float
+    refuted_if: str
+    rationale: str
+    proposer: str
+    parents: tuple[int, ...] = ()
+    pinned: bool = False
+
+
+@dataclass(frozen=True)
+class CampaignView:
+    """What a proposer may read. `tpot_ms` is the baseline's; `incumbent` the best supported so far
+    (the baseline at first); `taken` holds the digests of candidates proposed before, tested or not;
+    `predict` gives the surrogate's belief of log(candidate / control)."""
+
+    space: Space
+    baseline: Configuration
+    incumbent: Configuration
+    incumbent_hypothesis_id: int | None
+    tpot_ms: float
+    profile: tuple[PartTime, ...]
+    model_layers: tuple[str, ...]
+    cores: int
+    trials: tuple[Trial, ...]
+    taken: frozenset[str]
+    banned_levers: frozenset[str]
+    predict: Callable[[Configuration, Configuration], Prediction]
+    min_effect: float
+    seed: int
+
+
+class Proposer(Protocol):
+    """Turns what is known into drafts."""
+
+    name: str
+
+    def propose(self, view: CampaignView, count: int) -> list[Draft]:
+        """At most `count` drafts, legal in the space, none in `taken`; deterministic for a view."""
+        ...

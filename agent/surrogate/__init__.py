@@ -1,0 +1,1 @@
+"""The surrogate: beliefs about configurations that were not measured yet."""

@@ -1,0 +1,1 @@
+"""Engines serve a configuration and are measured; found by entry points."""

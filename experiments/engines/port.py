@@ -1,0 +1,176 @@
+"""The engine's port: load a checkpoint under a configuration in a fresh process, generate, evaluate.
+
+An engine registers under the entry-point group `autoinfer.engines`. One suite of tests
+(`tests/integration/engines/conformance.py`) holds every engine to this page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+from experiments.measurement.evidence import Json
+from experiments.space.configuration import Configuration
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One streamed, greedy generation. `prompt_ids` are token ids; end-of-text is ignored, so that
+    exactly `new_tokens` tokens come back."""
+
+    item: str
+    prompt_ids: tuple[int, ...]
+    new_tokens: int
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class GenerationTrace:
+    """A generation and when each token came: seconds of a monotonic clock, from the request's start.
+
+    `token_times_s` has one entry a token; tokens that came in one step (drafting) share a time.
+    """
+
+    token_ids: tuple[int, ...]
+    token_times_s: tuple[float, ...]
+
+    @property
+    def ttft_ms(self) -> float:
+        """Time to first token, ms."""
+        return 1e3 * self.token_times_s[0]
+
+    @property
+    def e2el_ms(self) -> float:
+        """End to end, ms: start of the request to its last token."""
+        return 1e3 * self.token_times_s[-1]
+
+    @property
+    def tpot_ms(self) -> float:
+        """Time per output token after the first, ms: (end to end − TTFT) / (tokens − 1)."""
+        return (self.e2el_ms - self.ttft_ms) / (len(self.token_times_s) - 1)
+
+    @property
+    def itl_ms(self) -> tuple[float, ...]:
+        """Gaps between consecutive tokens, ms; one fewer than there are tokens."""
+        return tuple(1e3 * (b - a) for a, b in pairwise(self.token_times_s))
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Output tokens over end-to-end time, 1/s."""
+        return 1e3 * len(self.token_ids) / self.e2el_ms
+
+
+@dataclass(frozen=True)
+class ScoringDocument:
+    """A text whose tokens are scored teacher-forced; `text_bytes` is the length of the scored part."""
+
+    item: str
+    token_ids: tuple[int, ...]
+    text_bytes: int
+
+
+@dataclass(frozen=True)
+class ScoringTask:
+    """An instruction item: is `answer_ids` what greedy decoding gives after `prompt_ids`?
+
+    Checked teacher-forced: the answer is the greedy continuation exactly when each of its tokens is
+    the argmax given those before it.
+    """
+
+    item: str
+    prompt_ids: tuple[int, ...]
+    answer_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DocumentScore:
+    """Bits to encode a document's tokens after the first; KL(reference‖this) in nats a token and top-1
+    agreement with the reference, None when there is no reference to compare with."""
+
+    item: str
+    nll_bits: float
+    text_bytes: int
+    kl_nats: float | None
+    top1_agreement: float | None
+
+
+@dataclass(frozen=True)
+class TaskScore:
+    """Whether an instruction item came out exactly right."""
+
+    item: str
+    correct: bool
+
+
+@dataclass(frozen=True)
+class PartTime:
+    """Time and weight bytes of one part of a decode step (a layer, the head, sampling, the rest)."""
+
+    part: str
+    kind: str
+    time_ms: float
+    weight_bytes: int
+
+
+class Infeasible(Exception):  # noqa: N818 - the outcome's own name
+    """The configuration can't run here; the message is the cause, in a sentence the user reads.
+
+    `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
+    `build_failed`, `crashed`, `timed_out`, `checkpoint`).
+    """
+
+    def __init__(self, kind: str, cause: str) -> None:
+        super().__init__(cause)
+        self.kind = kind
+        self.cause = cause
+
+
+class Launch(Protocol):
+    """A fresh process that has a checkpoint loaded under one configuration."""
+
+    configuration: Configuration
+    load_s: float
+
+    def resolved(self) -> Mapping[str, Json]:
+        """What actually runs, probed from the process: dtypes, threads, compile mode, backends, versions."""
+        ...
+
+    def generate(self, request: GenerationRequest) -> GenerationTrace:
+        """One generation. Raises `Infeasible` when the process dies or does not answer in time."""
+        ...
+
+    def score(
+        self, documents: Sequence[ScoringDocument], tasks: Sequence[ScoringTask], *,
+        reference: Path | None = None, write_reference: Path | None = None,
+    ) -> tuple[list[DocumentScore], list[TaskScore]]:
+        """Quality. `write_reference` stores the distributions that a later call gets as `reference`."""
+        ...
+
+    def profile(self, request: GenerationRequest) -> list[PartTime]:
+        """Time of a decode step by part; may slow the process, so nothing is timed in it afterwards."""
+        ...
+
+    def close(self) -> None:
+        """End the process and all it started; idempotent."""
+        ...
+
+
+class Engine(Protocol):
+    """Serves configurations of one kind of checkpoint on one kind of device."""
+
+    name: str
+
+    def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
+        """Raise `Infeasible` when the configuration can't run; cheap, loads no weights."""
+        ...
+
+    def launch(self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path,
+               cache_dir: Path) -> Launch:
+        """Start a fresh process and wait until it is ready. `cache_dir` outlives launches (compiled code).
+
+        Raises `Infeasible` with the cause, taken from the process's log, when it does not come up.
+        """
+        ...

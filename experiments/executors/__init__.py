@@ -1,0 +1,1 @@
+"""Executors run a job somewhere; found by entry points."""

@@ -1,0 +1,100 @@
+"""The executor's port: seven verbs that run a job somewhere. Entry-point group `autoinfer.executors`.
+
+One suite of tests (`tests/integration/executors/conformance.py`) holds every executor to this page:
+
+- `submit` is idempotent by key: a second submit with the key of a live or finished job gives its ref.
+- after any crash, `poll(ref)` of a stored ref tells the truth, and `reconcile` finds what no ref is known of.
+- `cancel` returns only when nothing of the job runs any more, and may be called twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from experiments.job.result import JobProgress, JobResult
+from experiments.job.spec import BaselineJob, TestJob
+
+
+class RunState(StrEnum):
+    """Where a submitted job stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class Quote:
+    """What a job may cost at most and is expected to cost; local time costs 0 USD."""
+
+    expected_s: float
+    upper_bound_s: float
+    expected_usd: float
+    upper_bound_usd: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """State of a run; `result` is there when done (a failed configuration is a result too), `failure`
+    says in a sentence why a run itself failed, `progress` is the last thing it told."""
+
+    state: RunState
+    progress: JobProgress | None = None
+    result: JobResult | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """Log text from a cursor on, and the cursor to ask from next."""
+
+    text: str
+    cursor: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run has cost so far, seconds and US dollars."""
+
+    wall_s: float
+    usd: float
+
+
+class Executor(Protocol):
+    """Runs jobs on one kind of place."""
+
+    name: str
+
+    def quote(self, spec: BaselineJob | TestJob) -> Quote:
+        """Price and time before anything is submitted."""
+        ...
+
+    def submit(self, key: str, spec: BaselineJob | TestJob) -> str:
+        """Start the job; `key` names job and attempt. Returns a ref that survives this process."""
+        ...
+
+    def poll(self, ref: str) -> Status:
+        """Where the run stands; never blocks for long."""
+        ...
+
+    def cancel(self, ref: str) -> None:
+        """End the run and everything it started."""
+        ...
+
+    def logs(self, ref: str, cursor: int = 0) -> LogChunk:
+        """What the run has written since `cursor`."""
+        ...
+
+    def cost(self, ref: str) -> Cost:
+        """What the run has cost so far."""
+        ...
+
+    def reconcile(self) -> list[str]:
+        """Refs of runs that are alive here, whoever started them."""
+        ...

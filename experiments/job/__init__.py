@@ -1,0 +1,1 @@
+"""A job: what an executor runs in a process group of its own."""

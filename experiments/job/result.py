@@ -1,0 +1,66 @@
+"""What a job gives back. Written record by record while it runs, so that a killed job leaves its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Json, LaunchRecord, Stage
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """One stage that ran: its outcome is `done`, `reused` (the artifact existed), `failed` or `stopped`."""
+
+    stage: Stage
+    started_at: str
+    wall_s: float
+    outcome: str
+    detail: Mapping[str, Json] = field(default_factory=dict)
+    log: str | None = None
+
+
+@dataclass(frozen=True)
+class ArtifactRecord:
+    """An artifact that the job built or used; `build_s` is 0 when it was there already."""
+
+    digest: str
+    kind: str
+    inputs: Mapping[str, Json]
+    tool_versions: Mapping[str, Json]
+    path: str
+    bytes: int
+    build_s: float
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """The last thing a running job told: stage, blocks done of planned, and a sentence."""
+
+    stage: Stage
+    done: int
+    planned: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a configuration could not run; kinds as in `engines.port.Infeasible`."""
+
+    kind: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """Everything a job measured. `chosen` is the baseline a sweep chose; `profile` its parts."""
+
+    launches: tuple[LaunchRecord, ...] = ()
+    stages: tuple[StageRecord, ...] = ()
+    artifacts: tuple[ArtifactRecord, ...] = ()
+    profile: tuple[PartTime, ...] = ()
+    chosen: Mapping[str, Json] | None = None
+    stop_reason: str | None = None
+    failure: Failure | None = None
+    wall_s: float = 0.0

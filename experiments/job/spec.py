@@ -1,0 +1,85 @@
+"""What a job is asked to do: typed data, never code. Versioned, because workers may be older or newer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import StoppingPlan, Workload
+from experiments.space.configuration import KnobValue
+
+SPEC_VERSION = 1
+"""Raised when a spec's meaning changes; a worker refuses every version but its own."""
+
+Knobs = dict[str, KnobValue]
+
+
+class _JobSpec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = SPEC_VERSION
+    campaign_id: int
+    experiment_id: int
+    engine: str
+    """Entry-point name of the engine."""
+    judge: str = "launch-interval"
+    """Entry-point name of the judge that steers the experiment."""
+    model: str
+    """`reference`, or a folder with a checkpoint."""
+    model_fingerprint: str
+    device: str
+    """`cpu`, `cuda:0` …"""
+    seed: int
+
+
+class BaselineJob(_JobSpec):
+    """Find and measure trial 0: sweep, choose, measure noise launches, profile, evaluate quality.
+
+    Every configuration of `sweep` gets one launch, all interleaved block by block; the one with the
+    lowest mean log of `metric` becomes the baseline (control arm). `naive` is the engine's own default
+    and is one of the sweep. Then `noise_launches` fresh A/A launches of the baseline, in one window.
+    """
+
+    kind: Literal["baseline"] = "baseline"
+    sweep: tuple[Knobs, ...] = Field(min_length=1)
+    naive: Knobs
+    metric: Metric = Metric.TPOT_MS
+    workload: Workload = Workload()
+    sweep_blocks: int = Field(default=4, ge=2)
+    noise_launches: int = Field(default=3, ge=2)
+    noise_blocks: int = Field(default=4, ge=2)
+
+
+class NoiseState(BaseModel):
+    """The target's noise profile at the time of dispatch (see `evidence.NoiseProfile`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target_key: str
+    launches: int = 0
+    degrees_of_freedom: int = 0
+    launch_sd_log: float | None = None
+
+
+class TestJob(_JobSpec):
+    """Test one hypothesis: control against candidate, steered by the judge under a frozen plan."""
+
+    __test__ = False  # not a test class for pytest
+    kind: Literal["test"] = "test"
+    control: Knobs
+    candidate: Knobs
+    plan: StoppingPlan
+    preregistration_digest: str
+    noise: NoiseState
+    reproduces_experiment_id: int | None = None
+
+
+JobSpec = Annotated[BaselineJob | TestJob, Field(discriminator="kind")]
+_ADAPTER: TypeAdapter[BaselineJob | TestJob] = TypeAdapter(JobSpec)
+
+
+def parse_job(data: object) -> BaselineJob | TestJob:
+    """A job spec from JSON data; raises `pydantic.ValidationError` for anything else, other versions too."""
+    return _ADAPTER.validate_python(data)

@@ -1,0 +1,1 @@
+"""What is measured: samples, launches, evidence, blocks, environment."""

@@ -1,0 +1,146 @@
+"""What an experiment yields: samples by launch, and the evidence a judge reads.
+
+A *launch* is a fresh process that serves one arm; it is the unit of replication. A *block* is a run of
+requests on one arm; blocks of the two arms alternate A B B A. Everything here is a plain value, so that
+the judge is a pure function of it and the database can give it back unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+
+class Arm(StrEnum):
+    """Which side of a comparison a launch serves."""
+
+    CONTROL = "control"
+    CANDIDATE = "candidate"
+
+
+class Stage(StrEnum):
+    """The stages of an experiment, in order; a sweep and a noise run have stages of their own."""
+
+    STATIC = "static"
+    PRUNE = "prune"
+    QUANTIZE = "quantize"
+    DRAFT = "draft"
+    SWEEP = "sweep"
+    NOISE = "noise"
+    PROFILE = "profile"
+    QUICK = "quick"
+    EVALUATE = "evaluate"
+    FULL = "full"
+    VALIDATION = "validation"
+
+
+class Metric(StrEnum):
+    """Metrics and their units; latency follows the definitions of vLLM's serving benchmark.
+
+    TTFT: request sent to first token. TPOT: (end to end − TTFT) / (output tokens − 1). ITL: gap between
+    consecutive tokens. The quality metrics are one value per document (`nll_bits`, `text_bytes`,
+    `kl_nats`, `top1_agreement`) or per instruction item (`task_correct`, 0 or 1).
+    """
+
+    TTFT_MS = "ttft_ms"
+    TPOT_MS = "tpot_ms"
+    ITL_MS = "itl_ms"
+    E2EL_MS = "e2el_ms"
+    TOKENS_PER_S = "tokens_per_s"
+    NLL_BITS = "nll_bits"
+    TEXT_BYTES = "text_bytes"
+    KL_NATS = "kl_nats"
+    TOP1_AGREEMENT = "top1_agreement"
+    TASK_CORRECT = "task_correct"
+    DECODE_AGREEMENT = "decode_agreement"
+
+    @property
+    def unit(self) -> str:
+        """The unit of a value of this metric."""
+        return _UNITS[self]
+
+
+_UNITS = {
+    Metric.TTFT_MS: "ms",
+    Metric.TPOT_MS: "ms",
+    Metric.ITL_MS: "ms",
+    Metric.E2EL_MS: "ms",
+    Metric.TOKENS_PER_S: "1/s",
+    Metric.NLL_BITS: "bit",
+    Metric.TEXT_BYTES: "B",
+    Metric.KL_NATS: "nat",
+    Metric.TOP1_AGREEMENT: "1",
+    Metric.TASK_CORRECT: "1",
+    Metric.DECODE_AGREEMENT: "1",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One raw value. `item` names the prompt, document or task; `position` is the block's place in ABBA
+    order over the whole launch pair; `seq` is the order within the launch; ITL uses one sample a token."""
+
+    block: int
+    position: int
+    item: str
+    seq: int
+    metric: Metric
+    value: float
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """One launch and its samples.
+
+    `index` counts the launches of its arm within the experiment from 0; launches of equal index in the
+    two arms were interleaved and form a pair. `resolved` is what actually ran (dtypes, threads, kernels,
+    versions); `environment` is the machine's state at that time.
+    """
+
+    arm: Arm
+    index: int
+    stage: Stage
+    configuration_digest: str
+    resolved: Mapping[str, Json]
+    environment: Mapping[str, Json]
+    load_s: float
+    samples: tuple[Sample, ...]
+
+    def values(self, metric: Metric) -> list[float]:
+        """The raw values of one metric in the order they were taken."""
+        return [s.value for s in sorted(self.samples, key=lambda s: s.seq) if s.metric == metric]
+
+
+@dataclass(frozen=True)
+class NoiseProfile:
+    """How much a launch varies on one target, from stored A/A launches.
+
+    `launch_sd_log` is the standard deviation between launches of the mean log of the metric within one
+    window, pooled over windows; `degrees_of_freedom` = launches − windows. With 0 degrees of freedom
+    nothing is known and `launch_sd_log` is None.
+    """
+
+    target_key: str
+    metric: Metric
+    launches: int
+    degrees_of_freedom: int
+    launch_sd_log: float | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a judge may look at: launches so far (latency and quality) and the target's noise."""
+
+    launches: tuple[LaunchRecord, ...]
+    noise: NoiseProfile
+    failure: str | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    def of(self, arm: Arm, *stages: Stage) -> tuple[LaunchRecord, ...]:
+        """The launches of one arm, of the given stages (all if none is given), by index."""
+        found = [r for r in self.launches if r.arm == arm and (not stages or r.stage in stages)]
+        return tuple(sorted(found, key=lambda r: r.index))

@@ -1,0 +1,92 @@
+"""The judge's port: what an experiment asks while it runs, and what it is told at the end.
+
+The runner of an experiment interprets steps and knows no statistics; a judge decides steps and runs
+nothing. Both functions are pure: equal evidence gives an equal answer, so that a verdict can be computed
+again from the stored samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from experiments.measurement.evidence import Evidence, Json, Stage
+from experiments.measurement.plan import StoppingPlan
+
+
+class Outcome(StrEnum):
+    """What a verdict may say of a hypothesis."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+    CONFOUNDED = "confounded"
+    INFEASIBLE = "infeasible"
+
+
+@dataclass(frozen=True)
+class MeasurePair:
+    """Start one fresh launch an arm and measure `blocks` blocks an arm, alternating A B B A."""
+
+    stage: Stage
+    blocks: int
+
+
+@dataclass(frozen=True)
+class MeasureMore:
+    """Measure further blocks on the launch pair that is already up (variance within launches rules)."""
+
+    stage: Stage
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure the quality of both arms on paired documents and items."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Enough is known, or nothing more may be spent; `reason` is a sentence."""
+
+    reason: str
+
+
+Step = MeasurePair | MeasureMore | Evaluate | Stop
+
+
+@dataclass(frozen=True)
+class JudgeVerdict:
+    """The decision on an experiment.
+
+    `effect_log` is the natural log of candidate over control (negative is faster) with the interval
+    `[interval_low_log, interval_high_log]`; all None when nothing was measured. `launches` counts both
+    arms, `samples` the raw values of the judged metric. `quality` holds differences with their bounds.
+    """
+
+    outcome: Outcome
+    reason: str
+    effect_log: float | None
+    interval_low_log: float | None
+    interval_high_log: float | None
+    launches: int
+    samples: int
+    quality: Mapping[str, Json]
+    details: Mapping[str, Json]
+
+
+class Judge(Protocol):
+    """Decides steps and verdicts. `name` and `version` are stored with every verdict."""
+
+    name: str
+    version: str
+
+    def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
+        """What to do next, given everything measured so far."""
+        ...
+
+    def verdict(self, plan: StoppingPlan, evidence: Evidence) -> JudgeVerdict:
+        """The verdict on what was measured; never `supported` without a validation by fresh processes."""
+        ...

@@ -1,0 +1,76 @@
+"""The stopping plan: what is decided, and hashed, before the first sample of an experiment."""
+
+from __future__ import annotations
+
+import hashlib
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from experiments.measurement.evidence import Metric
+
+
+class Workload(BaseModel):
+    """What is asked of the engine while it is timed.
+
+    One block is `prompts_per_block` requests, one after the other at concurrency 1, each of
+    `prompt_tokens` tokens in and `new_tokens` tokens out (end-of-text ignored, greedy).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    concurrency: int = Field(default=1, ge=1)
+    prompt_tokens: int = Field(default=128, ge=1)
+    new_tokens: int = Field(default=48, ge=2)
+    prompts_per_block: int = Field(default=2, ge=1)
+    warmup_requests: int = Field(default=1, ge=1)
+    evaluation_documents: int = Field(default=32, ge=1)
+    evaluation_tokens_per_document: int = Field(default=384, ge=8)
+    evaluation_items: int = Field(default=300, ge=0)
+
+
+class Prediction(BaseModel):
+    """A predicted effect: the natural log of candidate over control (negative is faster), as a normal."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    log_ratio_mean: float
+    log_ratio_sd: float = Field(gt=0)
+
+
+class Margins(BaseModel):
+    """How much worse the candidate's quality may be, one-sided at `1 − alpha`.
+
+    `bits_per_byte`: relative (0.01 is +1 %). `task_points`: percentage points of accuracy.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bits_per_byte: float = Field(default=0.01, ge=0)
+    task_points: float = Field(default=2.0, ge=0)
+
+
+class StoppingPlan(BaseModel):
+    """Everything the judge will go by. Frozen; its digest is the preregistration.
+
+    `quick_blocks` and `full_blocks` are blocks *per arm* in a launch pair; `full_pairs` is the most
+    launch pairs the quick and full stages may use together; `validation_pairs` are further pairs of
+    fresh processes that must agree before anything is called supported.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: Metric = Metric.TPOT_MS
+    prediction: Prediction
+    min_effect: float = Field(default=0.03, gt=0, lt=1)
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    margins: Margins = Margins()
+    workload: Workload = Workload()
+    quick_blocks: int = Field(default=4, ge=2)
+    full_blocks: int = Field(default=6, ge=2)
+    full_pairs: int = Field(default=4, ge=1)
+    validation_pairs: int = Field(default=2, ge=1)
+
+    def digest(self, control_digest: str, candidate_digest: str) -> str:
+        """SHA-256 over the plan and both arms: the preregistration hash."""
+        text = "\n".join((control_digest, candidate_digest, self.model_dump_json()))
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""The typed, conditional configuration space."""

@@ -1,0 +1,86 @@
+"""A configuration: one immutable, canonical, hashable point of the space."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+KnobValue = str | int | float | bool
+"""What a knob may hold. Whole floats are not integers: 1.0 and 1 are different values."""
+
+
+@dataclass(frozen=True, order=True)
+class Change:
+    """One knob's difference between two configurations; `None` stands for a knob that is not active."""
+
+    knob: str
+    before: KnobValue | None
+    after: KnobValue | None
+
+    def __str__(self) -> str:
+        return f"{self.knob} {_shown(self.before)} → {_shown(self.after)}"
+
+
+@dataclass(frozen=True)
+class Configuration(Mapping[str, KnobValue]):
+    """Active knobs and their values, sorted by knob name.
+
+    Build one with `Space.configuration(...)`, which validates; `of` only puts into canonical form.
+    Two configurations are equal exactly when their digests are.
+    """
+
+    items_: tuple[tuple[str, KnobValue], ...]
+
+    @classmethod
+    def of(cls, knobs: Mapping[str, KnobValue]) -> Configuration:
+        """The canonical form of a mapping of dotted knob names to values."""
+        return cls(tuple(sorted(knobs.items())))
+
+    def __getitem__(self, knob: str) -> KnobValue:
+        for name, value in self.items_:
+            if name == knob:
+                return value
+        raise KeyError(knob)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.items_)
+
+    def __len__(self) -> int:
+        return len(self.items_)
+
+    def canonical_json(self) -> str:
+        """The text that is hashed and stored: sorted keys, no spaces, types kept apart."""
+        return json.dumps(dict(self.items_), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, 64 hexadecimal characters."""
+        return hashlib.sha256(self.canonical_json().encode()).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self.canonical_json() == other.canonical_json()
+
+    def changes_to(self, other: Configuration) -> tuple[Change, ...]:
+        """What differs from here to `other`, by knob name; empty when they are equal."""
+        changes = []
+        for knob in sorted({*self, *other}):
+            before, after = self.get(knob), other.get(knob)
+            if type(before) is not type(after) or before != after:
+                changes.append(Change(knob, before, after))
+        return tuple(changes)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={_shown(value)}" for name, value in self.items_)
+
+
+def _shown(value: KnobValue | None) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,1 @@
+"""Stages turn typed inputs into artifacts or measurements."""
