@@ -115,7 +115,7 @@ class PartTime:
     weight_bytes: int
 
 
-class Infeasible(Exception):  # noqa: N818 - the outcome's own name
+class Infeasible(Exception):
     """The configuration can't run here; the message is the cause, in a sentence the user reads.
 
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,

@@ -10,7 +10,7 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.space.configuration import KnobValue
 
-SPEC_VERSION = 1
+SPEC_VERSION: Literal[1] = 1
 """Raised when a spec's meaning changes; a worker refuses every version but its own."""
 
 Knobs = dict[str, KnobValue]
