@@ -70,6 +70,10 @@ class TestJob(_JobSpec):
     kind: Literal["test"] = "test"
     control: Knobs
     candidate: Knobs
+    reference: Knobs | None = None
+    """What the candidate's quality is compared with: the campaign's baseline, so that small losses don't
+    add up over a chain of supported changes. None means the control. Its evaluation is an artifact, and its
+    record stands under arm `control`, stage `evaluate`."""
     plan: StoppingPlan
     preregistration_digest: str
     noise: NoiseState
