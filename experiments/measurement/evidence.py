@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from experiments.space.configuration import Change
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
@@ -133,10 +135,15 @@ class NoiseProfile:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a judge may look at: launches so far (latency and quality) and the target's noise."""
+    """All that a judge may look at: launches so far (latency and quality) and the target's noise.
+
+    `changes` is the claimed change, `control.changes_to(candidate)`: the judge calls every other difference
+    between what the two arms resolved to confounded, and takes the quality first where weights change.
+    """
 
     launches: tuple[LaunchRecord, ...]
     noise: NoiseProfile
+    changes: tuple[Change, ...]
     failure: str | None = None
     warnings: tuple[str, ...] = field(default=())
 
