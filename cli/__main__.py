@@ -1,0 +1,5 @@
+"""`python -m cli` is `autoinfer`."""
+
+from cli.main import main
+
+main()

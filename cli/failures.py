@@ -1,0 +1,74 @@
+"""How a failure is told: one sentence and a hint on standard error, or the same as JSON, and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+import traceback
+from dataclasses import dataclass
+
+import typer
+
+from configs.errors import EXIT_FAILURE, EXIT_USAGE, AutoinferError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl C: 128 + SIGINT, as shells have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How to tell it: as JSON or as text, with the traceback or without."""
+
+    as_json: bool
+    debug: bool
+    program: str
+
+
+def tell(error: Exception, told: Told) -> int:
+    """Print what happened and what to do, and return the exit code: 2 for usage, 1 for failure."""
+    message, hint, code = in_words(error, told.program)
+    if told.debug:
+        traceback.print_exception(error, file=sys.stderr)
+    if told.as_json:
+        document = {"error": message, "hint": hint, "exit_code": code}
+        print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"{told.program}: {message}", file=sys.stderr)
+        if hint:
+            print(f"  {hint}", file=sys.stderr)
+    return code
+
+
+def in_words(error: Exception, program: str) -> tuple[str, str, int]:
+    """Return the sentence, the hint and the exit code for `error`."""
+    if isinstance(error, AutoinferError):
+        return error.message, error.hint, error.exit_code
+    if isinstance(error, typer.TyperException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else program
+        return _sentence(error.format_message()), f"See: {path} --help", EXIT_USAGE
+    if isinstance(error, typer.Abort):
+        return "Nothing was done.", "", EXIT_FAILURE
+    if isinstance(error, OSError) and error.strerror:
+        return _of_operating_system(error)
+    return (
+        f"autoinfer failed by a fault of its own: {type(error).__name__}: {error}".rstrip(": "),
+        "Run it again with --debug to see where, and report it.",
+        EXIT_FAILURE,
+    )
+
+
+def _of_operating_system(error: OSError) -> tuple[str, str, int]:
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"No space is left on the disk{where}.", "Free some space and try again.", EXIT_FAILURE
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"You may not read or write there{where}.", "Name another place, or ask its owner.", EXIT_FAILURE
+    return f"{error.strerror}{where}.", "", EXIT_FAILURE
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else text + "."

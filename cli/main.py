@@ -1,0 +1,126 @@
+"""The `autoinfer` command: its table of commands, its global options, and how errors reach the user.
+
+Nothing heavy is imported here: a command's module is loaded when it is called (`cli.lazy`), and modules under `cli/`
+import the database, networkx or torch inside their functions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from typer.main import get_command
+
+from cli.failures import INTERRUPTED, Told, tell
+from cli.lazy import Entry, LazyGroup
+from cli.options import GlobalOptions, hoist_globals, wants_json
+
+_RUN, _LOOK, _STEER, _KEEP = "Run", "Look", "Steer", "Machine and data"
+
+COMMANDS = (
+    Entry("run", "cli.run:run", "Run an autonomous campaign until its budget ends.", _RUN),
+    Entry("enqueue", "cli.enqueue:enqueue", "Put a hypothesis of your own into the queue.", _RUN),
+    Entry("reproduce", "cli.reproduce:reproduce", "Run an experiment again in fresh processes and compare.", _RUN),
+    Entry("worker", "cli.worker:worker", "Take jobs from the queue and run them on this machine.", _RUN),
+    Entry("summary", "cli.summary:summary", "What is being validated, what was found, what was ruled out.", _LOOK),
+    Entry("queue", "cli.queue:queue", "The order of what comes next, with the reason for each place.", _LOOK),
+    Entry("hypotheses", "cli.hypotheses:hypotheses", "All hypotheses and what became of them.", _LOOK),
+    Entry("experiments", "cli.experiments:experiments", "All experiments: past, running, planned.", _LOOK),
+    Entry("findings", "cli.findings:findings", "What verdicts together say, each within its scope.", _LOOK),
+    Entry("show", "cli.show:show", "Everything about one thing, named by its label or digest.", _LOOK),
+    Entry("graph", "cli.graph:graph", "How models, knobs, hypotheses, experiments and findings hang together.", _LOOK),
+    Entry("log", "cli.log:log", "The running log of events.", _LOOK),
+    Entry("campaign", "cli.campaign:app", "List, pause, resume or stop campaigns.", _STEER),
+    Entry("focus", "cli.steer:focus", "Rank the hypotheses of one lever before all others.", _STEER),
+    Entry("boost", "cli.steer:boost", "Raise the hypotheses of one lever in the ranking.", _STEER),
+    Entry("ban", "cli.steer:ban", "Test nothing of one lever any more.", _STEER),
+    Entry("pin", "cli.pin:pin", "Put one hypothesis first.", _STEER),
+    Entry("withdraw", "cli.withdraw:withdraw", "Take a hypothesis out of the queue.", _STEER),
+    Entry("note", "cli.note:note", "Write down work done outside; may mark findings stale.", _STEER),
+    Entry("doctor", "cli.doctor:doctor", "Check this machine and say what to do where something is wrong.", _KEEP),
+    Entry("config", "cli.config:app", "Show the settings and where each value comes from.", _KEEP),
+    Entry("artifacts", "cli.artifacts:app", "List, measure or prune what stages left on the disk.", _KEEP),
+    Entry("reference", "cli.reference:app", "Train the packaged reference model.", _KEEP),
+    Entry("db", "cli.database:app", "Bring the database up to date.", _KEEP),
+)
+"""Every command of `autoinfer`, in the order of its help."""
+
+
+class AutoinferGroup(LazyGroup):
+    """The commands of `COMMANDS`."""
+
+    entries = COMMANDS
+
+
+app = typer.Typer(
+    name="autoinfer",
+    cls=AutoinferGroup,
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"autoinfer {version('autoinfer')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def autoinfer(
+    ctx: typer.Context,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="Where all state lies.", show_default=False)
+    ] = None,
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="URL", help="The database, such as sqlite:////home/me/a.db.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Read settings from this file.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Make a language model answer faster on the hardware you have, by itself, and show the work.
+
+    Begin with: autoinfer doctor, then autoinfer run. The global options may stand before or after a command.
+    """
+    ctx.obj = GlobalOptions(data_dir=data_dir, db=db, config=config, debug=debug)
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; every error is told on standard error."""
+    given = hoist_globals(arguments)
+    told = Told(as_json=wants_json(given), debug="--debug" in given, program="autoinfer")
+    try:
+        code = get_command(app).main(args=given, prog_name="autoinfer", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (`autoinfer log | head`): end quietly, and keep Python from flushing into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return tell(error, told)
+    return code if isinstance(code, int) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line of this process and end it with the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks, not a crash
+    sys.exit(call(sys.argv[1:] if arguments is None else arguments))

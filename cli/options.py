@@ -1,0 +1,70 @@
+"""Options that several commands share, and the global ones, which may stand before or after a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+CampaignLabel = Annotated[
+    str | None, typer.Option("--campaign", metavar="C-ID", help="Which campaign; the newest one if not given.")
+]
+CampaignFilter = Annotated[
+    str | None, typer.Option("--campaign", metavar="C-ID", help="Only this campaign; all of them if not given.")
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=5000, help="The most rows to show.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, help="How many rows to pass over first.")]
+
+DEFAULT_LIMIT = 50
+"""Rows of a list: what a screen and a half holds."""
+
+VALUED_GLOBALS = ("--data-dir", "--db", "--config")
+"""Global options that take a value."""
+FLAG_GLOBALS = ("--debug",)
+"""Global options that take none, and may stand anywhere."""
+
+
+@dataclass(frozen=True)
+class GlobalOptions:
+    """What was given on the command line for every command; `None` where nothing was."""
+
+    data_dir: Path | None = None
+    db: str | None = None
+    config: Path | None = None
+    debug: bool = False
+    overrides: dict[str, object] = field(default_factory=dict)
+
+
+def hoist_globals(arguments: Sequence[str]) -> list[str]:
+    """Return `arguments` with the global options moved to the front, as if they had been given there.
+
+    `autoinfer queue --db URL` then means what `autoinfer --db URL queue` means. What follows `--` stays.
+    """
+    front: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        if argument == "--":
+            rest.extend(arguments[position:])
+            break
+        if argument in VALUED_GLOBALS:
+            front.extend(arguments[position : position + 2])
+            position += 2
+            continue
+        if argument in FLAG_GLOBALS or argument.partition("=")[0] in VALUED_GLOBALS:
+            front.append(argument)
+        else:
+            rest.append(argument)
+        position += 1
+    return front + rest
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether `--json` is among the options, so that errors are told as JSON too."""
+    before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in before_dashes
