@@ -1,31 +1,218 @@
-"""The space: knobs, their values, and which of them are active under which others."""
+"""The space: knobs, their values, and which of them are active under which others.
+
+A space is a value and its questions are pure functions. A *legal* configuration holds exactly the knobs that
+are active under it, each with one of its values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
 
+from configs.errors import UsageError
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Knob, listed, same_value
 
-
-@dataclass(frozen=True)
-class Knob:
-    """One typed knob. `when` maps another knob to the values under which this one is active."""
-
-    name: str
-    values: tuple[KnobValue, ...]
-    default: KnobValue
-    lever: str
-    when: tuple[tuple[str, tuple[KnobValue, ...]], ...] = ()
-    help: str = ""
+__all__ = ["Knob", "Space"]
 
 
 @dataclass(frozen=True)
 class Space:
-    """All knobs of an engine and model on one target."""
+    """All knobs of an engine and model on one target.
+
+    Raises `UsageError` for two knobs of one name, a condition on a knob that is not there, and conditions
+    that go in a circle.
+    """
 
     knobs: tuple[Knob, ...]
 
+    def __post_init__(self) -> None:
+        names = [knob.name for knob in self.knobs]
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"The knob {name} is defined twice.", "Define it once.")
+        for knob in self.knobs:
+            for other, _ in knob.when:
+                if other not in names:
+                    raise UsageError(
+                        f"The condition of the knob {knob.name} names {other}, which is no knob.",
+                        _did_you_mean(other, names),
+                    )
+        _ = self.in_order
+
+    @cached_property
+    def in_order(self) -> tuple[Knob, ...]:
+        """All knobs, each after those its conditions name; otherwise in the order they were given."""
+        placed: dict[str, Knob] = {}
+        left = list(self.knobs)
+        while left:
+            ready = next((k for k in left if all(other in placed for other, _ in k.when)), None)
+            if ready is None:
+                circle = ", ".join(knob.name for knob in left)
+                raise UsageError(f"The conditions of {circle} go in a circle.", "Break it at one of them.")
+            placed[ready.name] = ready
+            left.remove(ready)
+        return tuple(placed.values())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Knob]:
+        return {knob.name: knob for knob in self.knobs}
+
+    @property
+    def levers(self) -> tuple[str, ...]:
+        """The names of all levers, in the order in which the knobs first name them."""
+        return tuple(dict.fromkeys(knob.lever for knob in self.knobs))
+
+    def knob(self, name: str) -> Knob:
+        """The knob of this name; raises `UsageError` with the nearest names when there is none."""
+        if name not in self._by_name:
+            raise UsageError(f"There is no knob {name!r}.", _did_you_mean(name, self._by_name))
+        return self._by_name[name]
+
     def configuration(self, knobs: Mapping[str, KnobValue]) -> Configuration:
-        """A legal configuration: defaults filled in, conditions and values checked."""
-        raise NotImplementedError
+        """A legal configuration: active knobs that are not given get their defaults.
+
+        Raises `UsageError` for an unknown knob, a value outside the space, and a knob whose condition does
+        not hold under the others.
+        """
+        return self._settled(knobs, {})
+
+    def with_change(self, configuration: Configuration, changes: Mapping[str, KnobValue]) -> Configuration:
+        """The configuration with these knobs set.
+
+        Knobs that the changes make inactive are dropped, those they make active get their defaults, all
+        others stay. Raises `UsageError` as `configuration` does, also where a changed knob is inactive in
+        the result.
+        """
+        return self._settled(changes, configuration)
+
+    def _settled(self, given: Mapping[str, KnobValue], kept: Mapping[str, KnobValue]) -> Configuration:
+        for name, value in (*given.items(), *kept.items()):
+            self.knob(name).check(value)
+        chosen: dict[str, KnobValue] = {}
+        for knob in self.in_order:
+            unmet = knob.unmet(chosen)
+            if unmet is None:
+                chosen[knob.name] = given.get(knob.name, kept.get(knob.name, knob.default))
+            elif knob.name in given:
+                raise _contradiction(knob, unmet, chosen)
+        return Configuration.of(chosen)
+
+    def is_legal(self, configuration: Configuration) -> bool:
+        """Whether the configuration holds exactly its active knobs, each with one of its values."""
+        try:
+            return self.configuration(configuration) == configuration
+        except UsageError:
+            return False
+
+    def active(self, configuration: Mapping[str, KnobValue]) -> tuple[Knob, ...]:
+        """The knobs that are active under these values, in the order of the space."""
+        chosen: dict[str, KnobValue] = {}
+        for knob in self.in_order:
+            if knob.unmet(chosen) is None:
+                chosen[knob.name] = configuration.get(knob.name, knob.default)
+        return tuple(knob for knob in self.knobs if knob.name in chosen)
+
+    def neighbours(self, configuration: Configuration) -> tuple[Configuration, ...]:
+        """Every legal configuration that one knob's change leads to, by knob and value in the space's order.
+
+        Knobs that the change makes active come with their defaults.
+        """
+        return tuple(
+            self.with_change(configuration, {knob.name: value})
+            for knob in self.active(configuration)
+            for value in knob.values
+            if not same_value(value, configuration.get(knob.name))
+        )
+
+    def levers_between(self, before: Configuration, after: Configuration) -> tuple[str, ...]:
+        """The levers that differ between two configurations, in the space's order; empty for equal ones."""
+        changed = {change.knob for change in before.changes_to(after)}
+        return tuple(dict.fromkeys(knob.lever for knob in self.knobs if knob.name in changed))
+
+    def parse_assignment(self, text: str) -> tuple[str, KnobValue]:
+        """Knob and typed value of an assignment such as `quantization.group_size=32`.
+
+        Raises `UsageError` for a missing `=`, an unknown knob and a value the knob cannot hold.
+        """
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise UsageError(
+                f"{text!r} is not an assignment.", "Write KNOB=VALUE, such as serving.dtype=bfloat16."
+            )
+        knob = self.knob(name.strip())
+        return knob.name, knob.parse(value)
+
+    def parse_assignments(self, texts: Iterable[str]) -> dict[str, KnobValue]:
+        """The assignments by knob; raises `UsageError` as `parse_assignment`, and for a knob set twice."""
+        parsed: dict[str, KnobValue] = {}
+        for text in texts:
+            name, value = self.parse_assignment(text)
+            if name in parsed:
+                raise UsageError(f"{name} is set twice.", "Set each knob once.")
+            parsed[name] = value
+        return parsed
+
+    def restrict(self, keep: Mapping[str, Iterable[KnobValue]]) -> Space:
+        """The space with only these values of the named knobs, such as no more threads than there are cores.
+
+        Values that a knob does not have are passed over; a default that is lost is replaced by the nearest.
+        Raises `UsageError` for an unknown knob and where a knob would be left without a value.
+        """
+        kept = {self.knob(name).name: tuple(values) for name, values in keep.items()}
+        return Space(tuple(k.restricted(kept[k.name]) if k.name in kept else k for k in self.knobs))
+
+    def points(self) -> Iterator[Configuration]:
+        """Every legal configuration once, lazily, in a fixed order; see `size` before you take them all."""
+        return (Configuration.of(chosen) for chosen in _choices(self.in_order))
+
+    @cached_property
+    def size(self) -> int:
+        """How many legal configurations there are."""
+        return math.prod(sum(1 for _ in _choices(group)) for group in self._independent_groups())
+
+    def _independent_groups(self) -> list[tuple[Knob, ...]]:
+        """Knobs that conditions tie together, in order; the number of points is the product over groups."""
+        group_of: dict[str, set[str]] = {knob.name: {knob.name} for knob in self.knobs}
+        for knob in self.knobs:
+            for other, _ in knob.when:
+                merged = group_of[knob.name] | group_of[other]
+                for name in merged:
+                    group_of[name] = merged
+        groups = {min(names): names for names in group_of.values()}
+        return [tuple(k for k in self.in_order if k.name in names) for names in groups.values()]
+
+
+def _choices(knobs: tuple[Knob, ...]) -> Iterator[dict[str, KnobValue]]:
+    def extend(chosen: dict[str, KnobValue], at: int) -> Iterator[dict[str, KnobValue]]:
+        if at == len(knobs):
+            yield dict(chosen)
+        elif knobs[at].unmet(chosen) is not None:
+            yield from extend(chosen, at + 1)
+        else:
+            for value in knobs[at].values:
+                yield from extend({**chosen, knobs[at].name: value}, at + 1)
+
+    return extend({}, 0)
+
+
+def _contradiction(
+    knob: Knob, unmet: tuple[str, tuple[KnobValue, ...]], chosen: Mapping[str, KnobValue]
+) -> UsageError:
+    other, values = unmet
+    now = f"it is {listed([chosen[other]])}" if other in chosen else "it is not active itself"
+    return UsageError(
+        f"{knob.name} is set, but it only means something when {other} is {listed(values)}, and {now}.",
+        f"Set {other} to {listed(values)} too, or leave {knob.name} out.",
+    )
+
+
+def _did_you_mean(name: str, names: Iterable[str]) -> str:
+    known = sorted(names)
+    # A user may leave the group out (`threads`), which the ratio alone would not find.
+    by_last_part = [each for each in known if each.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
+    near = list(dict.fromkeys([*by_last_part, *get_close_matches(name, known, n=3)]))[:3]
+    return f"Did you mean {listed(near)}?" if near else f"The knobs are {', '.join(known)}."

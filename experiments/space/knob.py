@@ -1,0 +1,156 @@
+"""A knob: a named choice of typed values, and the conditions under which it is active."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from configs.errors import UsageError
+from experiments.space.configuration import KnobValue
+
+Condition = tuple[str, tuple[KnobValue, ...]]
+"""Another knob, and the values of it under which the conditioned knob is active."""
+
+TRUE_WORDS = frozenset({"true", "on", "yes"})
+"""What a user may write for a knob that is on."""
+
+FALSE_WORDS = frozenset({"false", "off", "no"})
+"""What a user may write for a knob that is off."""
+
+
+def same_value(left: KnobValue | None, right: KnobValue | None) -> bool:
+    """Whether two values are equal and of one type: 1, 1.0, True and "1" all differ."""
+    return type(left) is type(right) and left == right
+
+
+def is_among(value: KnobValue, values: Iterable[KnobValue]) -> bool:
+    """Whether `values` holds this value with its type."""
+    return any(same_value(value, each) for each in values)
+
+
+def written(value: KnobValue) -> str:
+    """The value as a user writes it after `=`: `true`, `32`, `0.5`, `depth`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def listed(values: Iterable[KnobValue]) -> str:
+    """Values in a sentence: `1, 2 or 4`; text that looks like another type is put in quotes."""
+    words = [_quoted(value) for value in values]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One typed knob.
+
+    `values` are all it may hold, `default` one of them. `when` maps other knobs to the values under which
+    this one is active; all of them must hold, and a knob whose condition names an inactive knob is inactive
+    too. `lever` is the name that directives and findings know it by.
+
+    Raises `UsageError` for a definition that means nothing: no values, a value twice, two values that are
+    written alike, a number that is not finite, a default that is not among the values.
+    """
+
+    name: str
+    values: tuple[KnobValue, ...]
+    default: KnobValue
+    lever: str
+    when: tuple[Condition, ...] = ()
+    help: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise UsageError(f"The knob {self.name} has no values.", "Give it at least one.")
+        if any(isinstance(value, float) and not math.isfinite(value) for value in self.values):
+            raise UsageError(f"The knob {self.name} holds a number that is not finite.", "Leave it out.")
+        forms = [written(value) for value in self.values]
+        twice = sorted({form for form in forms if forms.count(form) > 1})
+        if twice:
+            raise UsageError(f"The knob {self.name} has the value {twice[0]} twice.", "List each value once.")
+        if not self.allows(self.default):
+            raise UsageError(
+                f"The default {_quoted(self.default)} of the knob {self.name} is not one of its values.",
+                f"Make it {listed(self.values)}.",
+            )
+
+    def allows(self, value: KnobValue) -> bool:
+        """Whether the knob may hold this value; the type counts."""
+        return is_among(value, self.values)
+
+    def check(self, value: KnobValue) -> None:
+        """Raise `UsageError` when the knob may not hold this value, saying which it may."""
+        if not self.allows(value):
+            raise UsageError(f"{self.name} cannot be {_quoted(value)}.", f"It can be {listed(self.values)}.")
+
+    def parse(self, text: str) -> KnobValue:
+        """The value that this text stands for among the knob's values.
+
+        Numbers may be written in any form (`1`, `1.0` and `1e0` are one float), switches as true/on/yes and
+        false/off/no. Raises `UsageError` with the allowed values for anything else.
+        """
+        text = text.strip()
+        for value in self.values:
+            if written(value) == text:
+                return value
+        for value in self.values:
+            if _reads_as(value, text):
+                return value
+        raise UsageError(f"{self.name} cannot be {text!r}.", f"It can be {listed(self.values)}.")
+
+    def unmet(self, chosen: Mapping[str, KnobValue]) -> Condition | None:
+        """The first condition that does not hold under the chosen values; None when the knob is active."""
+        for other, values in self.when:
+            if other not in chosen or not is_among(chosen[other], values):
+                return other, values
+        return None
+
+    def restricted(self, keep: Iterable[KnobValue]) -> Knob:
+        """This knob with only those values of `keep` that it has, in its own order.
+
+        A default that is lost is replaced by the nearest number left (the smaller of two), else by the first
+        value left. Raises `UsageError` when nothing is left.
+        """
+        wanted = tuple(keep)
+        left = tuple(value for value in self.values if is_among(value, wanted))
+        if not left:
+            raise UsageError(
+                f"Nothing is left of the knob {self.name} when it is restricted"
+                + (f" to {listed(wanted)}." if wanted else " to no value."),
+                f"It can be {listed(self.values)}.",
+            )
+        return replace(self, values=left, default=_nearest(self.default, left))
+
+
+def _quoted(value: KnobValue) -> str:
+    if isinstance(value, str) and (_is_number(value) or value.lower() in TRUE_WORDS | FALSE_WORDS | {""}):
+        return f'"{value}"'
+    return written(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _reads_as(value: KnobValue, text: str) -> bool:
+    if isinstance(value, bool):
+        return text.lower() in (TRUE_WORDS if value else FALSE_WORDS)
+    if isinstance(value, str):
+        return False
+    try:
+        return int(text) == value if isinstance(value, int) else float(text) == value
+    except ValueError:
+        return False
+
+
+def _nearest(default: KnobValue, left: tuple[KnobValue, ...]) -> KnobValue:
+    if is_among(default, left):
+        return default
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        return left[0]
+    numbers = [v for v in left if isinstance(v, int | float) and not isinstance(v, bool)]
+    return min(numbers, key=lambda v: (abs(v - default), v)) if numbers else left[0]
