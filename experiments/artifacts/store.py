@@ -1,0 +1,317 @@
+"""The artifact store: content-addressed, written atomically, safe under several processes.
+
+    <root>/<digest>/manifest.json     key, files, sizes, SHA-256
+    <root>/<digest>/files/…           what the builder wrote
+    <root>/.building/<digest>.…/      being built; renamed into place when complete and on the disk
+    <root>/.locks/<digest>            flock: exclusive while building or deleting, shared while used
+
+A crash leaves at most a folder in `.building`, whose lock died with its process; `sweep` deletes it. The
+lock of an artifact in use is kept until the store is closed, so that pruning never takes files from under a
+running job.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from configs.errors import AutoinferError, DiskFull, PermissionRefused
+from experiments.artifacts.key import ArtifactKey
+from experiments.artifacts.manifest import (
+    FILES_FOLDER,
+    MANIFEST_NAME,
+    Manifest,
+    damage,
+    describe,
+    read_manifest,
+    sync,
+    write_manifest,
+)
+from experiments.kill_points import KillPoint, reached
+from experiments.measurement.evidence import Json
+
+_BUILDING = ".building"
+_LOCKS = ".locks"
+
+Builder = Callable[[Path], None]
+"""Writes the files of an artifact into the empty folder it is given."""
+
+
+@dataclass(frozen=True)
+class StoredArtifact:
+    """An artifact in the store; `path` is the folder with its files, `bytes` their size together.
+
+    `built` is true for the call that built it; `damage` says what is wrong with it (listing only).
+    """
+
+    digest: str
+    kind: str
+    inputs: Mapping[str, Json]
+    parents: tuple[str, ...]
+    tool_versions: Mapping[str, Json]
+    path: Path
+    bytes: int
+    build_s: float
+    created_at: datetime
+    last_used_at: datetime
+    built: bool = False
+    damage: str | None = None
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What pruning deleted, the bytes it set free, and what it left because a process uses it."""
+
+    digests: tuple[str, ...]
+    bytes: int
+    in_use: tuple[str, ...]
+
+
+class ArtifactStore:
+    """A folder of artifacts. One object a process; close it to let go of what it uses."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._held: dict[str, int] = {}
+
+    def __enter__(self) -> ArtifactStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every artifact this object uses."""
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+    def get(self, key: ArtifactKey) -> StoredArtifact | None:
+        """Return the artifact of `key`, verified by content and held; None when it is missing or damaged."""
+        with self._in_words():
+            if not (self.root / key.digest).is_dir():
+                return None
+            self._lock(key.digest, fcntl.LOCK_SH)
+            found = self._verified(key)
+            if found is None:
+                self._release(key.digest)
+            return found
+
+    def build(self, key: ArtifactKey, builder: Builder) -> StoredArtifact:
+        """Return the artifact of `key`, built by `builder` unless it is there and whole; it is held.
+
+        When another process builds it, waits and uses that. Whatever `builder` raises goes on and leaves
+        nothing behind. Raises `DiskFull`, `PermissionRefused` or `AutoinferError` when the store can't be
+        written.
+        """
+        if (found := self.get(key)) is not None:
+            return found
+        with self._in_words():
+            self._lock(key.digest, fcntl.LOCK_EX)
+        try:
+            with self._in_words():
+                found = self._verified(key)
+            if found is None:
+                found = self._build(key, builder)
+            self._lock(key.digest, fcntl.LOCK_SH)
+        except BaseException:
+            self._release(key.digest)
+            raise
+        return found
+
+    def list(self) -> list[StoredArtifact]:
+        """Return all artifacts, least recently used first; damaged ones (by sizes) say what is wrong."""
+        found = []
+        with self._in_words():
+            for folder in self._folders():
+                manifest = read_manifest(folder)
+                if manifest is None:
+                    found.append(_without_manifest(folder))
+                else:
+                    found.append(_stored(folder, manifest, damage=damage(manifest, folder, thorough=False)))
+        return sorted(found, key=lambda each: (each.last_used_at, each.digest))
+
+    def size(self) -> int:
+        """Return the bytes of all artifacts together."""
+        return sum(each.bytes for each in self.list())
+
+    def prune(self, unused_since: datetime, keep: Collection[str] = ()) -> Pruned:
+        """Delete artifacts last used before `unused_since`, save `keep` (digests) and those in use."""
+        deleted, in_use, freed = [], [], 0
+        for each in self.list():
+            if each.last_used_at >= unused_since or each.digest in keep:
+                continue
+            with self._in_words(), self._alone(each.digest) as alone:
+                if not alone:
+                    in_use.append(each.digest)
+                    continue
+                self._discard(each.digest)
+            deleted.append(each.digest)
+            freed += each.bytes
+        return Pruned(tuple(deleted), freed, tuple(in_use))
+
+    def sweep(self) -> int:
+        """Delete what crashed builds left behind and return how many; a build that runs is left alone."""
+        swept = 0
+        with self._in_words():
+            if not (self.root / _BUILDING).is_dir():
+                return 0
+            for folder in list((self.root / _BUILDING).iterdir()):
+                with self._alone(folder.name.partition(".")[0]) as alone:
+                    if alone:
+                        _delete(folder)
+                        swept += 1
+        return swept
+
+    def _build(self, key: ArtifactKey, builder: Builder) -> StoredArtifact:
+        temporary = self.root / _BUILDING / f"{key.digest}.{uuid.uuid4().hex[:8]}"
+        final = self.root / key.digest
+        try:
+            with self._in_words():
+                (temporary / FILES_FOLDER).mkdir(parents=True)
+                started = time.monotonic()
+                builder(temporary / FILES_FOLDER)
+                reached(KillPoint.WHILE_BUILDING)
+                build_s = time.monotonic() - started
+                manifest = describe(key, temporary / FILES_FOLDER, build_s, datetime.now(UTC).isoformat())
+                write_manifest(manifest, temporary)
+                reached(KillPoint.BEFORE_RENAME)
+                self._discard(key.digest)  # a damaged one may be in the way
+                temporary.rename(final)
+                sync(self.root)
+        finally:
+            if temporary.exists():
+                _delete(temporary)
+        return _stored(final, manifest, built=True)
+
+    def _verified(self, key: ArtifactKey) -> StoredArtifact | None:
+        folder = self.root / key.digest
+        manifest = read_manifest(folder)
+        if manifest is None or manifest.key.digest != key.digest or damage(manifest, folder, thorough=True):
+            return None
+        os.utime(folder / MANIFEST_NAME)  # the time of last use
+        return _stored(folder, manifest)
+
+    def _discard(self, digest: str) -> None:
+        """Move an artifact out of the way before deleting it, so that half of it is never seen."""
+        folder = self.root / digest
+        if folder.exists():
+            (self.root / _BUILDING).mkdir(parents=True, exist_ok=True)
+            doomed = self.root / _BUILDING / f"{digest}.{uuid.uuid4().hex[:8]}"
+            folder.rename(doomed)
+            _delete(doomed)
+
+    def _folders(self) -> Iterator[Path]:
+        if not self.root.is_dir():
+            return iter(())
+        return (each for each in self.root.iterdir() if not each.name.startswith("."))
+
+    def _open_lock(self, digest: str) -> int:
+        folder = self.root / _LOCKS
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.open(folder / digest, os.O_RDWR | os.O_CREAT, 0o644)
+
+    def _lock(self, digest: str, mode: int) -> None:
+        if digest not in self._held:
+            self._held[digest] = self._open_lock(digest)
+        # Converting a lock may let another process in between; callers look again after it was exclusive.
+        fcntl.flock(self._held[digest], mode)
+
+    def _release(self, digest: str) -> None:
+        if (descriptor := self._held.pop(digest, None)) is not None:
+            os.close(descriptor)
+
+    @contextmanager
+    def _alone(self, digest: str) -> Iterator[bool]:
+        """Hold the exclusive lock if nobody else, this object included, holds any."""
+        descriptor = self._open_lock(digest)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            told = _told(error, self.root)
+            if told is None:
+                raise
+            raise told from error
+
+
+def _told(error: OSError, root: Path) -> AutoinferError | None:
+    where = error.filename or root
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(
+            f"No space is left for artifacts in {root}.",
+            "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk. "
+            "Finished artifacts are intact.",
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return PermissionRefused(
+            f"You may not write at {where}, where artifacts are kept.",
+            "Make it writable, or set AUTOINFER_DATA_DIR to a folder of yours.",
+        )
+    return None
+
+
+def _stored(
+    folder: Path, manifest: Manifest, *, built: bool = False, damage: str | None = None
+) -> StoredArtifact:
+    return StoredArtifact(
+        digest=folder.name,
+        kind=manifest.key.kind,
+        inputs=manifest.key.inputs,
+        parents=manifest.key.parents,
+        tool_versions=manifest.key.tool_versions,
+        path=folder / FILES_FOLDER,
+        bytes=manifest.bytes,
+        build_s=manifest.build_s,
+        created_at=datetime.fromisoformat(manifest.created_at),
+        last_used_at=datetime.fromtimestamp((folder / MANIFEST_NAME).stat().st_mtime, UTC),
+        built=built,
+        damage=damage,
+    )
+
+
+def _without_manifest(folder: Path) -> StoredArtifact:
+    changed = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return StoredArtifact(
+        digest=folder.name,
+        kind="unknown",
+        inputs={},
+        parents=(),
+        tool_versions={},
+        path=folder,
+        bytes=size,
+        build_s=0.0,
+        created_at=changed,
+        last_used_at=changed,
+        damage="it has no readable manifest",
+    )
+
+
+def _delete(folder: Path) -> None:
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)

@@ -1,0 +1,42 @@
+"""Test only: named places where worker and job kill or freeze themselves, so that tests hit the moment.
+
+Nothing happens unless the environment names a point. `AUTOINFER_TEST_KILL_AT=after-claim` sends SIGKILL to
+the process that reaches the point, `AUTOINFER_TEST_FREEZE_AT=before-result` sends it SIGSTOP. No user sets
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import StrEnum
+
+KILL_VARIABLE = "AUTOINFER_TEST_KILL_AT"
+FREEZE_VARIABLE = "AUTOINFER_TEST_FREEZE_AT"
+
+
+class KillPoint(StrEnum):
+    """Where a process can be told to die."""
+
+    AFTER_CLAIM = "after-claim"
+    """The worker holds the lease and has started nothing."""
+    AFTER_SUBMIT = "after-submit"
+    """The job runs and the worker has not yet bound its process to the lease."""
+    AFTER_MEASURE = "after-measure"
+    """The job wrote its first block of samples."""
+    BEFORE_RESULT = "before-result"
+    """The worker holds the result and has no transaction open."""
+    BETWEEN_RESULT_AND_STATE = "between-result-and-state"
+    """Inside the worker's transaction: the rows are written, the job's state is not."""
+    WHILE_BUILDING = "while-building"
+    """The artifact's files are written, its manifest is not."""
+    BEFORE_RENAME = "before-rename"
+    """The artifact is complete in its temporary folder."""
+
+
+def reached(point: KillPoint) -> None:
+    """Die or freeze here when the environment names this `point`."""
+    if os.environ.get(KILL_VARIABLE) == point.value:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ.get(FREEZE_VARIABLE) == point.value:
+        os.kill(os.getpid(), signal.SIGSTOP)
