@@ -18,6 +18,9 @@ from experiments.space.knob import Knob, listed, same_value
 
 __all__ = ["Knob", "Space"]
 
+NEAR = 0.75
+"""Likeness from which on a knob is suggested; above difflib's 0.6, because groups share their beginning."""
+
 
 @dataclass(frozen=True)
 class Space:
@@ -214,5 +217,5 @@ def _did_you_mean(name: str, names: Iterable[str]) -> str:
     known = sorted(names)
     # A user may leave the group out (`threads`), which the ratio alone would not find.
     by_last_part = [each for each in known if each.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
-    near = list(dict.fromkeys([*by_last_part, *get_close_matches(name, known, n=3)]))[:3]
+    near = list(dict.fromkeys([*by_last_part, *get_close_matches(name, known, n=3, cutoff=NEAR)]))[:3]
     return f"Did you mean {listed(near)}?" if near else f"The knobs are {', '.join(known)}."

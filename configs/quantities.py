@@ -1,0 +1,123 @@
+"""Quantities as users write them: durations (`30m`), percentages (`3%`), effects (`tpot=-10%`)."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from configs.errors import UsageError
+
+SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds in each unit of a duration."""
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+", re.ASCII)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
+_PERCENT = re.compile(r"([+\-−]?\d+(?:\.\d+)?)\s*%", re.ASCII)
+_EFFECT = re.compile(r"\s*([A-Za-z_0-9]+)\s*=\s*([^±]+?)\s*(?:(?:±|\+/-)\s*(.+?))?\s*", re.ASCII)
+
+LOWER_IS_BETTER = {"tpot": "tpot_ms", "ttft": "ttft_ms", "itl": "itl_ms", "e2el": "e2el_ms"}
+"""Metrics that get better as they fall, by the word a user writes."""
+
+HIGHER_IS_BETTER = {"tokens_per_s": "tokens_per_s"}
+"""Metrics that get better as they rise, by the word a user writes."""
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds of a duration such as `90s`, `30m`, `2h`, `1h30m` or `1.5h`.
+
+    Raises `UsageError` for anything else, a bare number and zero included.
+    """
+    plain = text.strip().lower().replace(" ", "")
+    seconds = 0.0
+    if _DURATION.fullmatch(plain):
+        parts = _DURATION_PART.findall(plain)
+        units = [unit for _, unit in parts]
+        if units == sorted(set(units), key="dhms".index):
+            seconds = sum(float(number) * SECONDS_IN[unit] for number, unit in parts)
+    if not 0 < seconds < math.inf:
+        raise UsageError(
+            f"{text!r} is not a duration.", "Write a number and s, m, h or d, such as 90s or 1h30m."
+        )
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """A duration as a user would write it, to the second from a minute on: `45s`, `8m`, `1h30m`, `2d`."""
+    if seconds < SECONDS_IN["m"]:
+        return f"{seconds:.3g}s"
+    left, words = round(seconds), []
+    for unit in "dhms":
+        count, left = divmod(left, SECONDS_IN[unit])
+        if count:
+            words.append(f"{count}{unit}")
+    return "".join(words)
+
+
+def parse_percent(text: str) -> float:
+    """The fraction that a percentage stands for: `3%` is 0.03.
+
+    Raises `UsageError` for anything else; a bare number is refused, because it could mean either.
+    """
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None or not math.isfinite(float(match[1].replace("−", "-"))):
+        raise UsageError(f"{text!r} is not a percentage.", "Write a number and %, such as 3%.")
+    return float(match[1].replace("−", "-")) / 100
+
+
+@dataclass(frozen=True)
+class ExpectedEffect:
+    """A predicted relative change of a metric: −0.10 is ten percent less.
+
+    `metric` is the full name with its unit (`tpot_ms`). `spread` is the standard deviation the user gave in
+    the same measure, None when none was given.
+    """
+
+    metric: str
+    change: float
+    spread: float | None = None
+
+    @property
+    def log_ratio(self) -> float:
+        """The natural log of candidate over control."""
+        return math.log1p(self.change)
+
+    @property
+    def log_ratio_sd(self) -> float | None:
+        """The spread on the log scale, to first order: spread over (1 + change)."""
+        return None if self.spread is None else self.spread / (1 + self.change)
+
+
+def parse_effect(text: str) -> ExpectedEffect:
+    """The effect of `METRIC=CHANGE%`, such as `tpot=-10%`, with a spread if wanted: `tpot=-10%±4%`.
+
+    Raises `UsageError` for an unknown metric, a change that is no percentage or impossible (−100 % or less),
+    and one that would make the metric worse or leave it: a hypothesis claims an improvement.
+    """
+    match = _EFFECT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not an effect.", "Write METRIC=CHANGE%, such as tpot=-10%.")
+    word, change_text, spread_text = match[1].lower().removesuffix("_ms"), match[2], match[3]
+    metric = (LOWER_IS_BETTER | HIGHER_IS_BETTER).get(word)
+    if metric is None:
+        raise UsageError(
+            f"{match[1]!r} is not a metric an effect can be on.",
+            f"It can be {', '.join(LOWER_IS_BETTER | HIGHER_IS_BETTER)}.",
+        )
+    change = parse_percent(change_text)
+    if change <= -1:
+        raise UsageError(
+            f"{text!r} is impossible: {word} cannot fall by 100 % or more.", "Write less than 100%."
+        )
+    if change == 0 or (change < 0) != (word in LOWER_IS_BETTER):
+        better = "less" if word in LOWER_IS_BETTER else "more"
+        sign = "-" if word in LOWER_IS_BETTER else "+"
+        size = abs(change) * 100 or 5
+        raise UsageError(
+            f"{text!r} is no improvement: less latency and more tokens a second are better.",
+            f"Write {word}={sign}{size:g}% to expect {size:g} % {better}.",
+        )
+    spread = None if spread_text is None else parse_percent(spread_text)
+    if spread is not None and spread <= 0:
+        raise UsageError(f"The spread of {text!r} is not above zero.", "Write a spread such as ±4%.")
+    return ExpectedEffect(metric, change, spread)

@@ -1,0 +1,101 @@
+"""Reading YAML and checking it against a model, with errors that name the place and the value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from configs.errors import UsageError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with the booleans and floats of version 1.2, in which `off` is a word; a key may stand once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_REPLACED = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    _REPLACED[0], re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+_Loader.add_implicit_resolver(
+    _REPLACED[1],
+    re.compile(r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)$"),
+    list("-+.0123456789"),
+)
+
+
+def parse_yaml(text: str, where: str) -> object:
+    """The data of a YAML text; `where` names it in the error.
+
+    Booleans are `true` and `false` alone, so that `off` stays a word; dates stay text. Raises `UsageError`
+    with the line for text that is no YAML and for a key that stands twice.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise UsageError(f"{where}{line} is not valid YAML: {problem}.", "Correct it there.") from None
+    except RecursionError:
+        raise UsageError(f"{where} is nested too deeply.", "Make it flatter.") from None
+
+
+def validated(model: type[Model], data: object, where: str) -> Model:
+    """The data as `model`; raises `UsageError` that names the place, the field and the value."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(f"{where}: {first_problem(error)}", _hint(error, model)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first fault of a validation as a sentence: field, value, reason."""
+    fault = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in fault["loc"])
+    reason = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
+    if fault["type"] == "extra_forbidden":
+        return f"there is no field {field}."
+    if fault["type"] == "missing":
+        return f"the field {field} is missing."
+    value = fault["input"]
+    shown = f" is {value!r}" if isinstance(value, str | int | float | bool) or value is None else ""
+    return f"{field}{shown}: {reason}." if field else f"{reason}."
+
+
+def nearest(name: str, known: Iterable[str], *, otherwise: str) -> str:
+    """`Did you mean …?` for the nearest known names; `otherwise` with all of them where none is near.
+
+    `otherwise` begins the sentence, such as `The settings are`.
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=3)
+    return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise} {', '.join(names) or 'none'}."
+
+
+def _hint(error: ValidationError, model: type[BaseModel]) -> str:
+    fault = error.errors(include_url=False)[0]
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        return nearest(str(fault["loc"][0]), model.model_fields, otherwise="The fields are")
+    return "Correct it there."
