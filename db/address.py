@@ -1,0 +1,97 @@
+"""Where a database lies: the URL made sense of, and the file behind it looked at before it is opened."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from configs.errors import NotADatabase, PermissionRefused, UsageError
+
+_SQLITE_HEADER = b"SQLite format 3\x00"
+
+
+class Lying(Enum):
+    """What the file of an SQLite database looks like from outside."""
+
+    NOTHING = auto()
+    """No file, or an empty one."""
+    DATABASE = auto()
+    """A file with SQLite's header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database URL; `path` is the file behind it, for SQLite alone."""
+
+    url: URL
+    path: Path | None
+
+    @property
+    def shown(self) -> str:
+        """The address as it may be shown: the path, or the URL without its password."""
+        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+
+
+def parse_address(url: str) -> Address:
+    """Return the address that `url` names, such as `sqlite:////home/me/autoinfer.db`.
+
+    Raises `UsageError` when it is no database URL, another kind of database, or in memory.
+    """
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except ArgumentError:
+        raise _unusable(f"{url!r} is not a database URL.") from None
+    if backend == "postgresql":
+        return Address(parsed, None)
+    if backend != "sqlite":
+        raise _unusable(f"{parsed.render_as_string()!r} names a {backend} database.")
+    if not parsed.database or parsed.database == ":memory:" or parsed.query:
+        raise _unusable(f"{url!r} names no file of its own; loop, workers and pages must share one.")
+    path = Path(parsed.database).expanduser()
+    return Address(parsed.set(database=str(path)), path)
+
+
+def look_at(path: Path) -> Lying:
+    """Return what lies at `path`, without touching it.
+
+    Raises `PermissionRefused` when it may not be read, `NotADatabase` when it is a folder or another file.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(len(_SQLITE_HEADER))
+    except (FileNotFoundError, NotADirectoryError):
+        return Lying.NOTHING
+    except IsADirectoryError:
+        raise NotADatabase(
+            f"{path} is a folder, not a database.", f"Name a file in it, such as {path / 'autoinfer.db'}."
+        ) from None
+    except PermissionError:
+        raise PermissionRefused(
+            f"You may not read the database {path}.", "Ask its owner, or name another with --db."
+        ) from None
+    if not header:
+        return Lying.NOTHING
+    if header != _SQLITE_HEADER:
+        raise NotADatabase(
+            f"{path} is not a database: it does not begin as an SQLite file does.",
+            "Nothing was changed in it. Name another file with --db.",
+        )
+    return Lying.DATABASE
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder that the database file `path` shall lie in; raises `OSError`."""
+    os.makedirs(path.parent, exist_ok=True)
+
+
+def _unusable(message: str) -> UsageError:
+    return UsageError(
+        message,
+        "Write sqlite:///relative.db, sqlite:////absolute/path.db or postgresql+psycopg://user@host/name.",
+    )

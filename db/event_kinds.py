@@ -1,0 +1,90 @@
+"""The kinds of events: what may stand in the running log. `docs/events.md` lists them for users.
+
+A kind is a dotted name, the noun before the dot and what happened to it after. Kinds are stored as text and
+old logs stay readable, so a kind may be added but neither renamed nor given another meaning.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """What happened; `meaning` says it in a sentence."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> EventKind:
+        """Make the member `value` that carries its `meaning`."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    CAMPAIGN_STARTED = ("campaign.started", "A campaign began, with its model, target, limits and budget.")
+    CAMPAIGN_BASELINE = (
+        "campaign.baseline",
+        "The baseline was chosen and measured; the naive default beside it.",
+    )
+    CAMPAIGN_PROFILED = ("campaign.profiled", "The baseline was profiled: where its time and its bytes go.")
+    CAMPAIGN_BEST = ("campaign.best", "Another configuration is the best of the campaign now.")
+    CAMPAIGN_PAUSED = ("campaign.paused", "The user paused the campaign; what runs is finished.")
+    CAMPAIGN_RESUMED = (
+        "campaign.resumed",
+        "The campaign goes on after a pause or after its loop was restarted.",
+    )
+    CAMPAIGN_STOPPED = ("campaign.stopped", "The campaign ended, with the reason.")
+    HYPOTHESIS_PROPOSED = (
+        "hypothesis.proposed",
+        "A proposer or the user made a hypothesis, and it was accepted.",
+    )
+    HYPOTHESIS_REFUSED = (
+        "hypothesis.refused",
+        "A draft was refused, with the reason, such as an earlier duplicate.",
+    )
+    HYPOTHESIS_WITHDRAWN = (
+        "hypothesis.withdrawn",
+        "A hypothesis left the queue without a test, with the reason.",
+    )
+    HYPOTHESIS_PREREGISTERED = (
+        "hypothesis.preregistered",
+        "Prediction, margin and stopping plan were hashed before the first sample.",
+    )
+    QUEUE_RANKED = (
+        "queue.ranked",
+        "The queue was put in order again; the moves and their reasons refer to it.",
+    )
+    JOB_CLAIMED = ("job.claimed", "A worker took a job under a lease.")
+    JOB_REQUEUED = (
+        "job.requeued",
+        "A job went back to its place in the queue, because its lease ran out or by hand.",
+    )
+    JOB_FAILED = ("job.failed", "A job failed or used up its attempts, with the cause.")
+    JOB_CANCELLED = ("job.cancelled", "A job was cancelled.")
+    STAGE_STARTED = ("stage.started", "A stage of an experiment began.")
+    STAGE_FINISHED = ("stage.finished", "A stage of an experiment ended, with its outcome and its seconds.")
+    EXPERIMENT_STARTED = ("experiment.started", "The first stage of an experiment is about to begin.")
+    EXPERIMENT_FAILED = ("experiment.failed", "An experiment could not be brought to an end, with the cause.")
+    EXPERIMENT_STOPPED_EARLY = (
+        "experiment.stopped_early",
+        "An experiment was clear before its full schedule, with the seconds saved.",
+    )
+    EXPERIMENT_JUDGED = ("experiment.judged", "The judge gave its verdict on an experiment, with the reason.")
+    EXPERIMENT_REPRODUCED = (
+        "experiment.reproduced",
+        "An experiment was run again in fresh processes and compared.",
+    )
+    FINDING_ADDED = ("finding.added", "Verdicts together say something new.")
+    FINDING_CHANGED = ("finding.changed", "A finding grew stronger or weaker, or its status changed.")
+    DIRECTIVE_GIVEN = ("directive.given", "The user steered: focus, boost, ban, cap, priority or pin.")
+    DIRECTIVE_LIFTED = ("directive.lifted", "A directive no longer holds.")
+    NOTE_ADDED = ("note.added", "The user wrote down work done outside, such as a new driver.")
+    NOISE_RECORDED = ("noise.recorded", "Control launches were added to the noise profile of a target.")
+    ARTIFACT_BUILT = ("artifact.built", "A stage left an artifact that later experiments may use.")
+    ARTIFACT_PRUNED = ("artifact.pruned", "Artifacts were deleted, with the bytes set free.")
+    WORKER_STARTED = ("worker.started", "A worker began to take jobs.")
+    WORKER_STOPPED = ("worker.stopped", "A worker ended in good order.")
+    WORKER_LOST = (
+        "worker.lost",
+        "A worker stopped answering; its lease ran out and its job was taken from it.",
+    )

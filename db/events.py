@@ -1,0 +1,113 @@
+"""The event log: append, read from any id, follow.
+
+An id is given when an event is appended and seen when its transaction commits. A reader that has seen id n
+never looks below it again, so ids must become visible in their order. SQLite has one writer at a time, which
+is enough; on PostgreSQL `append` takes a lock that is held until the transaction ends, so append events last
+in a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy.orm import Session
+
+from db.event_kinds import EventKind
+from db.models.base import JsonObject
+from db.models.event import Event
+from db.session import Database
+
+PAGE_EVENTS = 500
+"""Events that `follow` reads in one transaction."""
+
+_APPEND_LOCK_KEY = 0x6175_746F
+"""Key of PostgreSQL's advisory lock around appending: the bytes of "auto"."""
+
+
+def append(
+    session: Session,
+    kind: EventKind,
+    text: str,
+    subject: str | None = None,
+    campaign_id: int | None = None,
+    data: JsonObject | None = None,
+) -> int:
+    """Append a line in the session's write transaction and return its id.
+
+    `text` is the sentence shown; `subject` the label of what it is about, such as `H-021`.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(_APPEND_LOCK_KEY)))
+    row = {
+        "kind": kind.value,
+        "text": text,
+        "subject": subject,
+        "campaign_id": campaign_id,
+        "data": data,
+    }
+    return session.execute(insert(Event).returning(Event.id), row).scalar_one()
+
+
+def read(
+    session: Session,
+    after_id: int = 0,
+    limit: int | None = None,
+    kinds: Collection[EventKind] | None = None,
+    campaign_id: int | None = None,
+) -> list[Event]:
+    """Return events with an id above `after_id`, oldest first, at most `limit` of them.
+
+    `kinds` and `campaign_id` filter when given; events of no campaign are left out when a campaign is asked
+    for.
+    """
+    query = select(Event).where(Event.id > after_id, *_filters(kinds, campaign_id)).order_by(Event.id)
+    return list(session.scalars(query.limit(limit)))
+
+
+def latest(
+    session: Session,
+    limit: int,
+    kinds: Collection[EventKind] | None = None,
+    campaign_id: int | None = None,
+) -> list[Event]:
+    """Return the last `limit` events, oldest first; filters as in `read`."""
+    query = select(Event).where(*_filters(kinds, campaign_id)).order_by(Event.id.desc())
+    return list(session.scalars(query.limit(limit)))[::-1]
+
+
+def last_id(session: Session) -> int:
+    """Return the id of the newest event, 0 when the log is empty."""
+    return session.execute(select(func.coalesce(func.max(Event.id), 0))).scalar_one()
+
+
+def follow(
+    database: Database,
+    after_id: int,
+    wait: Callable[[], bool],
+    kinds: Collection[EventKind] | None = None,
+    campaign_id: int | None = None,
+) -> Iterator[Event]:
+    """Yield events after `after_id` as they come, without a gap, until `wait` returns false.
+
+    `wait` is called whenever the log is read to its end: it blocks until something may have been added, or
+    for as long as it pleases, and returns whether to go on. No transaction is open while it waits or while
+    the caller works.
+    """
+    while True:
+        with database.read() as session:
+            page = read(session, after_id, PAGE_EVENTS, kinds, campaign_id)
+        for event in page:
+            after_id = event.id
+            yield event
+        if len(page) < PAGE_EVENTS and not wait():
+            return
+
+
+def _filters(kinds: Collection[EventKind] | None, campaign_id: int | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if kinds is not None:
+        conditions.append(Event.kind.in_([kind.value for kind in kinds]))
+    if campaign_id is not None:
+        conditions.append(Event.campaign_id == campaign_id)
+    return conditions

@@ -1,0 +1,178 @@
+"""What a driver or the operating system reports, put into words for the user, in this one place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from configs.errors import (
+    AutoinferError,
+    DatabaseDamaged,
+    DatabaseError,
+    DatabaseLocked,
+    DatabaseMissing,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    DiskFull,
+    NotADatabase,
+    PermissionRefused,
+)
+from db.address import Address
+
+_PRIMARY_CODE = 0xFF
+"""SQLite keeps the primary result code in the lowest byte of an extended one."""
+
+_LITTLE_SPACE_BYTES = 1 << 20
+"""An I/O error with less space left is taken for a full disk: SQLite tells the two apart poorly."""
+
+_INTACT = "What was stored before is intact."
+
+
+@contextmanager
+def in_words(address: Address) -> Iterator[None]:
+    """Turn a driver's error inside the block into an `AutoinferError`.
+
+    Integrity errors (a broken constraint is for the caller to handle) and errors that no user can cause go on
+    as they are.
+    """
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        if (told := _of_driver(error, address)) is None:
+            raise
+        raise told from error
+
+
+def of_operating_system(error: OSError, address: Address) -> AutoinferError:
+    """Return what to tell the user about an `error` met while making or reading the database's file."""
+    where = error.filename or address.shown
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _disk_full(address)
+    if error.errno == errno.EROFS:
+        return DatabaseReadOnly(
+            f"The file system of {where} may only be read.", "Name a database elsewhere with --db."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return PermissionRefused(
+            f"You may not write at {where}.",
+            "Name a database elsewhere with --db, or set AUTOINFER_DATA_DIR.",
+        )
+    return DatabaseError(
+        f"{where} cannot be used: {error.strerror or error}.", "Name a database elsewhere with --db."
+    )
+
+
+def _of_driver(error: DBAPIError, address: Address) -> AutoinferError | None:
+    original = error.orig
+    if isinstance(original, sqlite3.Error):
+        return _of_sqlite(original, address)
+    return _of_postgresql(original, address)
+
+
+def _of_sqlite(error: sqlite3.Error, address: Address) -> AutoinferError | None:
+    shown = address.shown
+    match getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return DatabaseLocked(
+                f"Another process keeps the database {shown} locked.",
+                "Wait for it to end, or look for it with: fuser " + shown,
+            )
+        case sqlite3.SQLITE_READONLY:
+            return _read_only(address)
+        case sqlite3.SQLITE_FULL:
+            return _disk_full(address)
+        case sqlite3.SQLITE_NOTADB:
+            return NotADatabase(
+                f"{shown} is not a database, or it is encrypted.",
+                "Nothing was changed in it. Name another file with --db.",
+            )
+        case sqlite3.SQLITE_CANTOPEN:
+            return _cannot_open(address)
+        case sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return PermissionRefused(f"You may not use the database {shown}.", "Ask its owner.")
+        case sqlite3.SQLITE_CORRUPT:
+            return DatabaseDamaged(
+                f"The database {shown} is damaged ({error}).",
+                "Copy the file away before anything else, then restore it from a copy or try: "
+                f"sqlite3 {shown} .recover",
+            )
+        case sqlite3.SQLITE_IOERR:
+            if _free_bytes(address) < _LITTLE_SPACE_BYTES:
+                return _disk_full(address)
+            return DatabaseDamaged(
+                f"The disk under the database {shown} fails ({error}).", f"Check the disk. {_INTACT}"
+            )
+    return None
+
+
+def _of_postgresql(error: BaseException | None, address: Address) -> AutoinferError | None:
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""
+    match state[:2], state:
+        case _, "53100":
+            return DiskFull(
+                f"The disk of the server of {address.shown} is full.", f"Free space there. {_INTACT}"
+            )
+        case _, "25006":
+            return DatabaseReadOnly(
+                f"The database {address.shown} accepts no writes.", "Is it a standby? Name the primary."
+            )
+        case ("28", _) | (_, "42501"):
+            return PermissionRefused(
+                f"The database {address.shown} refuses this user.",
+                "Check the user, the password and its grants.",
+            )
+        case _, "55P03":
+            return DatabaseLocked(f"Another process keeps {address.shown} locked.", "Wait for it to end.")
+        case _, "3D000":
+            return DatabaseMissing(f"There is no database {address.shown}.", "Make it with: createdb")
+        case ("08" | "53" | "57", _) | ("", ""):
+            said = str(error).strip().splitlines() or ["no reason given"]
+            return DatabaseUnreachable(
+                f"The database {address.shown} does not answer ({said[0]}).",
+                "Is the server up, and the URL right?",
+            )
+    return None
+
+
+def _cannot_open(address: Address) -> AutoinferError:
+    path = address.path
+    if path is None or not path.exists():
+        return DatabaseMissing(
+            f"The database {address.shown} is gone.", "Was it deleted or moved? Name another with --db."
+        )
+    if not os.access(path, os.R_OK):
+        return PermissionRefused(f"You may not read the database {path}.", "Ask its owner.")
+    return _read_only(address)
+
+
+def _read_only(address: Address) -> DatabaseReadOnly:
+    path = address.path
+    writable_file = path is not None and os.access(path, os.W_OK)
+    what = f"the folder of {address.shown}" if writable_file else f"the database {address.shown}"
+    return DatabaseReadOnly(
+        f"Only reading is allowed in {what}.",
+        "Nothing was changed. Make the file and its folder writable, or name another database with --db.",
+    )
+
+
+def _disk_full(address: Address) -> DiskFull:
+    return DiskFull(
+        f"No space is left on the disk of {address.shown}.", f"Free some space and try again. {_INTACT}"
+    )
+
+
+def _free_bytes(address: Address) -> int:
+    if address.path is None:
+        return _LITTLE_SPACE_BYTES
+    try:
+        return shutil.disk_usage(address.path.parent).free
+    except OSError:
+        return _LITTLE_SPACE_BYTES

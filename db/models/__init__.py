@@ -1,0 +1,35 @@
+"""The models of all the nouns; `docs/data-model.md` shows them on one page."""
+
+from db.models.artifact import Artifact, ExperimentArtifact, StageRun
+from db.models.base import Base, JsonObject
+from db.models.campaign import Campaign, Configuration
+from db.models.event import Directive, Event, Move
+from db.models.experiment import Environment, Experiment, Launch, Measurement, NoiseLaunch
+from db.models.hypothesis import Hypothesis, HypothesisParent
+from db.models.job import Job, Worker
+from db.models.verdict import Finding, FindingEvidence, Verdict
+
+__all__ = [
+    "Artifact",
+    "Base",
+    "Campaign",
+    "Configuration",
+    "Directive",
+    "Environment",
+    "Event",
+    "Experiment",
+    "ExperimentArtifact",
+    "Finding",
+    "FindingEvidence",
+    "Hypothesis",
+    "HypothesisParent",
+    "Job",
+    "JsonObject",
+    "Launch",
+    "Measurement",
+    "Move",
+    "NoiseLaunch",
+    "StageRun",
+    "Verdict",
+    "Worker",
+]

@@ -1,0 +1,60 @@
+"""Hypotheses and their parents."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from db.clock import Instant, now
+from db.models.base import DIGEST_LENGTH, NAME_LENGTH, Base, JsonObject, words
+from db.states import HypothesisState
+
+
+class Hypothesis(Base):
+    """A falsifiable claim: a change of a configuration and its predicted effect on a metric.
+
+    `prediction` holds `log_ratio_mean` and `log_ratio_sd` of candidate over control; `min_effect` is the
+    smallest relative effect worth having (0.03 is 3 %); `rank` counts from 1 and is empty outside the queue.
+    """
+
+    __tablename__ = "hypothesis"
+    __table_args__ = (
+        UniqueConstraint("campaign_id", "candidate_configuration_id", "control_configuration_id"),
+        Index(None, "campaign_id", "state", "rank"),
+        Index(None, "campaign_id", "change_digest"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
+    claim: Mapped[str] = mapped_column(Text)
+    control_configuration_id: Mapped[int] = mapped_column(ForeignKey("configuration.id"))
+    candidate_configuration_id: Mapped[int] = mapped_column(ForeignKey("configuration.id"))
+    change: Mapped[JsonObject]
+    change_digest: Mapped[str] = mapped_column(String(DIGEST_LENGTH))
+    metric: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    prediction: Mapped[JsonObject]
+    min_effect: Mapped[float]
+    refuted_if: Mapped[str] = mapped_column(Text)
+    rationale: Mapped[str] = mapped_column(Text)
+    proposer: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    lever: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    state: Mapped[HypothesisState] = mapped_column(words(HypothesisState), default=HypothesisState.PROPOSED)
+    pinned: Mapped[bool] = mapped_column(default=False)
+    rank: Mapped[int | None]
+    score: Mapped[JsonObject | None]
+    rank_reason: Mapped[str | None] = mapped_column(Text)
+    preregistration_digest: Mapped[str | None] = mapped_column(String(DIGEST_LENGTH))
+    state_reason: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(Instant, default=now())
+    state_changed_at: Mapped[datetime] = mapped_column(Instant, default=now())
+
+
+class HypothesisParent(Base):
+    """An edge of the graph: the `parent` is what the hypothesis follows from."""
+
+    __tablename__ = "hypothesis_parent"
+
+    hypothesis_id: Mapped[int] = mapped_column(ForeignKey("hypothesis.id"), primary_key=True)
+    parent_id: Mapped[int] = mapped_column(ForeignKey("hypothesis.id"), primary_key=True, index=True)

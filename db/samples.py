@@ -1,0 +1,51 @@
+"""Raw samples: stored by the thousand, read back by launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from db.models.base import Base
+from db.models.experiment import Measurement
+
+_INSERT = insert(Base.metadata.tables[Measurement.__tablename__])
+
+
+class Sample(NamedTuple):
+    """One raw sample of a launch: its place (block, position in the A/B order, item, seq) and its value."""
+
+    block: int
+    position: int
+    item: str
+    seq: int
+    metric: str
+    unit: str
+    value: float
+
+
+def insert_samples(session: Session, launch_id: int, samples: Iterable[Sample]) -> int:
+    """Store the samples of a launch, in their order, and return how many there were."""
+    rows = [{"launch_id": launch_id, **sample._asdict()} for sample in samples]
+    if rows:
+        session.flush()  # the launch itself may still be pending
+        session.connection().execute(_INSERT, rows)
+    return len(rows)
+
+
+def read_samples(session: Session, launch_id: int, metric: str | None = None) -> list[Sample]:
+    """Return the samples of a launch in the order they were stored, of one `metric` when given."""
+    query = select(
+        Measurement.block,
+        Measurement.position,
+        Measurement.item,
+        Measurement.seq,
+        Measurement.metric,
+        Measurement.unit,
+        Measurement.value,
+    ).where(Measurement.launch_id == launch_id)
+    if metric is not None:
+        query = query.where(Measurement.metric == metric)
+    return [Sample(*row) for row in session.execute(query.order_by(Measurement.id))]

@@ -1,0 +1,183 @@
+"""Opening a database and talking to it: reading on a snapshot, writing in transactions that are durable.
+
+`Database.read()` gives a session that cannot write; `Database.write()` one whose transaction takes SQLite's
+write lock at its start (`BEGIN IMMEDIATE`), so that what it reads is still true when it commits. Keep both
+short: load, close, work, then write. Sessions do not expire what they hold, so rows stay readable after the
+block.
+
+SQLite runs with a write-ahead log and `synchronous=FULL`: a commit is on the disk when it returns, so that a
+finished job survives a killed process and a power cut alike. That costs one fsync a commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from sqlite3 import Connection as SQLiteConnection
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy.orm import Session
+
+from configs.errors import DatabaseMissing, DatabaseTooNew, DatabaseTooOld, NotADatabase, UsageError
+from db import faults
+from db.address import Address, Lying, look_at, make_folder, parse_address
+from db.json_text import encode
+from db.schema import SchemaState, migrate, schema_state
+
+BUSY_TIMEOUT_S = 15.0
+"""How long to wait for another writer before the database counts as locked, in seconds."""
+
+
+class Database:
+    """An open database; shared by threads, not across a fork. Made by `open_database`."""
+
+    def __init__(self, address: Address, busy_timeout_s: float) -> None:
+        self._address = address
+        if address.path is not None:
+            self.engine = _sqlite_engine(address, busy_timeout_s, begin="BEGIN IMMEDIATE")
+            self._reader = _sqlite_engine(address, busy_timeout_s, begin="BEGIN", pragmas=("query_only=ON",))
+        else:
+            self.engine = create_engine(address.url, json_serializer=encode, pool_pre_ping=True)
+            self._reader = self.engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+
+    @property
+    def shown(self) -> str:
+        """The path or URL of the database as it may be shown to a user, without its password."""
+        return self._address.shown
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a session on a snapshot of the database; a write in it fails.
+
+        Raises `DatabaseError` and its kin for what the user can cure, as `write` does.
+        """
+        with (
+            faults.in_words(self._address),
+            Session(self._reader, expire_on_commit=False, autoflush=False) as session,
+        ):
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Open a write transaction: committed at the end of the block, rolled back by any exception.
+
+        Raises `DatabaseLocked` after `busy_timeout_s`, `DatabaseReadOnly`, `DiskFull`, `PermissionRefused`,
+        `DatabaseDamaged` or `DatabaseUnreachable`; a broken constraint raises SQLAlchemy's `IntegrityError`.
+        """
+        with (
+            faults.in_words(self._address),
+            Session(self.engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            session.connection()  # take the write lock now, before the caller reads anything
+            yield session
+
+    def close(self) -> None:
+        """Close all connections; sessions still open go on until they end."""
+        self._reader.dispose()
+        self.engine.dispose()
+
+
+def open_database(
+    url: str, *, create: bool = False, upgrade: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Database:
+    """Open the database at `url`, such as `sqlite:////home/me/autoinfer.db`.
+
+    With `create` a missing one is made, its folder too; with `upgrade` an older one is brought up to date.
+    Raises `UsageError`, `DatabaseMissing`, `NotADatabase`, `DatabaseTooOld`, `DatabaseTooNew`,
+    `DatabaseLocked`, `DatabaseReadOnly`, `DiskFull`, `PermissionRefused`, `DatabaseUnreachable`; nothing
+    stored is changed then.
+    """
+    address = parse_address(url)
+    try:
+        if address.path is not None and look_at(address.path) is Lying.NOTHING:
+            if not create:
+                raise _missing(address)
+            make_folder(address.path)
+    except OSError as error:
+        raise faults.of_operating_system(error, address) from error
+    try:
+        database = Database(address, busy_timeout_s)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{address.shown} needs the Python package {error.name!r}, which is not installed.",
+            f"Install it, or use the default database: pip install {error.name}",
+        ) from error
+    try:
+        _check_schema(database, address, busy_timeout_s, create=create, upgrade=upgrade)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _check_schema(
+    database: Database, address: Address, busy_timeout_s: float, *, create: bool, upgrade: bool
+) -> None:
+    with database.read() as session:
+        state = schema_state(session.connection())
+    match state:
+        case SchemaState.CURRENT:
+            return
+        case SchemaState.EMPTY if not create:
+            raise _missing(address)
+        case SchemaState.OLDER if not upgrade:
+            raise DatabaseTooOld(
+                f"The database {address.shown} was written by an older version of autoinfer.",
+                "Bring it up to date with: autoinfer db upgrade",
+            )
+        case SchemaState.FOREIGN:
+            raise NotADatabase(
+                f"{address.shown} is a database, but not one of autoinfer.",
+                "Nothing was changed in it. Name another with --db.",
+            )
+        case SchemaState.NEWER:
+            raise DatabaseTooNew(
+                f"The database {address.shown} was written by a newer version of autoinfer.",
+                "Install that version, or name another database with --db. Nothing was changed in it.",
+            )
+    with faults.in_words(address), _migrating(address, busy_timeout_s) as connection:
+        # Another process may have been quicker; migrating what is up to date changes nothing.
+        migrate(connection)
+
+
+@contextmanager
+def _migrating(address: Address, busy_timeout_s: float) -> Iterator[Connection]:
+    if address.path is None:
+        engine = create_engine(address.url, poolclass=NullPool)
+    else:
+        engine = _sqlite_engine(
+            address, busy_timeout_s, begin="BEGIN IMMEDIATE", pragmas=("foreign_keys=OFF", "journal_mode=WAL")
+        )
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _sqlite_engine(
+    address: Address, busy_timeout_s: float, *, begin: str, pragmas: tuple[str, ...] = ()
+) -> Engine:
+    engine = create_engine(address.url, json_serializer=encode, connect_args={"timeout": busy_timeout_s})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: SQLiteConnection, record: object) -> None:
+        connection.isolation_level = None  # the driver leaves BEGIN to us
+        for pragma in ("foreign_keys=ON", "synchronous=FULL", *pragmas):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _missing(address: Address) -> DatabaseMissing:
+    return DatabaseMissing(
+        f"There is no database at {address.shown}.",
+        "Start a campaign to make one (autoinfer run), or name another with --db.",
+    )
