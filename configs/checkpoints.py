@@ -1,0 +1,53 @@
+"""The profile of a checkpoint, from its `config.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from configs.errors import UsageError
+from configs.models import ModelProfile
+from configs.validation import validated
+
+QWEN3_5_TYPES = ("qwen3_5_text", "qwen3_5")
+"""`model_type` of checkpoints whose shape this page understands; the second wraps a `text_config`."""
+
+_CONFIG_FIELDS = {
+    "vocab_size": "vocabulary",
+    "hidden_size": "hidden",
+    "intermediate_size": "intermediate",
+    "num_attention_heads": "attention_q_heads",
+    "num_key_value_heads": "attention_kv_heads",
+    "head_dim": "attention_head_dim",
+    "linear_num_key_heads": "gdn_k_heads",
+    "linear_num_value_heads": "gdn_v_heads",
+    "linear_key_head_dim": "gdn_k_head_dim",
+    "linear_value_head_dim": "gdn_v_head_dim",
+    "linear_conv_kernel_dim": "gdn_conv_kernel",
+}
+
+
+def profile_of_checkpoint(config: Mapping[str, object], name: str, where: str) -> ModelProfile:
+    """The profile of a checkpoint from the data of its `config.json`.
+
+    `where` names the file in errors. Raises `UsageError` for another architecture and for missing fields.
+    """
+    wrapper, text = config, config.get("text_config", config)
+    if not isinstance(text, Mapping) or config.get("model_type") not in QWEN3_5_TYPES:
+        raise UsageError(
+            f"{where}: model_type is {config.get('model_type')!r}, which is not understood yet.",
+            f"Give a checkpoint of type {' or '.join(QWEN3_5_TYPES)}.",
+        )
+    data = {ours: text[theirs] for theirs, ours in _CONFIG_FIELDS.items() if theirs in text}
+    if text.get("layer_types") is None:
+        data |= {"layers": text.get("num_hidden_layers")}
+        data |= {"full_attention_interval": text.get("full_attention_interval", 4)}
+    else:
+        data["layer_types"] = text["layer_types"]
+    data |= {
+        "name": name,
+        "confirmed": True,
+        "source": where,
+        "tied_embeddings": text.get("tie_word_embeddings", wrapper.get("tie_word_embeddings", False)),
+        "mtp_layers": text.get("mtp_num_hidden_layers", 0),
+    }
+    return validated(ModelProfile, data, where)

@@ -1,0 +1,262 @@
+"""Model profiles: the shape of a hybrid, and the parameters, bytes and state that follow from it.
+
+Shapes are those of transformers' `Qwen3_5TextConfig` (class documentation, transformers 5.23); the counts are
+derived from the parameters that `Qwen3_5ForCausalLM` creates, and tests compare them with that class.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from configs.catalog import Kind, read_document
+from configs.errors import UsageError
+from configs.validation import validated
+from configs.weight_formats import BITS_PER_BYTE, WeightFormat
+
+LayerType = Literal["linear_attention", "full_attention"]
+"""`linear_attention` is a GatedDeltaNet layer, `full_attention` a gated-attention layer."""
+
+BFLOAT16_BYTES = 2
+"""Bytes of one bfloat16 value: what Qwen3.5 keeps its KV cache in."""
+
+FLOAT32_BYTES = 4
+"""Bytes of one float32 value: what Qwen3.5 keeps its GDN state in (`mamba_ssm_dtype`)."""
+
+
+class PartKind(StrEnum):
+    """What a part of the model is; a layer has a mixer (`gdn` or `attention`), an `mlp` and `norm`."""
+
+    EMBEDDING = "embedding"
+    GDN = "gdn"
+    ATTENTION = "attention"
+    MLP = "mlp"
+    NORM = "norm"
+    LM_HEAD = "lm_head"
+    MTP = "mtp"
+
+
+class Part(BaseModel):
+    """One part of the model, named as in its checkpoint (`layers.3.mlp`).
+
+    `matmul_parameters` are the weights of projections, which quantizers shrink; `other_parameters` are those
+    that stay as they are (norms, convolution, gates, `in_proj_a` and `in_proj_b`). A step reads
+    `reads_parameters`: of the embedding one row, of a tied head all, though it owns none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    kind: PartKind
+    layer: int | None
+    matmul_parameters: int
+    other_parameters: int
+    reads_parameters: int
+
+    @property
+    def parameters(self) -> int:
+        """All parameters that this part owns."""
+        return self.matmul_parameters + self.other_parameters
+
+
+class ModelProfile(BaseModel):
+    """The shape of a hybrid of GatedDeltaNet and gated-attention layers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    confirmed: bool
+    """False where the figures come from a source that was not checked against the published config."""
+    source: str
+    vocabulary: int = Field(ge=1)
+    hidden: int = Field(ge=1)
+    intermediate: int = Field(ge=1)
+    layer_types: tuple[LayerType, ...] = Field(min_length=1)
+    attention_q_heads: int = Field(ge=1)
+    attention_kv_heads: int = Field(ge=1)
+    attention_head_dim: int = Field(ge=1)
+    gdn_k_heads: int = Field(ge=1)
+    gdn_v_heads: int = Field(ge=1)
+    gdn_k_head_dim: int = Field(ge=1)
+    gdn_v_head_dim: int = Field(ge=1)
+    gdn_conv_kernel: int = Field(ge=1)
+    tied_embeddings: bool
+    mtp_layers: int = Field(ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lay_out_layers(cls, data: object) -> object:
+        """`layers` and `full_attention_interval` may stand for `layer_types`, as in Qwen3.5's own config."""
+        if not isinstance(data, dict) or "layer_types" in data or "layers" not in data:
+            return data
+        rest = {k: v for k, v in data.items() if k not in ("layers", "full_attention_interval")}
+        layers, interval = data["layers"], data.get("full_attention_interval")
+        if not isinstance(layers, int) or not isinstance(interval, int) or layers < 1 or interval < 1:
+            raise ValueError("layers and full_attention_interval must be whole numbers above 0")
+        return {**rest, "layer_types": laid_out(layers, interval)}
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelProfile:
+        if self.attention_q_heads % self.attention_kv_heads:
+            raise ValueError("attention_q_heads must be a multiple of attention_kv_heads")
+        if self.gdn_v_heads % self.gdn_k_heads:
+            raise ValueError("gdn_v_heads must be a multiple of gdn_k_heads")
+        return self
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are, the MTP layer not counted."""
+        return len(self.layer_types)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts in the order of a forward pass, the MTP head last."""
+        vocabulary = self.vocabulary * self.hidden
+        found = [_part("embed_tokens", PartKind.EMBEDDING, other=vocabulary, reads=self.hidden)]
+        for index, layer_type in enumerate(self.layer_types):
+            found += self._layer_parts(f"layers.{index}", index, layer_type)
+        found.append(_part("norm", PartKind.NORM, other=self.hidden))
+        own_head = 0 if self.tied_embeddings else vocabulary
+        found.append(_part("lm_head", PartKind.LM_HEAD, matmul=own_head, reads=vocabulary))
+        if self.mtp_layers:
+            found.append(self._mtp_part())
+        return tuple(found)
+
+    def _layer_parts(self, name: str, index: int | None, layer_type: LayerType) -> list[Part]:
+        if layer_type == "linear_attention":
+            key, value = self.gdn_k_heads * self.gdn_k_head_dim, self.gdn_v_heads * self.gdn_v_head_dim
+            # in_proj_qkv, in_proj_z and out_proj
+            matmul = self.hidden * (2 * key + value) + 2 * self.hidden * value
+            # in_proj_a, in_proj_b; conv1d; dt_bias, A_log; the gated norm
+            other = 2 * self.hidden * self.gdn_v_heads + (2 * key + value) * self.gdn_conv_kernel
+            other += 2 * self.gdn_v_heads + self.gdn_v_head_dim
+            mixer = _part(f"{name}.linear_attn", PartKind.GDN, index, matmul, other)
+        else:
+            q, kv = (n * self.attention_head_dim for n in (self.attention_q_heads, self.attention_kv_heads))
+            # q_proj has twice the rows (output gate); k_proj, v_proj; o_proj; q_norm and k_norm
+            matmul = self.hidden * (2 * q + 2 * kv + q)
+            mixer = _part(
+                f"{name}.self_attn", PartKind.ATTENTION, index, matmul, 2 * self.attention_head_dim
+            )
+        return [
+            mixer,
+            _part(f"{name}.mlp", PartKind.MLP, index, 3 * self.hidden * self.intermediate),
+            _part(f"{name}.norms", PartKind.NORM, index, other=2 * self.hidden),
+        ]
+
+    def _mtp_part(self) -> Part:
+        layer = self._layer_parts("mtp.layers.0", None, "full_attention")
+        fuse = 2 * self.hidden * self.hidden
+        matmul = fuse + self.mtp_layers * sum(part.matmul_parameters for part in layer)
+        # the norms of the embedding, of the hidden state and the last one
+        other = 3 * self.hidden + self.mtp_layers * sum(part.other_parameters for part in layer)
+        return _part("mtp", PartKind.MTP, None, matmul, other)
+
+    def parameters_by_kind(self) -> dict[PartKind, int]:
+        """Parameters owned by each kind of part."""
+        return {
+            kind: sum(part.parameters for part in self.parts if part.kind is kind)
+            for kind in dict.fromkeys(part.kind for part in self.parts)
+        }
+
+    @property
+    def text_parameters(self) -> int:
+        """All parameters but those of the MTP head; a tied head counts once."""
+        return sum(part.parameters for part in self.parts if part.kind is not PartKind.MTP)
+
+    @property
+    def mtp_parameters(self) -> int:
+        """Parameters of the MTP head."""
+        return sum(part.parameters for part in self.parts if part.kind is PartKind.MTP)
+
+    def weight_bytes_by_part(self, weights: WeightFormat) -> dict[str, float]:
+        """Bytes of weights that one decode step reads, by part; of the embedding, one row.
+
+        The MTP head is left out: a step without drafting does not read it.
+        """
+        return {p.name: _bytes_read(p, weights) for p in self.parts if p.kind is not PartKind.MTP}
+
+    def weight_bytes_per_step(self, weights: WeightFormat) -> float:
+        """Bytes of weights that one decode step reads."""
+        return sum(self.weight_bytes_by_part(weights).values())
+
+    def mtp_bytes_per_draft_token(self, weights: WeightFormat) -> float:
+        """Bytes of weights that drafting one token with the MTP head reads; its head is the model's own.
+
+        The MTP head stays in the format's unquantized type, as every quantizer leaves it.
+        """
+        mtp = self.mtp_parameters * weights.other_bits / BITS_PER_BYTE
+        return mtp + self.weight_bytes_by_part(weights)["lm_head"]
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of the KV cache, in bfloat16, that one token of context adds."""
+        attention = self.layer_types.count("full_attention")
+        return attention * 2 * self.attention_kv_heads * self.attention_head_dim * BFLOAT16_BYTES
+
+    @property
+    def gdn_state_bytes(self) -> int:
+        """Bytes of the recurrent GDN state of one sequence, in float32; a step reads and writes it once."""
+        per_layer = self.gdn_v_heads * self.gdn_k_head_dim * self.gdn_v_head_dim * FLOAT32_BYTES
+        return self.layer_types.count("linear_attention") * per_layer
+
+    def without_layers(self, removed: frozenset[int]) -> ModelProfile:
+        """The profile after depth pruning: the layers of these indices (from 0) are gone.
+
+        Raises `UsageError` for an index that is not there and when no layer is left.
+        """
+        wrong = sorted(index for index in removed if not 0 <= index < self.layers)
+        if wrong:
+            raise UsageError(
+                f"{self.name} has no layer {wrong[0]}.", f"Its layers are 0 to {self.layers - 1}."
+            )
+        if len(removed) == self.layers:
+            raise UsageError(f"No layer of {self.name} would be left.", "Remove fewer.")
+        left = tuple(t for index, t in enumerate(self.layer_types) if index not in removed)
+        # Validated anew, because a copy would carry the figures already derived.
+        return ModelProfile.model_validate({**self.model_dump(), "layer_types": left})
+
+
+def laid_out(layers: int, full_attention_interval: int) -> tuple[LayerType, ...]:
+    """Layer types where every `full_attention_interval`-th layer is full attention."""
+    return tuple(
+        "full_attention" if (index + 1) % full_attention_interval == 0 else "linear_attention"
+        for index in range(layers)
+    )
+
+
+def load_model_profile(name_or_path: str | Path) -> ModelProfile:
+    """The profile of this packaged name or YAML file; raises `UsageError` that names the fault."""
+    document = read_document(Kind.MODELS, name_or_path)
+    return validated(ModelProfile, document.data, document.where)
+
+
+def _part(
+    name: str,
+    kind: PartKind,
+    layer: int | None = None,
+    matmul: int = 0,
+    other: int = 0,
+    reads: int | None = None,
+) -> Part:
+    return Part(
+        name=name,
+        kind=kind,
+        layer=layer,
+        matmul_parameters=matmul,
+        other_parameters=other,
+        reads_parameters=matmul + other if reads is None else reads,
+    )
+
+
+def _bytes_read(part: Part, weights: WeightFormat) -> float:
+    if part.kind is PartKind.LM_HEAD:
+        return part.reads_parameters * weights.head_bits / BITS_PER_BYTE
+    if part.kind is PartKind.EMBEDDING:
+        return part.reads_parameters * weights.other_bits / BITS_PER_BYTE
+    bits = part.matmul_parameters * weights.matmul_bits + part.other_parameters * weights.other_bits
+    return bits / BITS_PER_BYTE
