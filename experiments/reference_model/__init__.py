@@ -1,0 +1,1 @@
+"""The packaged reference model: a small trained hybrid of Qwen3.5's architecture, and its recipe."""

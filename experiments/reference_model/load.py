@@ -1,0 +1,61 @@
+"""Finds the packaged reference model and names a checkpoint by its content; imports no torch."""
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+from configs.errors import AutoinferError
+
+FINGERPRINTED_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+"""The files that decide what a checkpoint computes; the card and the like don't."""
+
+
+class CheckpointMissing(AutoinferError):
+    """A folder that should hold a checkpoint lacks a file of it; the message names the folder."""
+
+
+def reference_model_path() -> Path:
+    """Return the folder of the packaged weights.
+
+    Raises:
+        CheckpointMissing: the installation came without them.
+    """
+    folder = Path(__file__).parent / "weights"
+    if not (folder / "model.safetensors").is_file():
+        raise CheckpointMissing(
+            f"The reference model's weights are not in {folder}.",
+            "Install autoinfer again, or train them with `autoinfer reference train`.",
+        )
+    return folder
+
+
+def checkpoint_fingerprint(folder: Path) -> str:
+    """Return the SHA-256 over the files that decide what a checkpoint computes, as hexadecimal.
+
+    Sharded checkpoints count with every `*.safetensors` file. The result is kept while the files' sizes and
+    times stay the same.
+
+    Raises:
+        CheckpointMissing: there is no `config.json`, or no weights.
+    """
+    weights = sorted(folder.glob("*.safetensors"))
+    if not (folder / "config.json").is_file() or not weights:
+        raise CheckpointMissing(
+            f"{folder} is no checkpoint: it lacks config.json or *.safetensors.",
+            "Give the folder that holds both.",
+        )
+    names = {*FINGERPRINTED_FILES, *(path.name for path in weights)}
+    paths = [folder / name for name in sorted(names) if (folder / name).is_file()]
+    stats = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
+    return _fingerprint(stats)
+
+
+@lru_cache(maxsize=64)
+def _fingerprint(stats: tuple[tuple[str, int, int], ...]) -> str:
+    """Hash the files named in `stats`; sizes and times are there to make the cache forget changed files."""
+    digest = hashlib.sha256()
+    for name, size_bytes, _ in stats:
+        path = Path(name)
+        digest.update(f"{path.name}:{size_bytes}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
