@@ -1,0 +1,108 @@
+"""The judge's reasons, each one sentence with its numbers. Pure."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from agent.judge.reading import Reading
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import StoppingPlan
+
+NAMES = {
+    Metric.TTFT_MS: "TTFT",
+    Metric.TPOT_MS: "TPOT",
+    Metric.ITL_MS: "ITL",
+    Metric.E2EL_MS: "The end-to-end time",
+    Metric.TOKENS_PER_S: "The time per token (inverse of tokens/s)",
+}
+"""What a sentence calls a judged metric."""
+
+ONE_ARM = "Only one arm was measured, so there is nothing to compare."
+NOTHING = "Nothing was measured."
+
+
+def percent(log_ratio: float) -> str:
+    """A log ratio as a signed change in percent, without its sign of percent: `−28.4`."""
+    return f"{100 * math.expm1(log_ratio):+.1f}".replace("-", "−")
+
+
+def effect(plan: StoppingPlan, reading: Reading) -> str:
+    """The effect with its interval and how much stands behind it; without a full stop."""
+    mean = fmean(pair.effect_log for pair in reading.pairs)
+    start = f"{NAMES[plan.metric]} changed by {percent(mean)} %"
+    count = _counted(len(reading.pairs), "launch pair")
+    if reading.overall is None:
+        return f"{start} over {count}, with no interval, because nothing tells how launches vary here"
+    low, high = reading.overall.low_log, reading.overall.high_log
+    return f"{start} ({100 * (1 - plan.alpha):g} % interval {percent(low)} to {percent(high)} %, {count})"
+
+
+def supported(plan: StoppingPlan, reading: Reading) -> str:
+    """Why it is supported."""
+    assert reading.validation is not None
+    return (
+        f"{effect(plan, reading)}, wholly beyond the {_asked(plan)} asked for; "
+        f"{_counted(reading.validated, 'fresh validation pair')} alone showed "
+        f"{percent(reading.validation.mean_log)} %; quality held: {reading.quality.sentence()}."
+    )
+
+
+def disagrees(plan: StoppingPlan, reading: Reading) -> str:
+    """Why the validation keeps it from being supported."""
+    assert reading.validation is not None
+    return (
+        f"{effect(plan, reading)}, but {_counted(reading.validated, 'fresh validation pair')} alone did not "
+        f"agree: {percent(reading.validation.mean_log)} %, one-sided at most "
+        f"{percent(reading.validation.high_log)} %."
+    )
+
+
+def unvalidated(plan: StoppingPlan, reading: Reading) -> str:
+    """Why what looks good is not supported yet."""
+    return (
+        f"{effect(plan, reading)}, beyond the {_asked(plan)} asked for, but {reading.validated} of "
+        f"{plan.validation_pairs} validation pairs were run, and nothing is supported without them."
+    )
+
+
+def too_small(plan: StoppingPlan, reading: Reading) -> str:
+    """Why it is refuted by its latency."""
+    return f"{effect(plan, reading)}, so the gain is smaller than the {_asked(plan)} asked for."
+
+
+def quality_worse(reading: Reading) -> str:
+    """Why it is refuted by its quality."""
+    return f"The quality is worse than allowed: {reading.quality.sentence()}."
+
+
+def quality_undecided(reading: Reading) -> str:
+    """Why quality leaves it open."""
+    return f"The data do not settle the quality: {reading.quality.sentence()}."
+
+
+def quality_missing(plan: StoppingPlan, reading: Reading) -> str:
+    """Why nothing is supported without an evaluation."""
+    return f"{effect(plan, reading)}, but the quality was not measured."
+
+
+def undecided(plan: StoppingPlan, reading: Reading) -> str:
+    """Why the latency leaves it open."""
+    return f"{effect(plan, reading)}, which neither reaches nor excludes the {_asked(plan)} asked for."
+
+
+def hopeless(plan: StoppingPlan, reading: Reading, chance: float) -> str:
+    """Why the rest of the plan is not run."""
+    left = _counted(plan.full_pairs - reading.exploratory, "further pair")
+    return (
+        f"{effect(plan, reading)}: {left} would settle whether the gain reaches {_asked(plan)} with a chance "
+        f"of {100 * chance:.0f} % only."
+    )
+
+
+def _asked(plan: StoppingPlan) -> str:
+    return f"{100 * plan.min_effect:g} %"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
