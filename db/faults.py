@@ -45,7 +45,7 @@ def in_words(address: Address) -> Iterator[None]:
         yield
     except IntegrityError:
         raise
-    except DBAPIError as error:
+    except (DBAPIError, sqlite3.Error) as error:
         if (told := _of_driver(error, address)) is None:
             raise
         raise told from error
@@ -70,8 +70,8 @@ def of_operating_system(error: OSError, address: Address) -> AutoinferError:
     )
 
 
-def _of_driver(error: DBAPIError, address: Address) -> AutoinferError | None:
-    original = error.orig
+def _of_driver(error: DBAPIError | sqlite3.Error, address: Address) -> AutoinferError | None:
+    original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error):
         return _of_sqlite(original, address)
     return _of_postgresql(original, address)

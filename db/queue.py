@@ -90,12 +90,12 @@ def claim(
     wanted = {
         "given_owner": owner,
         "given_device": device,
-        "given_device_classes": list(device_classes),
+        **{f"given_class_{index}": name for index, name in enumerate(device_classes)},
         "given_lease_ms": _milliseconds(lease_s),
     }
     try:
         with _guard(session):
-            row = session.connection().execute(sql.CLAIM, wanted).one_or_none()
+            row = session.connection().execute(sql.claim(len(device_classes)), wanted).one_or_none()
     except IntegrityError:  # another transaction claimed for this device and has committed since
         return None
     if row is None:

@@ -5,22 +5,30 @@ Parameters are named `given_…`. `HELD` is the fence: the row of a job only whi
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
+    FromClause,
     Integer,
     String,
     and_,
     bindparam,
     case,
     cast,
+    false,
     func,
     insert,
     literal,
+    literal_column,
     or_,
     select,
     type_coerce,
     update,
 )
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from db.clock import Instant, now
 from db.models.base import Base
@@ -33,14 +41,19 @@ _LEASE_END = type_coerce(
 )
 
 
-def _word(state: JobState) -> object:
+def _is(state: JobState, job: FromClause = JOB) -> ColumnElement[bool]:
+    # Written out, not as a parameter: SQLite uses a partial index only where it can see the condition.
+    return job.c.state == literal_column(f"'{state.value}'")
+
+
+def _word(state: JobState) -> ColumnElement[JobState]:
     return literal(state, JOB.c.state.type)
 
 
 HELD = and_(
     JOB.c.id == bindparam("given_id", type_=Integer),
     JOB.c.attempt == bindparam("given_attempt", type_=Integer),
-    JOB.c.state == JobState.RUNNING,
+    _is(JobState.RUNNING),
 )
 
 ENQUEUE = (
@@ -58,49 +71,52 @@ ENQUEUE = (
     .returning(JOB.c.id)
 )
 
-_first = (
-    select(JOB.c.id)
-    .where(
-        JOB.c.state == JobState.QUEUED,
-        JOB.c.device_class.in_(bindparam("given_device_classes", expanding=True)),
-    )
-    .order_by(JOB.c.priority, JOB.c.seq, JOB.c.id)
-    .limit(1)
-    .with_for_update(skip_locked=True)
-    .scalar_subquery()
-)
 _other = JOB.alias()
 _device_is_busy = (
     select(_other.c.id)
-    .where(_other.c.device == bindparam("given_device"), _other.c.state == JobState.RUNNING)
+    .where(_other.c.device == bindparam("given_device"), _is(JobState.RUNNING, _other))
     .exists()
 )
 
-CLAIM = (
-    update(JOB)
-    .where(JOB.c.id == _first, JOB.c.state == JobState.QUEUED, ~_device_is_busy)
-    .values(
-        state=JobState.RUNNING,
-        attempt=JOB.c.attempt + 1,
-        owner=bindparam("given_owner"),
-        device=bindparam("given_device"),
-        lease_expires_at=_LEASE_END,
-        started_at=now(),
-        error=None,
+
+@cache
+def claim(device_classes: int) -> ReturningUpdate[Any]:
+    """Return the statement that claims a job of any of so many classes, `given_class_0` and so on."""
+    wanted = [bindparam(f"given_class_{index}", type_=String) for index in range(device_classes)]
+    first = (
+        select(JOB.c.id)
+        .where(_is(JobState.QUEUED), or_(false(), *(JOB.c.device_class == each for each in wanted)))
+        .order_by(JOB.c.priority, JOB.c.seq, JOB.c.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+        .scalar_subquery()
     )
-    .returning(
-        JOB.c.id,
-        JOB.c.attempt,
-        JOB.c.kind,
-        JOB.c.spec,
-        JOB.c.campaign_id,
-        JOB.c.experiment_id,
-        JOB.c.priority,
-        JOB.c.device_class,
-        JOB.c.lease_expires_at,
-        JOB.c.process,
+    return (
+        update(JOB)
+        .where(JOB.c.id == first, _is(JobState.QUEUED), ~_device_is_busy)
+        .values(
+            state=JobState.RUNNING,
+            attempt=JOB.c.attempt + 1,
+            owner=bindparam("given_owner"),
+            device=bindparam("given_device"),
+            lease_expires_at=_LEASE_END,
+            started_at=now(),
+            error=None,
+        )
+        .returning(
+            JOB.c.id,
+            JOB.c.attempt,
+            JOB.c.kind,
+            JOB.c.spec,
+            JOB.c.campaign_id,
+            JOB.c.experiment_id,
+            JOB.c.priority,
+            JOB.c.device_class,
+            JOB.c.lease_expires_at,
+            JOB.c.process,
+        )
     )
-)
+
 
 HEARTBEAT = update(JOB).where(HELD).values(lease_expires_at=_LEASE_END)
 
@@ -138,7 +154,7 @@ _used_up = JOB.c.attempt >= JOB.c.max_attempts
 
 REAP = (
     update(JOB)
-    .where(JOB.c.state == JobState.RUNNING, JOB.c.lease_expires_at <= now())
+    .where(_is(JobState.RUNNING), JOB.c.lease_expires_at <= now())
     .values(
         state=case(
             (JOB.c.cancel_requested, _word(JobState.CANCELLED)),
@@ -165,21 +181,19 @@ REAP = (
 
 CANCEL_QUEUED = (
     update(JOB)
-    .where(JOB.c.id == bindparam("given_id"), JOB.c.state == JobState.QUEUED)
+    .where(JOB.c.id == bindparam("given_id"), _is(JobState.QUEUED))
     .values(state=JobState.CANCELLED, cancel_requested=True, finished_at=now())
 )
 
 CANCEL_RUNNING = (
-    update(JOB)
-    .where(JOB.c.id == bindparam("given_id"), JOB.c.state == JobState.RUNNING)
-    .values(cancel_requested=True)
+    update(JOB).where(JOB.c.id == bindparam("given_id"), _is(JobState.RUNNING)).values(cancel_requested=True)
 )
 
 STATE = select(JOB.c.state).where(JOB.c.id == bindparam("given_id"))
 
 SET_PRIORITY = (
     update(JOB)
-    .where(JOB.c.id == bindparam("given_id"), JOB.c.state == JobState.QUEUED)
+    .where(JOB.c.id == bindparam("given_id"), _is(JobState.QUEUED))
     .values(priority=bindparam("given_priority"))
 )
 

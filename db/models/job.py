@@ -11,6 +11,7 @@ from db.clock import Instant, now
 from db.models.base import NAME_LENGTH, Base, JsonObject, words
 from db.states import JobState, WorkerState
 
+_QUEUED = text(f"state = '{JobState.QUEUED.value}'")
 _RUNNING = text(f"state = '{JobState.RUNNING.value}'")
 
 
@@ -39,7 +40,7 @@ class Job(Base):
 
     __tablename__ = "job"
     __table_args__ = (
-        Index("ix_job_order", "state", "priority", "seq", "id"),
+        Index("ix_job_queue", "priority", "seq", "id", sqlite_where=_QUEUED, postgresql_where=_QUEUED),
         Index(
             "uq_job_running_device", "device", unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING
         ),

@@ -9,6 +9,7 @@ branch_labels = None
 depends_on = None
 
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+QUEUED = sa.text("state = 'queued'")
 RUNNING = sa.text("state = 'running'")
 
 
@@ -322,7 +323,14 @@ def upgrade() -> None:
     )
     op.create_index("ix_job_campaign_id", "job", ["campaign_id"])
     op.create_index("ix_job_experiment_id", "job", ["experiment_id"])
-    op.create_index("ix_job_order", "job", ["state", "priority", "seq", "id"])
+    op.create_index(
+        "ix_job_queue",
+        "job",
+        ["priority", "seq", "id"],
+        unique=False,
+        sqlite_where=QUEUED,
+        postgresql_where=QUEUED,
+    )
     op.create_index(
         "uq_job_running_device",
         "job",
