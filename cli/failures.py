@@ -64,7 +64,11 @@ def _of_operating_system(error: OSError) -> tuple[str, str, int]:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"No space is left on the disk{where}.", "Free some space and try again.", EXIT_FAILURE
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"You may not read or write there{where}.", "Name another place, or ask its owner.", EXIT_FAILURE
+        return (
+            f"You may not read or write there{where}.",
+            "Name another place, or ask its owner.",
+            EXIT_FAILURE,
+        )
     return f"{error.strerror}{where}.", "", EXIT_FAILURE
 
 

@@ -1,7 +1,7 @@
 """A command group that imports a command's module only when that command is asked for.
 
-`autoinfer --help` must answer at once, and a command must not pay for its neighbours: the table of commands holds
-names, places and one line each, and nothing of `cli/` below it is imported before the name is known.
+`autoinfer --help` must answer at once, and a command must not pay for its neighbours: the table of commands
+holds names, places and one line each, and nothing of `cli/` below it is imported before the name is known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typer.main import get_command
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command: its `name`, `place` as `module:attribute` (a function or a `typer.Typer`), one line of help.
+    """One command: its `name`, `place` as `module:attribute` (a function or a `typer.Typer`), one line of
+    help.
 
     `panel` is the heading it stands under in the help of its group.
     """
@@ -73,7 +74,9 @@ class UnknownCommand(typer.BadParameter):
         from difflib import get_close_matches
 
         near = get_close_matches(name, known)
-        super().__init__(f"there is no command {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else "."))
+        super().__init__(
+            f"there is no command {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ".")
+        )
 
     def format_message(self) -> str:
         """The sentence, without the words that Typer puts before a bad value."""

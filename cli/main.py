@@ -1,7 +1,7 @@
 """The `autoinfer` command: its table of commands, its global options, and how errors reach the user.
 
-Nothing heavy is imported here: a command's module is loaded when it is called (`cli.lazy`), and modules under `cli/`
-import the database, networkx or torch inside their functions.
+Nothing heavy is imported here: a command's module is loaded when it is called (`cli.lazy`), and modules under
+`cli/` import the database, networkx or torch inside their functions.
 """
 
 from __future__ import annotations
@@ -24,15 +24,30 @@ _RUN, _LOOK, _STEER, _KEEP = "Run", "Look", "Steer", "Machine and data"
 COMMANDS = (
     Entry("run", "cli.run:run", "Run an autonomous campaign until its budget ends.", _RUN),
     Entry("enqueue", "cli.enqueue:enqueue", "Put a hypothesis of your own into the queue.", _RUN),
-    Entry("reproduce", "cli.reproduce:reproduce", "Run an experiment again in fresh processes and compare.", _RUN),
+    Entry(
+        "reproduce",
+        "cli.reproduce:reproduce",
+        "Run an experiment again in fresh processes and compare.",
+        _RUN,
+    ),
     Entry("worker", "cli.worker:worker", "Take jobs from the queue and run them on this machine.", _RUN),
-    Entry("summary", "cli.summary:summary", "What is being validated, what was found, what was ruled out.", _LOOK),
+    Entry(
+        "summary",
+        "cli.summary:summary",
+        "What is being validated, what was found, what was ruled out.",
+        _LOOK,
+    ),
     Entry("queue", "cli.queue:queue", "The order of what comes next, with the reason for each place.", _LOOK),
     Entry("hypotheses", "cli.hypotheses:hypotheses", "All hypotheses and what became of them.", _LOOK),
     Entry("experiments", "cli.experiments:experiments", "All experiments: past, running, planned.", _LOOK),
     Entry("findings", "cli.findings:findings", "What verdicts together say, each within its scope.", _LOOK),
     Entry("show", "cli.show:show", "Everything about one thing, named by its label or digest.", _LOOK),
-    Entry("graph", "cli.graph:graph", "How models, knobs, hypotheses, experiments and findings hang together.", _LOOK),
+    Entry(
+        "graph",
+        "cli.graph:graph",
+        "How models, knobs, hypotheses, experiments and findings hang together.",
+        _LOOK,
+    ),
     Entry("log", "cli.log:log", "The running log of events.", _LOOK),
     Entry("campaign", "cli.campaign:app", "List, pause, resume or stop campaigns.", _STEER),
     Entry("focus", "cli.steer:focus", "Rank the hypotheses of one lever before all others.", _STEER),
@@ -41,7 +56,12 @@ COMMANDS = (
     Entry("pin", "cli.pin:pin", "Put one hypothesis first.", _STEER),
     Entry("withdraw", "cli.withdraw:withdraw", "Take a hypothesis out of the queue.", _STEER),
     Entry("note", "cli.note:note", "Write down work done outside; may mark findings stale.", _STEER),
-    Entry("doctor", "cli.doctor:doctor", "Check this machine and say what to do where something is wrong.", _KEEP),
+    Entry(
+        "doctor",
+        "cli.doctor:doctor",
+        "Check this machine and say what to do where something is wrong.",
+        _KEEP,
+    ),
     Entry("config", "cli.config:app", "Show the settings and where each value comes from.", _KEEP),
     Entry("artifacts", "cli.artifacts:app", "List, measure or prune what stages left on the disk.", _KEEP),
     Entry("reference", "cli.reference:app", "Train the packaged reference model.", _KEEP),
@@ -78,7 +98,8 @@ def _version(asked: bool) -> None:
 def autoinfer(
     ctx: typer.Context,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="Where all state lies.", show_default=False)
+        Path | None,
+        typer.Option("--data-dir", metavar="DIR", help="Where all state lies.", show_default=False),
     ] = None,
     db: Annotated[
         str | None, typer.Option("--db", metavar="URL", help="The database, such as sqlite:////home/me/a.db.")
@@ -108,7 +129,8 @@ def call(arguments: Sequence[str]) -> int:
         code = get_command(app).main(args=given, prog_name="autoinfer", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away (`autoinfer log | head`): end quietly, and keep Python from flushing into it again.
+        # The reader went away (`autoinfer log | head`): end quietly, and keep Python from flushing into it
+        # again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -122,5 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line of this process and end it with the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks, not a crash
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without Unicode gets question marks, not a crash
     sys.exit(call(sys.argv[1:] if arguments is None else arguments))

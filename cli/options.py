@@ -11,10 +11,12 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 CampaignLabel = Annotated[
-    str | None, typer.Option("--campaign", metavar="C-ID", help="Which campaign; the newest one if not given.")
+    str | None,
+    typer.Option("--campaign", metavar="C-ID", help="Which campaign; the newest one if not given."),
 ]
 CampaignFilter = Annotated[
-    str | None, typer.Option("--campaign", metavar="C-ID", help="Only this campaign; all of them if not given.")
+    str | None,
+    typer.Option("--campaign", metavar="C-ID", help="Only this campaign; all of them if not given."),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=5000, help="The most rows to show.")]
 Offset = Annotated[int, typer.Option("--offset", min=0, help="How many rows to pass over first.")]

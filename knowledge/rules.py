@@ -1,0 +1,304 @@
+"""The rules that make findings of verdicts: pure functions of values.
+
+A finding is about one change, in one scope, on one metric; verdicts on anything else are no evidence for it.
+The rules, by the outcomes of the verdicts that reached a conclusion there:
+
+- R1 *effect*: one is supported → "the change lowers the metric by a % [b, c]".
+- R2 *no effect*: one is refuted → "the change does not lower the metric by min_effect".
+- R3 *quality*: one is refuted because quality did not hold → "the change does not hold the quality limit".
+- R4 *infeasible*: one is infeasible → "the change does not run: cause".
+- R5 *replicated*: two or more agree → the same statement, effects pooled by inverse variance, stronger.
+- R6 *contradicted*: they disagree → both sides are stated, and the status says so.
+
+`supported` beyond a small margin and `refuted` at a larger one do not disagree: the effect lies between them.
+An inconclusive verdict makes no finding, but its estimate is pooled with the others, because leaving it out
+would keep the lucky ones alone; when the pooled interval then no longer lies beyond the margin, the strength
+says `weakened`. A confounded verdict says nothing about the change and is left out. The smallest claim is
+made first: nothing here joins scopes or changes into a wider statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import log1p
+
+from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from experiments.measurement.evidence import Json
+from experiments.space.configuration import Change
+from knowledge.figures import better, counted, effect, gain, metric_word
+from knowledge.pooling import Estimate, pool
+from knowledge.scope import Scope
+
+
+class Rule(StrEnum):
+    """What derived a finding; the module's docstring states each."""
+
+    EFFECT = "R1-effect"
+    NO_EFFECT = "R2-no-effect"
+    QUALITY = "R3-quality"
+    INFEASIBLE = "R4-infeasible"
+    REPLICATED = "R5-replicated"
+    CONTRADICTED = "R6-contradicted"
+
+
+class Strength(StrEnum):
+    """How much stands behind a finding."""
+
+    SINGLE = "single"
+    """One verdict."""
+    REPLICATED = "replicated"
+    """Two or more that agree."""
+    WEAKENED = "weakened"
+    """Later inconclusive measurements pull the pooled interval back over the margin."""
+    MIXED = "mixed"
+    """Verdicts that disagree."""
+
+
+class Saying(StrEnum):
+    """What a conclusive verdict says of the change."""
+
+    HELPS = "helps"
+    DOES_NOT_HELP = "does not help"
+    BREAKS_QUALITY = "breaks quality"
+    DOES_NOT_RUN = "does not run"
+
+
+@dataclass(frozen=True)
+class VerdictFact:
+    """One verdict as the rules see it.
+
+    Effects are natural logs of candidate over control; `min_effect` is relative (0.03 is 3 %); `quality_held`
+    is `None` where quality was not measured; `cause` is the verdict's own sentence.
+    """
+
+    verdict_id: int
+    outcome: VerdictOutcome
+    metric: str
+    changes: tuple[Change, ...]
+    lever: str
+    min_effect: float
+    scope: Scope
+    effect_log: float | None
+    low_log: float | None
+    high_log: float | None
+    quality_held: bool | None
+    cause: str
+
+    @property
+    def key(self) -> str:
+        """Name of the statement this verdict bears on; unique for change, metric and scope."""
+        return f"{self.lineage_key}@{self.scope.versions_digest[:_KEY_DIGITS]}"
+
+    @property
+    def lineage_key(self) -> str:
+        """`key` without the versions: the same statement on other versions begins with it."""
+        return f"{self.metric}: {changes_words(self.changes)} #{self.scope.lineage_digest[:_KEY_DIGITS]}"
+
+    @property
+    def saying(self) -> Saying | None:
+        """What the verdict says of the change; `None` for an inconclusive or confounded one."""
+        match self.outcome:
+            case VerdictOutcome.SUPPORTED:
+                return Saying.HELPS
+            case VerdictOutcome.REFUTED:
+                return Saying.BREAKS_QUALITY if self.quality_held is False else Saying.DOES_NOT_HELP
+            case VerdictOutcome.INFEASIBLE:
+                return Saying.DOES_NOT_RUN
+        return None
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The measured effect; `None` where nothing was measured or no interval could be given."""
+        if self.effect_log is None or self.low_log is None or self.high_log is None:
+            return None
+        return Estimate(self.effect_log, self.low_log, self.high_log)
+
+
+@dataclass(frozen=True)
+class FindingDraft:
+    """What the rules derive: everything a stored finding says, and what each verdict has to do with it."""
+
+    key: str
+    claim: str
+    rule: Rule
+    strength: Strength
+    status: FindingStatus
+    status_reason: str | None
+    estimate: Estimate | None
+    scope: dict[str, Json]
+    evidence: tuple[tuple[int, EvidenceRelation], ...]
+
+
+_KEY_DIGITS = 16
+"""Hexadecimal digits of a digest in a key: 64 bits, so that no two scopes ever meet by chance."""
+
+
+def changes_words(changes: Sequence[Change]) -> str:
+    """Return what was changed, such as `serving.threads 1 → 2 with serving.dtype float32 → bfloat16`."""
+    return " with ".join(str(change) for change in changes)
+
+
+def derive(facts: Sequence[VerdictFact]) -> FindingDraft | None:
+    """Return the finding that verdicts with one key make, or `None` when none of them is conclusive.
+
+    The answer does not depend on the order of `facts`. Raises `ValueError` when they have more than one key.
+    """
+    ordered = sorted(
+        (f for f in facts if f.outcome is not VerdictOutcome.CONFOUNDED), key=lambda f: f.verdict_id
+    )
+    if len({fact.key for fact in ordered}) > 1:
+        raise ValueError("verdicts on different statements make no finding together")
+    conclusive = [fact for fact in ordered if fact.saying is not None]
+    if not conclusive:
+        return None
+    first = conclusive[0]
+    disagreeing = [fact for fact in conclusive if not _agree(first, fact, conclusive)]
+    measured = [fact.estimate for fact in ordered if fact.estimate is not None]
+    pooled = pool(measured) if measured else None
+    if disagreeing:
+        return _contradicted(ordered, conclusive, disagreeing, pooled)
+    return _agreed(ordered, conclusive, pooled)
+
+
+def _agree(first: VerdictFact, other: VerdictFact, conclusive: Sequence[VerdictFact]) -> bool:
+    if first.saying is other.saying:
+        return True
+    if {first.saying, other.saying} != {Saying.HELPS, Saying.DOES_NOT_HELP}:
+        return False
+    reached = max(f.min_effect for f in conclusive if f.saying is Saying.HELPS)
+    missed = min(f.min_effect for f in conclusive if f.saying is Saying.DOES_NOT_HELP)
+    return reached < missed
+
+
+def _agreed(
+    ordered: Sequence[VerdictFact], conclusive: Sequence[VerdictFact], pooled: Estimate | None
+) -> FindingDraft:
+    # Where `helps` and `does not help` agree (other margins), the one with an effect tells more.
+    leading = next((f for f in conclusive if f.saying is Saying.HELPS), conclusive[0])
+    same = [fact for fact in conclusive if fact.saying is leading.saying]
+    margin = _margin(same)
+    rule = Rule.REPLICATED if len(same) > 1 else _RULES[_said(leading)]
+    strength = Strength.REPLICATED if len(same) > 1 else Strength.SINGLE
+    if leading.saying is Saying.HELPS and pooled is not None and pooled.high_log > log1p(-margin):
+        strength = Strength.WEAKENED
+    return FindingDraft(
+        key=leading.key,
+        claim=f"{_statement(leading, pooled, margin)} {leading.scope.sentence()}.",
+        rule=rule,
+        strength=strength,
+        status=FindingStatus.HOLDS,
+        status_reason=None,
+        estimate=pooled,
+        scope=leading.scope.as_json(leading.changes, leading.lever, margin),
+        evidence=_evidence(ordered, same[0], frozenset()),
+    )
+
+
+def _contradicted(
+    ordered: Sequence[VerdictFact],
+    conclusive: Sequence[VerdictFact],
+    disagreeing: Sequence[VerdictFact],
+    pooled: Estimate | None,
+) -> FindingDraft:
+    first = conclusive[0]
+    sides = {saying: [f for f in conclusive if f.saying is saying] for saying in Saying}
+    told = [
+        f"{counted(len(facts), 'verdict')} that it {_BRIEFLY[saying].format(_share(_margin(facts)))}"
+        for saying, facts in sides.items()
+        if facts
+    ]
+    what = f"{changes_words(first.changes)}: verdicts disagree about {metric_word(first.metric)}"
+    together = f"; pooled {_shown(pooled)}" if pooled is not None else ""
+    return FindingDraft(
+        key=first.key,
+        claim=f"{what}{together} {first.scope.sentence()}.",
+        rule=Rule.CONTRADICTED,
+        strength=Strength.MIXED,
+        status=FindingStatus.CONTRADICTED,
+        status_reason=f"There is {', and '.join(told)}.",
+        estimate=pooled,
+        scope=first.scope.as_json(first.changes, first.lever, _margin([first])),
+        evidence=_evidence(ordered, first, frozenset(fact.verdict_id for fact in disagreeing)),
+    )
+
+
+def _evidence(
+    ordered: Sequence[VerdictFact], first: VerdictFact, against: frozenset[int]
+) -> tuple[tuple[int, EvidenceRelation], ...]:
+    relations = []
+    for fact in ordered:
+        if fact.saying is None:
+            relation = EvidenceRelation.INFORMS
+        elif fact.verdict_id in against:
+            relation = EvidenceRelation.CONTRADICTS
+        elif fact.verdict_id == first.verdict_id:
+            relation = EvidenceRelation.SUPPORTS
+        elif fact.saying is first.saying:
+            relation = EvidenceRelation.REPLICATES
+        else:
+            relation = EvidenceRelation.INFORMS  # reached at another margin: it bounds the effect
+        relations.append((fact.verdict_id, relation))
+    return tuple(relations)
+
+
+def _statement(fact: VerdictFact, pooled: Estimate | None, margin: float) -> str:
+    what, metric = changes_words(fact.changes), metric_word(fact.metric)
+    match _said(fact):
+        case Saying.HELPS if pooled is not None:
+            return f"{what} {better(fact.metric)} {metric} by {_gained(fact, pooled)}"
+        case Saying.HELPS:
+            return f"{what} {better(fact.metric)} {metric}"
+        case Saying.DOES_NOT_HELP:
+            measured = f" (measured {_shown(pooled)})" if pooled is not None else ""
+            return f"{what} does not make {metric} better by {_share(margin)}{measured}"
+        case Saying.BREAKS_QUALITY:
+            measured = f" ({metric} {_shown(pooled)})" if pooled is not None else ""
+            return f"{what} does not hold the quality limit: {_clause(fact.cause)}{measured};"
+        case Saying.DOES_NOT_RUN:
+            return f"{what} does not run: {_clause(fact.cause)};"
+
+
+def _said(fact: VerdictFact) -> Saying:
+    if fact.saying is None:
+        raise ValueError(f"verdict {fact.verdict_id} is not conclusive")
+    return fact.saying
+
+
+def _margin(facts: Sequence[VerdictFact]) -> float:
+    """Return the margin of the strongest statement: the largest that was reached, the smallest that was
+    missed."""
+    margins = [fact.min_effect for fact in facts]
+    return max(margins) if facts[0].saying is Saying.HELPS else min(margins)
+
+
+def _gained(fact: VerdictFact, pooled: Estimate) -> str:
+    return gain(fact.metric, pooled.effect_log, pooled.low_log, pooled.high_log)
+
+
+def _shown(pooled: Estimate) -> str:
+    return effect(pooled.effect_log, pooled.low_log, pooled.high_log)
+
+
+def _share(margin: float) -> str:
+    return f"{100 * margin:g} %"
+
+
+def _clause(sentence: str) -> str:
+    return " ".join(sentence.split()).rstrip(".")
+
+
+_RULES = {
+    Saying.HELPS: Rule.EFFECT,
+    Saying.DOES_NOT_HELP: Rule.NO_EFFECT,
+    Saying.BREAKS_QUALITY: Rule.QUALITY,
+    Saying.DOES_NOT_RUN: Rule.INFEASIBLE,
+}
+_BRIEFLY = {
+    Saying.HELPS: "makes it better by {} or more",
+    Saying.DOES_NOT_HELP: "does not make it better by {}",
+    Saying.BREAKS_QUALITY: "does not hold the quality limit",
+    Saying.DOES_NOT_RUN: "does not run",
+}
+"""What each side says, with its margin."""

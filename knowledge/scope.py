@@ -1,0 +1,121 @@
+"""The scope of a finding: where its verdicts were reached, and so the only place it speaks of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from experiments.measurement.evidence import Json
+from experiments.space.configuration import Change, Configuration
+
+OWN_VERSIONS = frozenset({"autoinfer", "git_revision"})
+"""Versions of this program itself: recorded with an experiment, no part of what was measured."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Model, target, engine with its versions, workload, and the configuration that the change was made to.
+
+    `versions` maps packages to versions, without `OWN_VERSIONS`; `workload` is that of the stopping plan.
+    """
+
+    model: str
+    model_fingerprint: str
+    target: str
+    engine: str
+    versions: tuple[tuple[str, str], ...]
+    workload: tuple[tuple[str, int], ...]
+    control: Configuration
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        model: str,
+        model_fingerprint: str,
+        target: str,
+        engine: str,
+        versions: Mapping[str, object],
+        workload: Mapping[str, object],
+        control: Configuration,
+    ) -> Scope:
+        """Return the scope in canonical form; what is no version or no number is left out."""
+        return cls(
+            model=model,
+            model_fingerprint=model_fingerprint,
+            target=target,
+            engine=engine,
+            versions=tuple(
+                sorted(
+                    (name, str(value))
+                    for name, value in versions.items()
+                    if name not in OWN_VERSIONS and value
+                )
+            ),
+            workload=tuple(
+                sorted((name, value) for name, value in workload.items() if isinstance(value, int))
+            ),
+            control=control,
+        )
+
+    @property
+    def lineage_digest(self) -> str:
+        """Digest of everything but the versions: findings of one lineage differ by what was upgraded."""
+        return _digest(
+            [
+                self.model_fingerprint,
+                self.target,
+                self.engine,
+                list(self.workload),
+                self.control.canonical_json(),
+            ]
+        )
+
+    @property
+    def versions_digest(self) -> str:
+        """Digest of the versions."""
+        return _digest([list(self.versions)])
+
+    def sentence(self) -> str:
+        """Return the scope as the end of a sentence: `on model M, target T, engine E (versions), workload
+        W`."""
+        engine = self.engine
+        if self.versions:
+            engine += f" ({', '.join(f'{name} {version}' for name, version in self.versions)})"
+        parts = [f"model {self.model}", f"target {self.target}", f"engine {engine}"]
+        if self.workload:
+            parts.append(workload_words(dict(self.workload)))
+        return "on " + ", ".join(parts)
+
+    def as_json(self, changes: tuple[Change, ...], lever: str, min_effect: float) -> dict[str, Json]:
+        """Return the scope as it is stored with a finding, with the change that was made in it."""
+        return {
+            "model": self.model,
+            "model_fingerprint": self.model_fingerprint,
+            "target": self.target,
+            "engine": self.engine,
+            "versions": dict(self.versions),
+            "workload": dict(self.workload),
+            "control": dict(self.control),
+            "lever": lever,
+            "knobs": [change.knob for change in changes],
+            "change": [asdict(change) for change in changes],
+            "min_effect": min_effect,
+        }
+
+
+def workload_words(workload: Mapping[str, int]) -> str:
+    """Return a workload in words, such as `128 tokens in, 48 out, concurrency 1`."""
+    words = {
+        "prompt_tokens": "{} tokens in",
+        "new_tokens": "{} tokens out",
+        "concurrency": "concurrency {}",
+    }
+    return ", ".join(text.format(workload[name]) for name, text in words.items() if name in workload)
+
+
+def _digest(value: list[object]) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,56 @@
+"""How the JSON columns are read: the one place that knows their shapes, and what to make of an absent part.
+
+The rooms that write them own the shapes: a campaign's `spec` and an experiment's `plan` are dumps of what the
+loop dispatched, so this page reads what it needs and never fails on what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from db.models.base import JsonObject
+from experiments.space.configuration import Configuration
+
+QUALITY_HELD, QUALITY_WORSE = "held", "worse"
+"""States of quality in a verdict that settle it; any other leaves it open."""
+
+DEFAULT_METRIC = "tpot_ms"
+"""The metric of a plan that names none, as in `StoppingPlan`."""
+
+
+def engine_of(spec: JsonObject) -> str:
+    """Return the engine a campaign runs on: `spec["engine"]`."""
+    return str(spec.get("engine", "reference"))
+
+
+def metric_of(plan: Mapping[str, object]) -> str:
+    """Return the judged metric of a stopping plan."""
+    return str(plan.get("metric", DEFAULT_METRIC))
+
+
+def workload_of(plan: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the workload of a stopping plan, as a mapping; empty when it says nothing."""
+    workload = plan.get("workload")
+    return workload if isinstance(workload, dict) else {}
+
+
+def min_effect_of(plan: Mapping[str, object]) -> float | None:
+    """Return the margin of a stopping plan, relative."""
+    found = plan.get("min_effect")
+    return float(found) if isinstance(found, int | float) else None
+
+
+def quality_held(quality: JsonObject | None) -> bool | None:
+    """Return whether a verdict found that quality held; `None` when it was not measured or stayed open."""
+    state = (quality or {}).get("state")
+    return {QUALITY_HELD: True, QUALITY_WORSE: False}.get(str(state))
+
+
+def configuration_of(knobs: JsonObject) -> Configuration:
+    """Return a stored configuration in its canonical form."""
+    return Configuration.of(knobs)
+
+
+def number(value: object) -> float | None:
+    """Return a JSON number as a float, and anything else as `None`."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
