@@ -123,8 +123,8 @@ def unpaired_documents(evidence: Evidence) -> Finding | None:
                 if sizes.setdefault(sample.item, sample.value) != sample.value:
                     return Finding(
                         Outcome.CONFOUNDED,
-                        f"The arms scored different texts: {sample.item!r} has {sizes[sample.item]:.0f} bytes in "
-                        f"one arm and {sample.value:.0f} in the other.",
+                        f"Different texts were scored: {sample.item!r} has {sizes[sample.item]:.0f} bytes "
+                        f"in one arm and {sample.value:.0f} in the other.",
                     )
     return None
 
@@ -143,7 +143,7 @@ def unexplained_difference(evidence: Evidence) -> Finding | None:
     if not found:
         return None
     shown = "; ".join(
-        f"{key} is {_shown(control.get(key))} in the control and {_shown(candidate.get(key))} in the candidate"
+        f"{key} is {_shown(control.get(key))} in the control, {_shown(candidate.get(key))} in the candidate"
         for key in found[:3]
     )
     claimed = ", ".join(str(change) for change in evidence.changes) or "nothing"

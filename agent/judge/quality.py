@@ -7,8 +7,8 @@ margin, and the state is *undecided*.
 
 - **Bits per byte**, paired by document. The relative difference of total bits per byte is a ratio estimate,
   R = Σ candidate bits / Σ control bits over the same documents (their bytes are the same); its standard error
-  comes from the residuals e_j = y_j − R·x_j (Cochran, *Sampling Techniques*, §6.3), with Student's t on n −
-  1.
+  comes from the residuals e_j = y_j − R·x_j (Cochran, *Sampling Techniques*, §6.3), with
+  Student's t on n − 1.
 - **Tasks**, paired by item. b items were right before and are wrong now, c the other way round; the net loss
   is (b − c) / n. Its bound is Tango's score bound for paired proportions (Statistics in Medicine 17, 1998),
   which stays honest where the usual one fails, at few or no discordant items.
@@ -169,8 +169,9 @@ def bits_bound(
         return None
     total = math.fsum(control)
     ratio = math.fsum(candidate) / total
-    squares = math.fsum((after - ratio * before) ** 2 for before, after in zip(control, candidate,
-    strict=True)) error = math.sqrt(count / (count - 1) * squares) / total
+    residuals = [after - ratio * before for before, after in zip(control, candidate, strict=True)]
+    squares = math.fsum(residual**2 for residual in residuals)
+    error = math.sqrt(count / (count - 1) * squares) / total
     reach = t_quantile(alpha, count - 1) * error
     return Bound(ratio - 1, ratio - 1 - reach, ratio - 1 + reach, margin, count)
 
