@@ -1,0 +1,198 @@
+"""Settings: how autoinfer runs on this machine. What a campaign looks for is in `configs.campaign`.
+
+A value comes from the command line, else from an `AUTOINFER_…` variable, else from a settings file, else from
+the packaged default; `configs.settings_sources.load_settings` reads them and `Settings.origins` tells which.
+Settings are passed to whatever needs them, never read as globals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import Field, PrivateAttr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENVIRONMENT_PREFIX = "AUTOINFER_"
+"""What the name of every environment variable of autoinfer begins with."""
+
+DATABASE_FILE = "autoinfer.db"
+"""The SQLite file in the data folder."""
+
+BELOW_DATA_DIR = {"artifacts_dir": "artifacts", "cache_dir": "cache", "log_dir": "logs"}
+"""Folders that lie in the data folder unless they are given, and their names there."""
+
+BEATS_IN_A_LEASE = 3
+"""Heartbeats a lease must hold, so that two may be late or lost before the job is taken away."""
+
+
+class Source(StrEnum):
+    """Where a setting's value comes from, the strongest first."""
+
+    COMMAND_LINE = "command line"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A value's source, and the option, variable or file in it.
+
+    A default is either packaged or follows from `data_dir`.
+    """
+
+    source: Source
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.source} ({self.place})"
+
+
+class Settings(BaseSettings):
+    """Every setting; frozen. Made directly, it takes the values it is given and defaults for the rest."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, validate_default=True
+    )
+
+    data_dir: Path = Field(description="The folder that holds all state; moving it moves everything below.")
+    database_url: str = Field(
+        default="",
+        description="The database, as an SQLAlchemy URL; by default a SQLite file in the data folder.",
+    )
+    artifacts_dir: Path = Field(
+        default=Path(), description="Where the outputs of stages are stored, by content; in the data folder."
+    )
+    cache_dir: Path = Field(
+        default=Path(),
+        description="Compiled code and other things that can be made again; in the data folder.",
+    )
+    log_dir: Path = Field(
+        default=Path(), description="The logs of jobs and engine processes; in the data folder."
+    )
+    lease_s: float = Field(
+        default=30.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds after its last heartbeat until a worker's job is given to another worker.",
+    )
+    heartbeat_s: float = Field(
+        default=5.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds between heartbeats of a worker; at most a third of the lease.",
+    )
+    load_limit_s: float = Field(
+        default=300.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds an engine process may take to load a checkpoint and compile.",
+    )
+    stage_limit_s: float = Field(
+        default=1800.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds one stage of an experiment may take before it is ended.",
+    )
+    queue_poll_s: float = Field(
+        default=0.2,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds between two looks of an idle worker into the queue.",
+    )
+    job_poll_s: float = Field(
+        default=0.2,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds between two looks of a worker at its running job.",
+    )
+    log_poll_s: float = Field(
+        default=0.5,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds between two looks of `autoinfer log --follow` for new events.",
+    )
+
+    _origins: dict[str, Origin] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _below_data_dir(cls, data: object) -> object:
+        """Whatever is not given and lies in the data folder follows from it."""
+        if not isinstance(data, dict) or not isinstance(data.get("data_dir"), str | Path):
+            return data
+        filled = dict(data)
+        root = filled["data_dir"] = _absolute(data["data_dir"])
+        for name, place in BELOW_DATA_DIR.items():
+            filled[name] = _absolute(data[name]) if data.get(name) not in (None, "") else root / place
+        filled["database_url"] = data.get("database_url") or f"sqlite:///{root / DATABASE_FILE}"
+        return filled
+
+    @model_validator(mode="after")
+    def _heartbeats_fit_the_lease(self) -> Settings:
+        if self.heartbeat_s * BEATS_IN_A_LEASE > self.lease_s:
+            raise ValueError(
+                f"heartbeat_s is {self.heartbeat_s:g} and lease_s {self.lease_s:g}: "
+                "a lease must hold at least three heartbeats"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed: the environment is read where it is passed in too, by `load_settings`."""
+        return (init_settings,)
+
+    def origins(self) -> Mapping[str, Origin]:
+        """Where each value comes from, by setting; known to settings that `load_settings` read."""
+        defaults = {name: self.default_origin(name) for name in type(self).model_fields}
+        return MappingProxyType({**defaults, **self._origins})
+
+    @staticmethod
+    def default_origin(name: str) -> Origin:
+        """The origin of a value that nobody gave."""
+        follows = name in BELOW_DATA_DIR or name == "database_url"
+        return Origin(Source.DEFAULT, "in data_dir" if follows else "packaged")
+
+    def with_origins(self, origins: Mapping[str, Origin]) -> Settings:
+        """The same values with their origins."""
+        copy = self.model_copy()
+        copy._origins = dict(origins)
+        return copy
+
+    def shown(self) -> dict[str, str | float]:
+        """The values as they may be shown: paths as text, passwords of URLs as `***`."""
+        values = self.model_dump(mode="json")
+        return values | {"database_url": without_password(self.database_url)}
+
+    def as_environment(self) -> dict[str, str]:
+        """The variables that give a process started from here the same settings."""
+        values = self.model_dump(mode="json")
+        return {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in values.items()}
+
+
+def without_password(url: str) -> str:
+    """The URL with `***` for its password."""
+    try:
+        parts = urlsplit(url)
+        if parts.password is None:
+            return url
+    except ValueError:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))
+
+
+def _absolute(path: str | Path) -> Path:
+    return Path(path).expanduser().absolute()
