@@ -131,6 +131,17 @@ class Space:
             if not same_value(value, configuration.get(knob.name))
         )
 
+    def crossing(self, configuration: Configuration, knobs: Iterable[str]) -> tuple[Configuration, ...]:
+        """Every configuration that comes of setting these knobs to each combination of their values.
+
+        The first knob varies slowest. Raises `UsageError` for an unknown knob and for one that is not active.
+        """
+        crossed = [configuration]
+        for name in knobs:
+            values = self.knob(name).values
+            crossed = [self.with_change(each, {name: value}) for each in crossed for value in values]
+        return tuple(crossed)
+
     def levers_between(self, before: Configuration, after: Configuration) -> tuple[str, ...]:
         """The levers that differ between two configurations, in the space's order; empty for equal ones."""
         changed = {change.knob for change in before.changes_to(after)}

@@ -1,0 +1,150 @@
+"""What a campaign is asked for: model, target, objective, quality limit, budget, seed and plan.
+
+Parsed from packaged or own YAML with overrides of the command line. The fields of `WorkloadSpec`,
+`MarginsSpec` and `PlanSpec` are named as those of `experiments.measurement.plan`, which this room may not
+import; a test compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from configs.catalog import Kind, read_document
+from configs.errors import UsageError
+from configs.fields import Fraction, Seconds
+from configs.validation import nearest, validated
+
+LatencyMetric = Literal["tpot_ms", "ttft_ms", "itl_ms", "e2el_ms"]
+"""Metrics a campaign can lower."""
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""A name of a campaign, an engine, a proposer …"""
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class WorkloadSpec(_Spec):
+    """What is asked of the engine while it is timed and graded; see `measurement.plan.Workload`."""
+
+    concurrency: int = Field(ge=1)
+    prompt_tokens: int = Field(ge=1)
+    new_tokens: int = Field(ge=2)
+    prompts_per_block: int = Field(ge=1)
+    warmup_requests: int = Field(ge=1)
+    evaluation_documents: int = Field(ge=1)
+    evaluation_tokens_per_document: int = Field(ge=8)
+    evaluation_items: int = Field(ge=0)
+
+
+class MarginsSpec(_Spec):
+    """How much worse quality may be: bits per byte relative, the task in percentage points of accuracy."""
+
+    bits_per_byte: Fraction = Field(ge=0)
+    task_points: float = Field(ge=0)
+
+
+class PlanSpec(_Spec):
+    """The stopping plan of every experiment, but for the prediction, which each hypothesis brings."""
+
+    metric: LatencyMetric
+    min_effect: Fraction = Field(gt=0, lt=1)
+    alpha: float = Field(gt=0, lt=0.5)
+    margins: MarginsSpec
+    workload: WorkloadSpec
+    quick_blocks: int = Field(ge=2)
+    full_blocks: int = Field(ge=2)
+    full_pairs: int = Field(ge=1)
+    validation_pairs: int = Field(ge=1)
+
+
+class BaselineSpec(_Spec):
+    """How trial 0 is found: the knobs that the sweep crosses, and its length; see `BaselineJob`."""
+
+    sweep: tuple[str, ...]
+    sweep_blocks: int = Field(ge=2)
+    noise_launches: int = Field(ge=2)
+    noise_blocks: int = Field(ge=2)
+
+
+class BudgetSpec(_Spec):
+    """What may be spent: wall-clock seconds from the campaign's start."""
+
+    wall_s: Seconds = Field(gt=0)
+
+
+class CampaignSpec(_Spec):
+    """Everything a campaign is started with; stored with it."""
+
+    name: str = Field(pattern=NAME)
+    model: str = Field(min_length=1)
+    """`reference`, or a folder with a checkpoint."""
+    target: str = Field(min_length=1)
+    """The device: `cpu`, `cuda:0` …"""
+    engine: str = Field(pattern=NAME)
+    """Entry-point name of the engine."""
+    executor: str = Field(pattern=NAME)
+    """Entry-point name of the executor."""
+    judge: str = Field(pattern=NAME)
+    """Entry-point name of the judge."""
+    proposers: tuple[str, ...] = Field(min_length=1)
+    """Entry-point names of the proposers, in the order in which they are asked."""
+    space: str = Field(min_length=1)
+    """Name of a packaged space, or a path to a YAML file."""
+    seed: int = Field(ge=0, lt=2**63)
+    budget: BudgetSpec
+    baseline: BaselineSpec
+    plan: PlanSpec
+
+    @field_validator("proposers")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a proposer stands twice")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _budget_in_short(cls, data: object) -> object:
+        """`budget: 8m` stands for `budget: {wall_s: 8m}`."""
+        if isinstance(data, dict) and isinstance(data.get("budget"), str | int | float):
+            return {**data, "budget": {"wall_s": data["budget"]}}
+        return data
+
+
+def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | None = None) -> CampaignSpec:
+    """The campaign of this packaged name or YAML file, with some fields replaced.
+
+    `overrides` maps dotted field names (`budget`, `plan.min_effect`) to values as in YAML; None stands for an
+    option that was not given. Raises `UsageError` that names the file or the field.
+    """
+    document = read_document(Kind.CAMPAIGNS, name_or_path)
+    validated(CampaignSpec, document.data, document.where)
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
+    if not given:
+        return validated(CampaignSpec, document.data, document.where)
+    assert isinstance(document.data, dict)  # it was just validated
+    data: dict[str, object] = document.data
+    for name, value in given.items():
+        data = _replaced(data, name, name.split("."), value)
+    return validated(CampaignSpec, data, f"{document.where} with {', '.join(given)} changed")
+
+
+def _replaced(data: dict[str, object], name: str, path: list[str], value: object) -> dict[str, object]:
+    field, rest = path[0], path[1:]
+    known = CampaignSpec.model_fields if name.split(".")[0] == field else data
+    if field not in known:
+        raise UsageError(
+            f"A campaign has no field {name!r}.", nearest(field, known, otherwise="The fields are")
+        )
+    if not rest:
+        return {**data, field: value}
+    inner = data[field]
+    if not isinstance(inner, dict):
+        raise UsageError(f"A campaign has no field {name!r}.", f"{field} has no fields of its own.")
+    return {**data, field: _replaced(inner, name, rest, value)}
