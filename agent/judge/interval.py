@@ -39,7 +39,9 @@ HETEROGENEITY_ALPHA = 0.05
 """Level of the one-sided F test that sets the profile aside."""
 
 FINAL_LOOKS = 1
-"""Looks after the last exploratory pair: one, at the end of the validation."""
+"""Looks besides those at pairs 1 … full_pairs. Who goes to validation after n pairs looks at 1 … n, then at
+n + validation_pairs and, while the question is open, after each pair up to full_pairs + validation_pairs:
+full_pairs + 1 looks in all, whatever n is."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Interval:
 
 
 def planned_looks(plan: StoppingPlan) -> int:
-    """How often the interval may be acted upon: after each exploratory pair, and after the validation."""
+    """How often the interval may be acted upon: see `FINAL_LOOKS`."""
     return plan.full_pairs + FINAL_LOOKS
 
 

@@ -2,7 +2,8 @@
 
 **Steps.** One quick pair → (more blocks on it, if the spread within launches rules) → full pairs up to
 `full_pairs`, with the evaluation of quality where it saves most (`sequence.evaluate_first`), at the latest
-before → `validation_pairs` pairs of further fresh processes → stop. It stops early as soon as the interval
+before → `validation_pairs` pairs of further fresh processes, and more of them, up to `full_pairs` +
+`validation_pairs` in all, while the question stays open → stop. It stops early as soon as the interval
 excludes `min_effect` (refuted), the quality is worse or stays undecided, or the rest of the plan could hardly
 settle the question (`sequence.chance_to_settle`; that ends inconclusive).
 
@@ -71,26 +72,24 @@ class LaunchIntervalJudge:
                 else MeasurePair(Stage.QUICK, plan.quick_blocks)
             )
         if reading.validated:
-            if reading.validated < plan.validation_pairs:
-                return MeasurePair(Stage.VALIDATION, plan.full_blocks)
-            return Stop(_decide(plan, evidence, reading)[1])
+            return _validation_step(plan, reading)
         evaluated = reading.quality.state != Quality.NOT_MEASURED
         more = 0 if evaluated else _blocks_to_add(plan, reading)
         if more:
             return MeasureMore(Stage.FULL, more)
         if reading.short or reading.quality.state in (Quality.WORSE, Quality.UNDECIDED):
-            return Stop(_decide(plan, evidence, reading)[1])
+            return Stop(_decide(plan, reading)[1])
         if reading.overall is not None:
-            chance = chance_to_settle(plan, reading.overall, side_alpha(plan))
-            if chance < HOPELESS_CHANCE and reading.exploratory < plan.full_pairs:
-                return Stop(sentences.hopeless(plan, reading, chance))
+            hopeless = _hopeless(plan, reading, plan.full_pairs)
+            if hopeless is not None:
+                return hopeless
             if not evaluated and (reading.beyond or evaluate_first(plan, evidence, reading.overall)):
                 return Evaluate()
             if reading.beyond:
                 return MeasurePair(Stage.VALIDATION, plan.full_blocks)
         if reading.exploratory < plan.full_pairs:
             return MeasurePair(Stage.FULL, plan.full_blocks)
-        return Stop(_decide(plan, evidence, reading)[1])
+        return Stop(_decide(plan, reading)[1])
 
     def verdict(self, plan: StoppingPlan, evidence: Evidence) -> JudgeVerdict:
         """The verdict on what was measured so far. Raises `UsageError` as `next_step` does."""
@@ -104,7 +103,7 @@ class LaunchIntervalJudge:
         if found is not None:
             outcome, reason = found.outcome, found.reason
         else:
-            outcome, reason = _decide(plan, evidence, reading)
+            outcome, reason = _decide(plan, reading, _measured(evidence))
         overall = reading.overall
         return JudgeVerdict(
             outcome=outcome,
@@ -119,12 +118,33 @@ class LaunchIntervalJudge:
         )
 
 
-def _decide(plan: StoppingPlan, evidence: Evidence, reading: Reading) -> tuple[Outcome, str]:
+def _validation_step(plan: StoppingPlan, reading: Reading) -> Step:
+    """Run the planned validation, then what is left of the plan's pairs while the question stays open."""
+    another = MeasurePair(Stage.VALIDATION, plan.full_blocks)
+    if reading.validated < plan.validation_pairs:
+        return another
+    last = plan.full_pairs + plan.validation_pairs
+    settled = reading.short or (reading.beyond and reading.agrees)
+    if settled or len(reading.pairs) >= last:
+        return Stop(_decide(plan, reading)[1])
+    return _hopeless(plan, reading, last) or another
+
+
+def _hopeless(plan: StoppingPlan, reading: Reading, last: int) -> Stop | None:
+    if reading.overall is None or len(reading.pairs) >= last:
+        return None
+    chance = chance_to_settle(plan, reading.overall, side_alpha(plan), last)
+    if chance >= HOPELESS_CHANCE:
+        return None
+    return Stop(sentences.hopeless(plan, reading, last - len(reading.pairs), chance))
+
+
+def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tuple[Outcome, str]:
     quality = reading.quality.state
     if quality == Quality.WORSE:
         return Outcome.REFUTED, sentences.quality_worse(reading)
     if not reading.pairs:
-        return Outcome.INCONCLUSIVE, sentences.ONE_ARM if _measured(evidence) else sentences.NOTHING
+        return Outcome.INCONCLUSIVE, sentences.ONE_ARM if measured else sentences.NOTHING
     if reading.short:
         return Outcome.REFUTED, sentences.too_small(plan, reading)
     if quality == Quality.UNDECIDED:

@@ -7,8 +7,12 @@ The launch is the unit of replication, so whatever was sampled within a pair of 
 2. A *block ratio* is the median, over the prompts of a block, of log(candidate / control), block k of one arm
    against block k of the other. The median is robust: one request that the machine interrupted does not move
    a block of three or more; prompts are compared with themselves, so their lengths cancel.
-3. The pair's effect is the mean of the block ratios. Blocks run A B B A: in the mean over complete A B B A
-   rounds a linear drift of the machine cancels exactly. A median over blocks would not cancel it.
+3. The pair's effect is the Hodges–Lehmann estimate of the block ratios: the median of the averages of all
+   pairs of them, each with itself too. Blocks run A B B A, so a linear drift of the machine adds the same
+   amount with alternating sign, and by that symmetry cancels exactly over complete rounds, as it does in a
+   mean; unlike a mean, it stays where it is when the machine interrupts one block of four
+   (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963; 95 % as efficient as a mean for normal
+   noise).
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from itertools import combinations_with_replacement
+from statistics import median
 
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
 
@@ -31,6 +36,9 @@ JUDGED_METRICS = frozenset(
 )
 """What an effect may be judged on; the others are measures of quality."""
 
+MAD_TO_SD = 1.4826
+"""A normal standard deviation over its median absolute deviation: 1 / Φ⁻¹(3/4)."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -44,9 +52,10 @@ class Block:
 class PairEffect:
     """What one pair of launches shows.
 
-    `effect_log` is the mean of `blocks` block ratios, natural log of candidate over control, negative is
-    faster. `within_se_log` is its standard error from the spread of the block ratios alone (0 for one block):
-    a floor for the error of the pair, never its measure. `samples` counts the raw values of both arms.
+    `effect_log` is the centre of `blocks` block ratios, natural log of candidate over control, negative is
+    faster. `within_se_log` is its standard error from the spread of the block ratios alone (0 for one block),
+    by their median absolute deviation: a floor for the error of the pair, never its measure. `samples` counts
+    the raw values of both arms.
     """
 
     index: int
@@ -95,6 +104,11 @@ def pair_effects(evidence: Evidence, metric: Metric) -> tuple[PairEffect, ...]:
     return tuple(effects)
 
 
+def hodges_lehmann(values: Sequence[float]) -> float:
+    """The median of the averages of all pairs of values, each value paired with itself too."""
+    return _median([(a + b) / 2 for a, b in combinations_with_replacement(values, 2)])
+
+
 def _pair_effect(
     index: int, control: Sequence[LaunchRecord], candidate: Sequence[LaunchRecord], metric: Metric
 ) -> PairEffect | None:
@@ -106,11 +120,12 @@ def _pair_effect(
     ]
     if not ratios:
         return None
+    centre = hodges_lehmann(ratios)
     return PairEffect(
         index=index,
         validation=any(record.stage == Stage.VALIDATION for record in (*control, *candidate)),
-        effect_log=fmean(ratios),
-        within_se_log=stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else 0.0,
+        effect_log=centre,
+        within_se_log=MAD_TO_SD * _median([abs(r - centre) for r in ratios]) / math.sqrt(len(ratios)),
         blocks=len(ratios),
         samples=sum(
             sample.metric == metric for record in (*control, *candidate) for sample in record.samples

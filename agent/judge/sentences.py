@@ -91,9 +91,9 @@ def undecided(plan: StoppingPlan, reading: Reading) -> str:
     return f"{effect(plan, reading)}, which neither reaches nor excludes the {_asked(plan)} asked for."
 
 
-def hopeless(plan: StoppingPlan, reading: Reading, chance: float) -> str:
+def hopeless(plan: StoppingPlan, reading: Reading, pairs_left: int, chance: float) -> str:
     """Why the rest of the plan is not run."""
-    left = _counted(plan.full_pairs - reading.exploratory, "further pair")
+    left = _counted(pairs_left, "further pair")
     return (
         f"{effect(plan, reading)}: {left} would settle whether the gain reaches {_asked(plan)} with a chance "
         f"of {100 * chance:.0f} % only."

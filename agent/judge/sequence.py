@@ -84,15 +84,14 @@ def evaluate_first(plan: StoppingPlan, evidence: Evidence, now: Interval) -> boo
     return quality_fails(evidence.changes) * latency_cost > latency_fails * evaluation_cost_s(plan, evidence)
 
 
-def chance_to_settle(plan: StoppingPlan, now: Interval, alpha_a_side: float) -> float:
-    """The chance that the last exploratory look excludes min_effect, or lies wholly beyond it.
+def chance_to_settle(plan: StoppingPlan, now: Interval, alpha_a_side: float, last: int) -> float:
+    """The chance that the interval over `last` pairs excludes min_effect, or lies wholly beyond it.
 
     The mean of all pairs then, given those now, is t-distributed around today's mean with variance
     s²·(1/n − 1/N); the interval then is taken with today's s. It stops nothing that was decided, and so adds
     no error of support or refutation.
     """
     bound = math.log(1 - plan.min_effect)
-    last = plan.full_pairs
     if now.pairs >= last:
         return 1.0 if now.high_log < bound or now.low_log > bound else 0.0
     freedom = now.degrees_of_freedom + last - now.pairs
