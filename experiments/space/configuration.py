@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 KnobValue = str | int | float | bool
 """What a knob may hold. Whole floats are not integers: 1.0 and 1 are different values."""
@@ -35,8 +36,8 @@ class Configuration(Mapping[str, KnobValue]):
 
     @classmethod
     def of(cls, knobs: Mapping[str, KnobValue]) -> Configuration:
-        """The canonical form of a mapping of dotted knob names to values."""
-        return cls(tuple(sorted(knobs.items())))
+        """The canonical form of a mapping of dotted knob names to values; −0.0 becomes 0.0."""
+        return cls(tuple(sorted((name, _without_sign_of_zero(value)) for name, value in knobs.items())))
 
     def __getitem__(self, knob: str) -> KnobValue:
         for name, value in self.items_:
@@ -54,7 +55,7 @@ class Configuration(Mapping[str, KnobValue]):
         """The text that is hashed and stored: sorted keys, no spaces, types kept apart."""
         return json.dumps(dict(self.items_), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, 64 hexadecimal characters."""
         return hashlib.sha256(self.canonical_json().encode()).hexdigest()
@@ -76,6 +77,10 @@ class Configuration(Mapping[str, KnobValue]):
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={_shown(value)}" for name, value in self.items_)
+
+
+def _without_sign_of_zero(value: KnobValue) -> KnobValue:
+    return value + 0.0 if isinstance(value, float) else value
 
 
 def _shown(value: KnobValue | None) -> str:

@@ -64,7 +64,7 @@ class Knob:
             raise UsageError(f"The knob {self.name} has no values.", "Give it at least one.")
         if any(isinstance(value, float) and not math.isfinite(value) for value in self.values):
             raise UsageError(f"The knob {self.name} holds a number that is not finite.", "Leave it out.")
-        forms = [written(value) for value in self.values]
+        forms = [written(value + 0.0 if isinstance(value, float) else value) for value in self.values]
         twice = sorted({form for form in forms if forms.count(form) > 1})
         if twice:
             raise UsageError(f"The knob {self.name} has the value {twice[0]} twice.", "List each value once.")

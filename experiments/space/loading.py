@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.types import StrictBool, StrictFloat, StrictInt, StrictStr
 
 from configs.catalog import Document, Kind, read_document
@@ -53,7 +53,10 @@ class _KnobEntry(BaseModel):
 
     name: str = Field(pattern=KNOB_NAME)
     lever: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    values: Annotated[tuple[Value, ...], Field(min_length=1)] | _Range
+    values: Annotated[
+        Annotated[tuple[Value, ...], Field(min_length=1), Tag("list")] | Annotated[_Range, Tag("range")],
+        Discriminator(lambda given: "range" if isinstance(given, dict | _Range) else "list"),
+    ]
     default: Value
     when: dict[str, Value | tuple[Value, ...]] = {}
     help: str = Field(min_length=1)
