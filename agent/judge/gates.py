@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.judge.pairs import TIMED_STAGES, blocks_of, timed_launches
+from agent.judge.pairs import TIMED_STAGES, paired_blocks, timed_launches
 from experiments.measurement.evidence import Arm, Evidence, Json, LaunchRecord, Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Change
@@ -26,7 +26,9 @@ KL_ROUNDING_NATS = 1e-4
 EXPLAINED: Mapping[str, frozenset[str]] = {
     "serving.dtype": frozenset({"dtype", "precision", "kernel", "bytes"}),
     "serving.threads": frozenset({"threads", "affinity", "cpus", "cores"}),
-    "serving.compile": frozenset({"compile", "compiled", "backend", "inductor", "graph", "mode", "kernel"}),
+    "serving.compile": frozenset(
+        {"compile", "compiled", "backend", "inductor", "graph", "graphs", "recompilations", "mode", "kernel"}
+    ),
     "pruning": frozenset(
         {"pruning", "pruned", "removed", "layers", "layer", "parameters", "bytes", "checkpoint", "weights"}
     ),
@@ -39,6 +41,10 @@ EXPLAINED: Mapping[str, frozenset[str]] = {
 }
 """For a knob or a group of knobs, the words of resolved keys that its change explains, beside the words of
 the knob's own name. A key of the resolved configuration that no claimed change explains must not differ."""
+
+HISTORY = frozenset({"calls", "reused", "package", "hits", "misses"})
+"""Words of resolved keys that tell a launch's history (how often compiled code was called, whether it lay in
+the cache) or a digest of what stands beside it, not what runs; they are not compared."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +105,12 @@ def unpaired_prompts(evidence: Evidence, metric: Metric) -> Finding | None:
     """Block k of both arms of a launch pair must have answered the same prompts."""
     control, candidate = timed_launches(evidence, Arm.CONTROL), timed_launches(evidence, Arm.CANDIDATE)
     for index in sorted(control.keys() & candidate.keys()):
-        for count, (a, b) in enumerate(
-            zip(blocks_of(control[index], metric), blocks_of(candidate[index], metric), strict=False)
-        ):
+        for number, a, b in paired_blocks(control[index], candidate[index], metric):
             before, after = dict(a.logs).keys(), dict(b.logs).keys()
             if before != after:
                 return Finding(
                     Outcome.CONFOUNDED,
-                    f"The arms answered different prompts in launch pair {index}, block {count}: "
+                    f"The arms answered different prompts in launch pair {index}, block {number}: "
                     f"{', '.join(sorted(before ^ after)[:3])} in one arm only.",
                 )
     return None
@@ -138,7 +142,9 @@ def unexplained_difference(evidence: Evidence) -> Finding | None:
     found = [
         key
         for key in sorted({*control, *candidate})
-        if control.get(key) != candidate.get(key) and not explained(key, evidence.changes)
+        if control.get(key) != candidate.get(key)
+        and not _words(key) & HISTORY
+        and not explained(key, evidence.changes)
     ]
     if not found:
         return None

@@ -5,23 +5,25 @@ The launch is the unit of replication, so whatever was sampled within a pair of 
 
 1. A prompt's value within a block is the median of its samples (one for TPOT; one a token for ITL).
 2. A *block ratio* is the median, over the prompts of a block, of log(candidate / control), block k of one arm
-   against block k of the other. The median is robust: one request that the machine interrupted does not move
-   a block of three or more; prompts are compared with themselves, so their lengths cancel.
+   against block k of the other, which stand side by side. The median is robust: one request that the machine
+   interrupted does not move a block of three or more; prompts are compared with themselves, so their lengths
+   cancel.
 3. The pair's effect is the Hodges–Lehmann estimate of the block ratios: the median of the averages of all
-   pairs of them, each with itself too. Blocks run A B B A, so a linear drift of the machine adds the same
-   amount with alternating sign, and by that symmetry cancels exactly over complete rounds, as it does in a
-   mean; unlike a mean, it stays where it is when the machine interrupts one block of four
-   (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963; 95 % as efficient as a mean for normal
-   noise).
+   pairs of them, each with itself too. Couples of blocks are led by A and B in turn, so a linear drift of
+   the machine adds the same amount with alternating sign, and by that symmetry cancels exactly over complete
+   rounds, as it does in a mean; unlike a mean, it stays where it is when the machine interrupts one block of
+   four (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963; 95 % as efficient as a mean for
+   normal noise).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from statistics import median
+from typing import TypeAlias
 
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
 
@@ -40,12 +42,8 @@ MAD_TO_SD = 1.4826
 """A normal standard deviation over its median absolute deviation: 1 / Φ⁻¹(3/4)."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """A run of requests on one arm: `logs` maps each prompt to the log of its median value."""
-
-    position: int
-    logs: tuple[tuple[str, float], ...]
+Block: TypeAlias = Mapping[str, float]
+"""A run of requests on one arm: each prompt with the log of its median value."""
 
 
 @dataclass(frozen=True)
@@ -74,26 +72,32 @@ def timed_launches(evidence: Evidence, arm: Arm) -> dict[int, tuple[LaunchRecord
     return {index: tuple(records) for index, records in found.items()}
 
 
-def blocks_of(records: Iterable[LaunchRecord], metric: Metric) -> list[Block]:
-    """The blocks of one launch in the order they ran; values must be positive and finite."""
-    values: dict[tuple[int, int, int], dict[str, list[float]]] = {}
-    for place, record in enumerate(records):
+def blocks_of(records: Iterable[LaunchRecord], metric: Metric) -> dict[int, Block]:
+    """The blocks of one launch by their number; values must be positive and finite."""
+    values: dict[int, dict[str, list[float]]] = {}
+    for record in records:
         for sample in record.samples:
             if sample.metric == metric:
-                block = values.setdefault((place, sample.position, sample.block), {})
-                block.setdefault(sample.item, []).append(sample.value)
+                values.setdefault(sample.block, {}).setdefault(sample.item, []).append(sample.value)
     sign = -1.0 if metric in HIGHER_IS_BETTER else 1.0
-    return [
-        Block(key[1], tuple((item, sign * math.log(_median(found))) for item, found in sorted(block.items())))
-        for key, block in sorted(values.items())
-    ]
+    return {
+        number: {item: sign * math.log(_median(found)) for item, found in block.items()}
+        for number, block in sorted(values.items())
+    }
+
+
+def paired_blocks(
+    control: Iterable[LaunchRecord], candidate: Iterable[LaunchRecord], metric: Metric
+) -> list[tuple[int, Block, Block]]:
+    """Blocks of equal number of a launch pair; one without its partner (a round cut off) is left out."""
+    before, after = blocks_of(control, metric), blocks_of(candidate, metric)
+    return [(number, before[number], after[number]) for number in before if number in after]
 
 
 def pair_effects(evidence: Evidence, metric: Metric) -> tuple[PairEffect, ...]:
     """The effect of every pair of launches of equal index, in order of index.
 
-    A launch without its partner gives nothing; a block without its partner (a round that was cut off) is
-    left out.
+    A launch without its partner gives nothing.
     """
     control, candidate = timed_launches(evidence, Arm.CONTROL), timed_launches(evidence, Arm.CANDIDATE)
     effects = []
@@ -112,11 +116,10 @@ def hodges_lehmann(values: Sequence[float]) -> float:
 def _pair_effect(
     index: int, control: Sequence[LaunchRecord], candidate: Sequence[LaunchRecord], metric: Metric
 ) -> PairEffect | None:
-    # zip ends with the shorter arm: a block whose partner was never run says nothing
     ratios = [
         ratio
-        for a, b in zip(blocks_of(control, metric), blocks_of(candidate, metric), strict=False)
-        if (ratio := _block_ratio(a, b)) is not None
+        for _, before, after in paired_blocks(control, candidate, metric)
+        if (ratio := _block_ratio(before, after)) is not None
     ]
     if not ratios:
         return None
@@ -134,8 +137,7 @@ def _pair_effect(
 
 
 def _block_ratio(control: Block, candidate: Block) -> float | None:
-    before = dict(control.logs)
-    shared = [after - before[item] for item, after in candidate.logs if item in before]
+    shared = [after - control[item] for item, after in candidate.items() if item in control]
     return _median(shared) if shared else None
 
 
