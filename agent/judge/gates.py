@@ -106,7 +106,7 @@ def unpaired_prompts(evidence: Evidence, metric: Metric) -> Finding | None:
     control, candidate = timed_launches(evidence, Arm.CONTROL), timed_launches(evidence, Arm.CANDIDATE)
     for index in sorted(control.keys() & candidate.keys()):
         for number, a, b in paired_blocks(control[index], candidate[index], metric):
-            before, after = dict(a.logs).keys(), dict(b.logs).keys()
+            before, after = a.keys(), b.keys()
             if before != after:
                 return Finding(
                     Outcome.CONFOUNDED,

@@ -10,7 +10,7 @@ The launch is the unit of replication, so whatever was sampled within a pair of 
    cancel.
 3. The pair's effect is the Hodges–Lehmann estimate of the block ratios: the median of the averages of all
    pairs of them, each with itself too. Couples of blocks are led by A and B in turn, so a linear drift of
-   the machine adds the same amount with alternating sign, and by that symmetry cancels exactly over complete
+   the machine adds the same amount with alternating sign, and cancels by that symmetry over complete
    rounds, as it does in a mean; unlike a mean, it stays where it is when the machine interrupts one block of
    four (Hodges and Lehmann, Annals of Mathematical Statistics 34, 1963; 95 % as efficient as a mean for
    normal noise).
