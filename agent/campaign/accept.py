@@ -1,0 +1,127 @@
+"""From a draft to a hypothesis in the queue, or to a refusal with its reason."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign import store
+from agent.proposers.port import Draft
+from configs.errors import AutoinferError
+from db import events
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Hypothesis, HypothesisParent
+from db.states import HypothesisState
+from experiments.space.configuration import Change
+from experiments.space.space import Space
+
+
+class Duplicate(AutoinferError):
+    """The same change to the same control was proposed before; the message names where."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A hypothesis that was written down, and the event that tells of it."""
+
+    hypothesis_id: int
+    event_id: int
+
+
+def accept(session: Session, campaign_id: int, draft: Draft, metric: str, space: Space) -> Accepted:
+    """Write the draft down as a queued hypothesis.
+
+    Raises `Duplicate` for the same candidate against the same control, and `UsageError` when the candidate
+    is not legal in the space.
+    """
+    space.configuration(draft.candidate)
+    changes = draft.control.changes_to(draft.candidate)
+    control_id = store.configuration_id(session, draft.control)
+    candidate_id = store.configuration_id(session, draft.candidate)
+    earlier = session.scalars(
+        select(Hypothesis).where(
+            Hypothesis.campaign_id == campaign_id,
+            Hypothesis.control_configuration_id == control_id,
+            Hypothesis.candidate_configuration_id == candidate_id,
+        )
+    ).first()
+    if earlier is not None:
+        label = format_label(Noun.HYPOTHESIS, earlier.id)
+        raise Duplicate(
+            f"{label} claims the same change ({describe(changes)}) and is {earlier.state.value}.",
+            f"See it with: autoinfer show {label}",
+        )
+    row = Hypothesis(
+        campaign_id=campaign_id,
+        claim=draft.claim,
+        control_configuration_id=control_id,
+        candidate_configuration_id=candidate_id,
+        change={"changes": [asdict(change) for change in changes]},
+        change_digest=change_digest(changes),
+        metric=metric,
+        prediction=draft.prediction.model_dump(),
+        min_effect=draft.min_effect,
+        refuted_if=draft.refuted_if,
+        rationale=draft.rationale,
+        proposer=draft.proposer,
+        lever=draft.lever,
+        state=HypothesisState.QUEUED,
+        pinned=draft.pinned,
+    )
+    session.add(row)
+    session.flush()
+    for parent in draft.parents:
+        session.add(HypothesisParent(hypothesis_id=row.id, parent_id=parent))
+    event_id = events.append(
+        session,
+        EventKind.HYPOTHESIS_PROPOSED,
+        f"{draft.claim.rstrip('.')} ({describe(changes)}), by {draft.proposer}",
+        subject=format_label(Noun.HYPOTHESIS, row.id),
+        campaign_id=campaign_id,
+        data={"proposer": draft.proposer, "lever": draft.lever},
+    )
+    return Accepted(row.id, event_id)
+
+
+def refuse(session: Session, campaign_id: int, draft: Draft, reason: str) -> int:
+    """Write down that a draft was refused and why; returns the event's id."""
+    return events.append(
+        session,
+        EventKind.HYPOTHESIS_REFUSED,
+        f"{draft.claim.rstrip('.')}, by {draft.proposer}: {reason}",
+        campaign_id=campaign_id,
+        data={"proposer": draft.proposer},
+    )
+
+
+def withdraw(session: Session, hypothesis: Hypothesis, reason: str) -> int:
+    """Take a hypothesis out of the queue for good; returns the event's id."""
+    hypothesis.state = HypothesisState.WITHDRAWN
+    hypothesis.state_reason = reason
+    hypothesis.state_changed_at = now()
+    hypothesis.rank = None
+    return events.append(
+        session,
+        EventKind.HYPOTHESIS_WITHDRAWN,
+        reason,
+        subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
+        campaign_id=hypothesis.campaign_id,
+    )
+
+
+def describe(changes: Sequence[Change]) -> str:
+    """The changes in a row, such as `serving.compile off → default`."""
+    return ", ".join(str(change) for change in changes)
+
+
+def change_digest(changes: Sequence[Change]) -> str:
+    """SHA-256 of the canonical list of changes: equal for the same change on another control."""
+    text = json.dumps([[c.knob, c.before, c.after] for c in changes], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

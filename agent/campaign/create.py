@@ -1,0 +1,134 @@
+"""Starting a campaign: find the checkpoint and the target, look at both, and write the campaign down."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from configs.campaign import CampaignSpec
+from configs.checkpoints import profile_of_checkpoint
+from configs.cpu import probe_cpu
+from configs.errors import AutoinferError, UsageError
+from db import events
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign
+from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+
+REFERENCE = "reference"
+"""The name of the packaged model."""
+
+THREADS = "serving.threads"
+"""The knob whose values are bounded by the cores of the target."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers."""
+
+    checkpoint: Path
+    fingerprint: str
+    target_key: str
+    cores: int
+    model_layers: tuple[str, ...]
+
+
+def survey(spec: CampaignSpec) -> Ground:
+    """Look at the checkpoint and the target; raises `AutoinferError` with what to do when one is missing."""
+    folder = checkpoint_folder(spec.model)
+    fingerprint = checkpoint_fingerprint(folder)
+    if spec.target != "cpu":
+        raise UsageError(
+            f"The engine {spec.engine} has no target {spec.target!r} here.", "Use the target cpu."
+        )
+    cpu = probe_cpu()
+    return Ground(
+        checkpoint=folder,
+        fingerprint=fingerprint,
+        target_key=f"cpu:{cpu.name}:{cpu.cores} cores",
+        cores=cpu.cores,
+        model_layers=_layers(folder),
+    )
+
+
+def checkpoint_folder(model: str) -> Path:
+    """The folder of `reference` or of a path; raises `AutoinferError` for one that is not there."""
+    if model == REFERENCE:
+        return reference_model_path()
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        raise UsageError(
+            f"There is no checkpoint folder {model}.",
+            "Name a folder with config.json and *.safetensors, or the packaged model: reference",
+        )
+    return folder.resolve()
+
+
+def campaign_space(spec: CampaignSpec, cores: int) -> Space:
+    """The space of the campaign, with no more threads than the target has cores."""
+    space = load_space(spec.space)
+    if THREADS not in {knob.name for knob in space.knobs}:
+        return space
+    threads = [value for value in space.knob(THREADS).values if isinstance(value, int) and value <= cores]
+    return space.restrict({THREADS: threads})
+
+
+def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int:
+    """Write the campaign and its first event; returns its id."""
+    plan = spec.plan
+    campaign = Campaign(
+        name=spec.name,
+        model=spec.model,
+        model_fingerprint=ground.fingerprint,
+        target=ground.target_key,
+        objective={"metric": plan.metric, "concurrency": plan.workload.concurrency},
+        limits={
+            "min_effect": plan.min_effect,
+            "bits_per_byte": plan.margins.bits_per_byte,
+            "task_points": plan.margins.task_points,
+            "alpha": plan.alpha,
+        },
+        budget={"wall_s": spec.budget.wall_s, "spent_s": 0.0},
+        seed=spec.seed,
+        spec={
+            **spec.model_dump(mode="json"),
+            "found": {
+                "target_key": ground.target_key,
+                "cores": ground.cores,
+                "model_layers": list(ground.model_layers),
+                "checkpoint": str(ground.checkpoint),
+            },
+        },
+    )
+    session.add(campaign)
+    session.flush()
+    campaign.started_at = now()
+    events.append(
+        session,
+        EventKind.CAMPAIGN_STARTED,
+        f"{spec.plan.metric.removesuffix('_ms').upper()} of {spec.model} at concurrency "
+        f"{plan.workload.concurrency} on {ground.target_key.removeprefix('cpu:')}: worth having from "
+        f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
+        f"−{plan.margins.task_points:g} points, budget {spec.budget.wall_s / 60:g} min, seed {spec.seed}",
+        subject=format_label(Noun.CAMPAIGN, campaign.id),
+        campaign_id=campaign.id,
+    )
+    return campaign.id
+
+
+def _layers(folder: Path) -> tuple[str, ...]:
+    """`linear_attention` or `full_attention` for each layer."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise AutoinferError(
+            f"{path} can't be read ({error}).", "Name a folder with a whole checkpoint."
+        ) from error
+    return profile_of_checkpoint(config, folder.name, str(path)).layer_types

@@ -1,0 +1,174 @@
+"""From a ranked hypothesis to an experiment in the durable queue: preregistered, typed, priced in seconds."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from sqlalchemy.orm import Session
+
+from agent.campaign import store
+from agent.campaign.facts import Facts, Queued
+from db import events, queue
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Experiment, Hypothesis
+from db.states import ExperimentKind, HypothesisState
+from experiments.job.spec import BaselineJob, NoiseState, TestJob
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import Prediction, StoppingPlan, Workload
+from experiments.recording import load_noise
+from experiments.space.configuration import Configuration
+from experiments.space.space import Space
+
+
+def stopping_plan(facts: Facts, prediction: Prediction, min_effect: float) -> StoppingPlan:
+    """The campaign's plan with the hypothesis's own prediction and smallest effect worth having."""
+    return StoppingPlan.model_validate(
+        {**facts.spec.plan.model_dump(), "prediction": prediction, "min_effect": min_effect}
+    )
+
+
+def sweep_of(facts: Facts, space: Space) -> tuple[Configuration, ...]:
+    """The default configuration with every combination of the knobs that trial 0 sweeps."""
+    default = space.configuration({})
+    knobs = [space.knob(name) for name in facts.spec.baseline.sweep]
+    return tuple(
+        space.with_change(default, dict(zip((knob.name for knob in knobs), values, strict=True)))
+        for values in product(*(knob.values for knob in knobs))
+    )
+
+
+def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
+    """Enqueue the experiment that finds and measures trial 0; returns its id."""
+    naive = space.configuration({})
+    naive_id = store.configuration_id(session, naive)
+    baseline = facts.spec.baseline
+    experiment = Experiment(
+        campaign_id=facts.id,
+        kind=ExperimentKind.BASELINE,
+        target=facts.target_key,
+        control_configuration_id=naive_id,
+        plan={
+            "metric": facts.spec.plan.metric,
+            "workload": facts.spec.plan.workload.model_dump(),
+            **baseline.model_dump(mode="json"),
+        },
+    )
+    session.add(experiment)
+    session.flush()
+    job = BaselineJob(
+        campaign_id=facts.id,
+        experiment_id=experiment.id,
+        engine=facts.spec.engine,
+        judge=facts.spec.judge,
+        model=facts.spec.model,
+        model_fingerprint=facts.model_fingerprint,
+        device=facts.spec.target,
+        seed=facts.spec.seed,
+        sweep=tuple(dict(each) for each in sweep_of(facts, space)),
+        naive=dict(naive),
+        metric=Metric(facts.spec.plan.metric),
+        workload=Workload.model_validate(facts.spec.plan.workload.model_dump()),
+        sweep_blocks=baseline.sweep_blocks,
+        noise_launches=baseline.noise_launches,
+        noise_blocks=baseline.noise_blocks,
+    )
+    queue.enqueue(
+        session,
+        job.kind,
+        job.model_dump(mode="json"),
+        campaign_id=facts.id,
+        experiment_id=experiment.id,
+        device_class=facts.spec.target,
+    )
+    return experiment.id
+
+
+def dispatch_test(session: Session, facts: Facts, hypothesis: Queued) -> int:
+    """Preregister a hypothesis and enqueue its test; returns the experiment's id."""
+    plan = stopping_plan(facts, hypothesis.prediction, hypothesis.min_effect)
+    row = session.get_one(Hypothesis, hypothesis.id)
+    row.state = HypothesisState.TESTING
+    row.state_changed_at = now()
+    row.rank = None
+    row.preregistration_digest = plan.digest(hypothesis.control.digest, hypothesis.candidate.digest)
+    experiment_id = enqueue_test(
+        session,
+        facts,
+        hypothesis.control,
+        hypothesis.candidate,
+        plan,
+        kind=ExperimentKind.TEST,
+        hypothesis_id=hypothesis.id,
+    )
+    events.append(
+        session,
+        EventKind.HYPOTHESIS_PREREGISTERED,
+        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
+        f"are sealed as {row.preregistration_digest[:12]}",
+        subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
+        campaign_id=facts.id,
+        data={"preregistration_digest": row.preregistration_digest, "experiment_id": experiment_id},
+    )
+    return experiment_id
+
+
+def enqueue_test(
+    session: Session,
+    facts: Facts,
+    control: Configuration,
+    candidate: Configuration,
+    plan: StoppingPlan,
+    *,
+    kind: ExperimentKind,
+    hypothesis_id: int | None,
+    reproduces_experiment_id: int | None = None,
+) -> int:
+    """Write an experiment that compares two configurations under a frozen plan, and its job."""
+    digest = plan.digest(control.digest, candidate.digest)
+    experiment = Experiment(
+        campaign_id=facts.id,
+        hypothesis_id=hypothesis_id,
+        kind=kind,
+        target=facts.target_key,
+        control_configuration_id=store.configuration_id(session, control),
+        candidate_configuration_id=store.configuration_id(session, candidate),
+        plan=plan.model_dump(mode="json"),
+        preregistration_digest=digest,
+        reproduces_experiment_id=reproduces_experiment_id,
+    )
+    session.add(experiment)
+    session.flush()
+    noise = load_noise(session, facts.target_key, facts.model_fingerprint, plan.metric)
+    job = TestJob(
+        campaign_id=facts.id,
+        experiment_id=experiment.id,
+        engine=facts.spec.engine,
+        judge=facts.spec.judge,
+        model=facts.spec.model,
+        model_fingerprint=facts.model_fingerprint,
+        device=facts.spec.target,
+        seed=facts.spec.seed + experiment.id,
+        control=dict(control),
+        candidate=dict(candidate),
+        reference=None if facts.baseline is None else dict(facts.baseline),
+        plan=plan,
+        preregistration_digest=digest,
+        noise=NoiseState(
+            target_key=facts.target_key,
+            launches=noise.launches,
+            degrees_of_freedom=noise.degrees_of_freedom,
+            launch_sd_log=noise.launch_sd_log,
+        ),
+        reproduces_experiment_id=reproduces_experiment_id,
+    )
+    queue.enqueue(
+        session,
+        job.kind,
+        job.model_dump(mode="json"),
+        campaign_id=facts.id,
+        experiment_id=experiment.id,
+        device_class=facts.spec.target,
+    )
+    return experiment.id

@@ -1,0 +1,229 @@
+"""What the loop knows of its campaign: one read of the database, as plain values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign import store
+from agent.proposers.port import Trial
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Hypothesis, Verdict
+from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+
+NORMAL_95 = 1.959964
+"""Half width of a 95 % interval of a normal, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A hypothesis that waits for its test."""
+
+    id: int
+    claim: str
+    control: Configuration
+    candidate: Configuration
+    lever: str
+    prediction: Prediction
+    min_effect: float
+    proposer: str
+    pinned: bool
+    rank: int | None
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """The best configuration that a verdict supports; the baseline at first.
+
+    `log_ratio` is the natural log of its TPOT over the baseline's, added up along the chain of supported
+    changes that leads to it; `hypothesis_id` is the last of them, None for the baseline.
+    """
+
+    configuration: Configuration
+    log_ratio: float
+    hypothesis_id: int | None
+    experiment_id: int | None
+    steps: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A campaign as it stands. `baseline` is None until trial 0 is chosen."""
+
+    id: int
+    spec: CampaignSpec
+    state: CampaignState
+    model_fingerprint: str
+    target_key: str
+    model_layers: tuple[str, ...]
+    cores: int
+    spent_s: float
+    baseline: Configuration | None
+    naive: Configuration | None
+    baseline_experiment_id: int | None
+    trials: tuple[Trial, ...]
+    queue: tuple[Queued, ...]
+    under_test: tuple[int, ...]
+    taken: frozenset[str]
+    supported: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def label(self) -> str:
+        """`C-3`."""
+        return format_label(Noun.CAMPAIGN, self.id)
+
+    @property
+    def incumbent(self) -> Incumbent | None:
+        """The supported configuration with the lowest TPOT, by the chain that leads to it."""
+        return None if self.baseline is None else find_incumbent(self.baseline, self.trials)
+
+
+def find_incumbent(baseline: Configuration, trials: Sequence[Trial]) -> Incumbent:
+    """Follow supported changes from the baseline and take the lowest sum of effects.
+
+    A supported change counts only from a control that is itself reached from the baseline. Where several
+    chains lead to one configuration the shortest counts: fewer measured steps, less added error.
+    """
+    reached = {baseline.digest: Incumbent(baseline, 0.0, None, None, 0)}
+    supported = [t for t in trials if t.outcome == Outcome.SUPPORTED and t.effect_log is not None]
+    frontier = [baseline.digest]
+    while frontier:
+        following: list[str] = []
+        for digest in frontier:
+            start = reached[digest]
+            for trial in supported:
+                if trial.control.digest != digest or trial.candidate.digest in reached:
+                    continue
+                assert trial.effect_log is not None
+                reached[trial.candidate.digest] = Incumbent(
+                    trial.candidate,
+                    start.log_ratio + trial.effect_log,
+                    trial.hypothesis_id,
+                    trial.experiment_id,
+                    start.steps + 1,
+                )
+                following.append(trial.candidate.digest)
+        frontier = following
+    return min(reached.values(), key=lambda each: (each.log_ratio, each.steps))
+
+
+def read_facts(session: Session, campaign_id: int) -> Facts:
+    """Everything the loop decides by; a handful of statements, whatever the size of the campaign.
+
+    Raises `UsageError` when there is no such campaign.
+    """
+    campaign = session.get(Campaign, campaign_id)
+    if campaign is None:
+        label = format_label(Noun.CAMPAIGN, campaign_id)
+        raise UsageError(f"{label} does not exist.", "See which do with: autoinfer campaign list")
+    hypotheses = session.scalars(
+        select(Hypothesis).where(Hypothesis.campaign_id == campaign_id).order_by(Hypothesis.id)
+    ).all()
+    experiments = session.scalars(
+        select(Experiment).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
+    ).all()
+    verdicts = {
+        verdict.experiment_id: verdict
+        for verdict in session.scalars(
+            select(Verdict).join(Experiment, Verdict.experiment_id == Experiment.id).where(
+                Experiment.campaign_id == campaign_id
+            )
+        )
+    }
+    known = store.configurations(
+        session,
+        [campaign.baseline_configuration_id, campaign.naive_configuration_id]
+        + [h.control_configuration_id for h in hypotheses]
+        + [h.candidate_configuration_id for h in hypotheses],
+    )
+    by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
+    trials = tuple(
+        _trial(experiment, by_id[experiment.hypothesis_id], verdicts[experiment.id], known)
+        for experiment in experiments
+        if experiment.kind == ExperimentKind.TEST
+        and experiment.hypothesis_id is not None
+        and experiment.id in verdicts
+    )
+    baseline_run = [
+        experiment.id
+        for experiment in experiments
+        if experiment.kind == ExperimentKind.BASELINE and experiment.state == ExperimentState.DONE
+    ]
+    asked = dict(campaign.spec)
+    found = asked.pop("found")
+    return Facts(
+        id=campaign.id,
+        spec=CampaignSpec.model_validate(asked),
+        state=campaign.state,
+        model_fingerprint=campaign.model_fingerprint,
+        target_key=found["target_key"],
+        model_layers=tuple(found["model_layers"]),
+        cores=found["cores"],
+        spent_s=float(campaign.budget.get("spent_s", 0.0)),
+        baseline=_known(known, campaign.baseline_configuration_id),
+        naive=_known(known, campaign.naive_configuration_id),
+        baseline_experiment_id=baseline_run[-1] if baseline_run else None,
+        trials=trials,
+        queue=tuple(
+            _queued(hypothesis, known)
+            for hypothesis in hypotheses
+            if hypothesis.state in (HypothesisState.PROPOSED, HypothesisState.QUEUED)
+        ),
+        under_test=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING),
+        taken=frozenset(known[h.candidate_configuration_id].digest for h in hypotheses),
+        supported=frozenset(h.id for h in hypotheses if h.state == HypothesisState.SUPPORTED),
+    )
+
+
+def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> Configuration | None:
+    return None if configuration_id is None else known[configuration_id]
+
+
+def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
+    return Queued(
+        id=row.id,
+        claim=row.claim,
+        control=known[row.control_configuration_id],
+        candidate=known[row.candidate_configuration_id],
+        lever=row.lever,
+        prediction=Prediction.model_validate(row.prediction),
+        min_effect=row.min_effect,
+        proposer=row.proposer,
+        pinned=row.pinned,
+        rank=row.rank,
+    )
+
+
+def _trial(
+    experiment: Experiment, hypothesis: Hypothesis, verdict: Verdict, known: Mapping[int, Configuration]
+) -> Trial:
+    quality: Mapping[str, Any] = verdict.quality or {}
+    bits = quality.get("bits_per_byte_relative")
+    tasks = quality.get("task_points_lost")
+    error = None
+    if verdict.interval_low_log is not None and verdict.interval_high_log is not None:
+        error = (verdict.interval_high_log - verdict.interval_low_log) / (2 * NORMAL_95)
+    return Trial(
+        hypothesis_id=hypothesis.id,
+        experiment_id=experiment.id,
+        control=known[hypothesis.control_configuration_id],
+        candidate=known[hypothesis.candidate_configuration_id],
+        lever=hypothesis.lever,
+        outcome=Outcome(verdict.outcome.value),
+        effect_log=verdict.effect_log,
+        effect_se_log=error,
+        bits_ratio_log=None if bits is None else math.log1p(bits["difference"]),
+        task_points=None if tasks is None else -tasks["difference"],
+        cost_s=experiment.wall_s or 0.0,
+        failure_kind=experiment.failure_kind,
+    )

@@ -1,0 +1,213 @@
+"""From a finished job to a verdict, a finding and a changed hypothesis: one transaction each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign import store
+from agent.campaign.plugins import load_judge
+from db import events
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
+from db.states import ExperimentKind, ExperimentState, HypothesisState, JobState, VerdictOutcome
+from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
+from experiments.measurement.judging import JudgeVerdict, Outcome
+from experiments.recording import load_evidence, load_launches, load_stages
+from experiments.space.configuration import Configuration
+from knowledge.findings import update_findings
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the baseline experiment measured: geometric means in ms over all its launches, by configuration
+    digest; the parts of a decode step; bits per byte of the baseline (None if it was not evaluated)."""
+
+    tpot_ms: dict[str, float]
+    ttft_ms: dict[str, float]
+    profile: tuple[PartTime, ...]
+    bits_per_byte: float | None
+
+
+def unlearnt(session: Session, campaign_id: int) -> list[int]:
+    """Experiments whose job has ended and of which nothing was concluded yet, oldest first."""
+    ended = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+    rows = session.execute(
+        select(Experiment.id, Experiment.kind, Verdict.id)
+        .join(Job, Job.experiment_id == Experiment.id)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.campaign_id == campaign_id, Job.state.in_(ended), Verdict.id.is_(None))
+        .order_by(Experiment.id)
+    ).all()
+    campaign = session.get_one(Campaign, campaign_id)
+    chosen = campaign.baseline_configuration_id is not None
+    open_tests = set(
+        session.scalars(
+            select(Experiment.id)
+            .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+            .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.TESTING)
+        )
+    )
+    return [
+        experiment_id
+        for experiment_id, kind, _ in rows
+        if (kind == ExperimentKind.BASELINE and not chosen)
+        or (kind == ExperimentKind.TEST and experiment_id in open_tests)
+    ]
+
+
+def read_baseline(session: Session, experiment_id: int) -> Baseline:
+    """What a baseline experiment measured, from its samples."""
+    launches = load_launches(session, experiment_id)
+    parts: list[dict[str, Any]] = []
+    for stage in load_stages(session, experiment_id):
+        if stage.stage is Stage.PROFILE:
+            found = stage.detail.get("parts")
+            parts = found if isinstance(found, list) else []  # type: ignore[assignment]
+    return Baseline(
+        tpot_ms=_by_configuration(launches, Metric.TPOT_MS),
+        ttft_ms=_by_configuration(launches, Metric.TTFT_MS),
+        profile=tuple(PartTime(**part) for part in parts),
+        bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
+    )
+
+
+def bits_per_byte(launches: tuple[LaunchRecord, ...], arm: Arm) -> float | None:
+    """Total bits over total bytes of the evaluated documents of one arm."""
+    bits = [v for each in launches if each.arm is arm for v in each.values(Metric.NLL_BITS)]
+    size = [v for each in launches if each.arm is arm for v in each.values(Metric.TEXT_BYTES)]
+    return math.fsum(bits) / math.fsum(size) if bits and size else None
+
+
+def learn_baseline(session: Session, experiment_id: int) -> bool:
+    """Make the chosen configuration the campaign's baseline; false when the experiment came to nothing."""
+    experiment = session.get_one(Experiment, experiment_id)
+    campaign = session.get_one(Campaign, experiment.campaign_id)
+    chosen = next(
+        (
+            stage.detail["chosen"]
+            for stage in load_stages(session, experiment_id)
+            if stage.stage is Stage.SWEEP and isinstance(stage.detail.get("chosen"), dict)
+        ),
+        None,
+    )
+    if experiment.state != ExperimentState.DONE or experiment.failure is not None or chosen is None:
+        return False
+    baseline = Configuration.of(chosen)  # type: ignore[arg-type]
+    campaign.naive_configuration_id = experiment.control_configuration_id
+    campaign.baseline_configuration_id = store.configuration_id(session, baseline)
+    experiment.control_configuration_id = campaign.baseline_configuration_id
+    measured = read_baseline(session, experiment_id)
+    naive = store.configurations(session, [campaign.naive_configuration_id])
+    naive_digest = naive[campaign.naive_configuration_id].digest
+    subject = format_label(Noun.EXPERIMENT, experiment_id)
+    ratio = measured.tpot_ms[naive_digest] / measured.tpot_ms[baseline.digest]
+    quality = "" if measured.bits_per_byte is None else f", {measured.bits_per_byte:.4f} bits per byte"
+    events.append(
+        session,
+        EventKind.CAMPAIGN_BASELINE,
+        f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; the naive "
+        f"default takes {measured.tpot_ms[naive_digest]:.2f} ms, {ratio:.2f}× as long",
+        subject=subject,
+        campaign_id=campaign.id,
+        data={"configuration": dict(baseline), "tpot_ms": measured.tpot_ms[baseline.digest]},
+    )
+    if measured.profile:
+        total = math.fsum(part.time_ms for part in measured.profile)
+        by_kind: dict[str, float] = {}
+        for part in measured.profile:
+            by_kind[part.kind] = by_kind.get(part.kind, 0.0) + part.time_ms
+        shown = sorted(by_kind.items(), key=lambda each: -each[1])
+        events.append(
+            session,
+            EventKind.CAMPAIGN_PROFILED,
+            f"A decode step of {total:.2f} ms: "
+            + ", ".join(f"{kind} {time_ms / total:.0%}" for kind, time_ms in shown),
+            subject=subject,
+            campaign_id=campaign.id,
+            data={"by_kind_ms": by_kind},
+        )
+    return True
+
+
+def learn_test(session: Session, experiment_id: int) -> Outcome | None:
+    """Judge a test from its stored samples; None when it was cancelled and its hypothesis waits again."""
+    experiment = session.get_one(Experiment, experiment_id)
+    hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
+    if experiment.state == ExperimentState.CANCELLED:
+        hypothesis.state = HypothesisState.QUEUED
+        hypothesis.state_changed_at = now()
+        return None
+    _settle(session, experiment)
+    verdict_id, verdict = judge_experiment(session, experiment)
+    hypothesis.state = HypothesisState(verdict.outcome.value)
+    hypothesis.state_reason = verdict.reason
+    hypothesis.state_changed_at = now()
+    update_findings(session, verdict_id)
+    return verdict.outcome
+
+
+def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, JudgeVerdict]:
+    """Judge an experiment from its rows, write the verdict and its event; returns the verdict's id too."""
+    campaign = session.get_one(Campaign, experiment.campaign_id)
+    judge = load_judge(str(campaign.spec["judge"]))
+    plan, evidence = load_evidence(session, experiment.id)
+    verdict = judge.verdict(plan, evidence)
+    row = Verdict(
+        experiment_id=experiment.id,
+        hypothesis_id=experiment.hypothesis_id,
+        outcome=VerdictOutcome(verdict.outcome.value),
+        effect_log=verdict.effect_log,
+        interval_low_log=verdict.interval_low_log,
+        interval_high_log=verdict.interval_high_log,
+        launches=verdict.launches,
+        samples=verdict.samples,
+        quality=dict(verdict.quality),
+        reason=verdict.reason,
+        judge={"name": judge.name, "version": judge.version, "details": dict(verdict.details)},
+        preregistration_digest=experiment.preregistration_digest,
+    )
+    session.add(row)
+    session.flush()
+    tested = experiment.hypothesis_id
+    about = [] if tested is None else [format_label(Noun.HYPOTHESIS, tested)]
+    events.append(
+        session,
+        EventKind.EXPERIMENT_JUDGED,
+        f"{' '.join([*about, verdict.outcome.value])}: {verdict.reason}",
+        subject=format_label(Noun.EXPERIMENT, experiment.id),
+        campaign_id=experiment.campaign_id,
+        data={"outcome": verdict.outcome.value, "effect_log": verdict.effect_log},
+    )
+    return row.id, verdict
+
+
+def _settle(session: Session, experiment: Experiment) -> None:
+    """Give an experiment whose job used up its attempts, so that no worker could end it, its failure."""
+    if experiment.state == ExperimentState.DONE or experiment.failure is not None:
+        return
+    error = session.scalar(
+        select(Job.error).where(Job.experiment_id == experiment.id).order_by(Job.id.desc()).limit(1)
+    )
+    experiment.state = ExperimentState.FAILED
+    experiment.failure_kind = "crashed"
+    experiment.failure = error or "every worker that took it was lost"
+    experiment.finished_at = now()
+
+
+def _by_configuration(launches: tuple[LaunchRecord, ...], metric: Metric) -> dict[str, float]:
+    """Geometric mean of a latency metric in ms, by configuration digest; each launch weighs the same."""
+    logs: dict[str, list[float]] = {}
+    for launch in launches:
+        values = launch.values(metric)
+        if values:
+            logs.setdefault(launch.configuration_digest, []).append(fmean(map(math.log, values)))
+    return {digest: math.exp(fmean(values)) for digest, values in logs.items()}
