@@ -42,6 +42,7 @@ __all__ = [
     "enqueue",
     "finish",
     "forget_process",
+    "give_up",
     "heartbeat",
     "hold",
     "is_cancel_requested",
@@ -155,6 +156,19 @@ def release(session: Session, claimed: ClaimedJob) -> None:
     """
     if not _changed(session, sql.RELEASE, claimed.id, claimed.attempt):
         raise _lost(claimed)
+
+
+def give_up(session: Session, claimed: ClaimedJob, error: str) -> JobState:
+    """Give a job back whose run broke off, the attempt held against it; returns the state it is in now.
+
+    That is `queued` as long as it has attempts left, else `failed` with `error`; its process counts as ended.
+    Raises `LeaseLost` when the attempt no longer holds the job.
+    """
+    given = {"given_id": claimed.id, "given_attempt": claimed.attempt, "given_error": error}
+    state: JobState | None = session.connection().execute(sql.GIVE_UP, given).scalar_one_or_none()
+    if state is None:
+        raise _lost(claimed)
+    return state
 
 
 def hold(session: Session, claimed: ClaimedJob) -> None:

@@ -152,6 +152,19 @@ HOLD = select(JOB.c.id).where(HELD).with_for_update()
 
 _used_up = JOB.c.attempt >= JOB.c.max_attempts
 
+GIVE_UP = (
+    update(JOB)
+    .where(HELD)
+    .values(
+        state=case((_used_up, _word(JobState.FAILED)), else_=_word(JobState.QUEUED)),
+        error=bindparam("given_error", type_=String),
+        finished_at=case((_used_up, now()), else_=None),
+        lease_expires_at=None,
+        process=None,
+    )
+    .returning(JOB.c.state)
+)
+
 REAP = (
     update(JOB)
     .where(_is(JobState.RUNNING), JOB.c.lease_expires_at <= now())

@@ -12,20 +12,18 @@ running job.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from configs.errors import AutoinferError, DiskFull, PermissionRefused
 from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.manifest import (
     FILES_FOLDER,
@@ -37,6 +35,7 @@ from experiments.artifacts.manifest import (
     sync,
     write_manifest,
 )
+from experiments.disk import disk_in_words
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Json
 
@@ -246,31 +245,8 @@ class ArtifactStore:
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def _in_words(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            told = _told(error, self.root)
-            if told is None:
-                raise
-            raise told from error
-
-
-def _told(error: OSError, root: Path) -> AutoinferError | None:
-    where = error.filename or root
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(
-            f"No space is left for artifacts in {root}.",
-            "Free some with: autoinfer artifacts prune, or set AUTOINFER_DATA_DIR to another disk. "
-            "Finished artifacts are intact.",
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return PermissionRefused(
-            f"You may not write at {where}, where artifacts are kept.",
-            "Make it writable, or set AUTOINFER_DATA_DIR to a folder of yours.",
-        )
-    return None
+    def _in_words(self) -> AbstractContextManager[None]:
+        return disk_in_words(self.root, "artifacts")
 
 
 def _stored(

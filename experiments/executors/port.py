@@ -18,7 +18,11 @@ from experiments.job.spec import BaselineJob, TestJob
 
 
 class RunState(StrEnum):
-    """Where a submitted job stands."""
+    """Where a submitted job stands.
+
+    `failed`: the job itself said in a sentence why it can't go on, and trying again would give the same.
+    `lost`: its processes ended (killed, crashed) without a result; trying again may help.
+    """
 
     PENDING = "pending"
     RUNNING = "running"

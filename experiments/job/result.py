@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Json, LaunchRecord, Stage
@@ -64,3 +65,12 @@ class JobResult:
     stop_reason: str | None = None
     failure: Failure | None = None
     wall_s: float = 0.0
+
+
+def read_records(path: Path) -> JobResult:
+    """Return what the records of a job say so far; a missing file and a torn last line are no error."""
+    from experiments.job.journal import Journal
+
+    journal = Journal(path)
+    journal.update()
+    return journal.result()

@@ -1,0 +1,286 @@
+"""The executor `local`: a job is a process group on this machine, its folder tells everything about it.
+
+    <root>/<key>/spec.json, place.json   what is asked, and where
+    <root>/<key>/process.json            the group's leader: id and start time
+    <root>/<key>/records.jsonl           what the job told, line by line
+    <root>/<key>/log.txt, launches/      output of the job; of its launches
+    <root>/<key>/exit.json               how the job's process ended
+    <root>/<key>/cancelled.json          somebody asked for its end
+
+The group's leader is a small supervisor (`supervise`) that ends the whole group with the job. When the
+process that holds this object dies, by SIGKILL too, the guard pipe ends the group (`guard`). A ref is the
+key.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+import experiments
+from configs.errors import UsageError
+from experiments.disk import disk_in_words
+from experiments.executors.guard import GUARD_VARIABLE
+from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
+from experiments.executors.process_group import end_group, leader_is_alive
+from experiments.executors.supervise import EXIT_NAME
+from experiments.job.journal import Journal
+from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.measurement.evidence import Stage
+
+JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
+"""What is run with a job's folder; `-P` keeps a folder `experiments` of the user's from shadowing ours."""
+
+LOG_CHUNK_BYTES = 64 * 1024
+"""Most that `logs` returns at once."""
+
+_PROCESS_NAME = "process.json"
+_CANCELLED_NAME = "cancelled.json"
+_LOG_NAME = "log.txt"
+_SUPERVISOR = Path(__file__).with_name("supervise.py")
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_EXPECTED_S: Mapping[type, float] = {BaselineJob: 120.0, TestJob: 60.0}
+"""Seconds a job takes on the reference model on two cores, for a quote without history; measured in
+tests/benchmarks."""
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """The group of a job: the id of its leader, and when that started, seconds since the epoch."""
+
+    pgid: int
+    started_at_s: float
+
+
+@dataclass
+class _Started:
+    """A group that this object started: it must be reaped, its guard kept open, its end can be waited for."""
+
+    supervisor: subprocess.Popen[bytes]
+    guard: int
+    ended: int
+
+
+class LocalExecutor:
+    """Runs jobs below `root`; `place` tells their folders; `command` gets the job's folder as last word."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        root: Path,
+        place: Place,
+        command: Sequence[str] = JOB_COMMAND,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = root
+        self._place = place
+        self._command = tuple(command)
+        self._environment = dict(environment or {})
+        self._started: dict[str, _Started] = {}
+        self._journals: dict[str, Journal] = {}
+
+    def quote(self, spec: BaselineJob | TestJob) -> Quote:
+        """Time on this machine costs nothing; the bound is the sum of the stages' limits."""
+        bound_s = sum(self._place.limits_s.get(stage, 0.0) for stage in Stage)
+        return Quote(_EXPECTED_S[type(spec)], bound_s, 0.0, 0.0, "this machine's own time")
+
+    def submit(self, key: str, spec: BaselineJob | TestJob) -> str:
+        """Start the job, unless one with this key was started; raises `UsageError` for a malformed key."""
+        if not _KEY.fullmatch(key):
+            raise UsageError(
+                f"{key!r} is no key of a job.", "Use up to 100 letters, digits, dots and dashes."
+            )
+        folder = self.root / key
+        with disk_in_words(self.root, "runs"):
+            folder.mkdir(parents=True, exist_ok=True)
+            with _locked(folder):
+                if not (folder / _PROCESS_NAME).exists():
+                    (folder / SPEC_NAME).write_text(spec.model_dump_json())
+                    (folder / PLACE_NAME).write_text(self._place.model_dump_json())
+                    self._start(key, folder)
+        return key
+
+    def poll(self, ref: str) -> Status:
+        """Where the run stands, from its folder alone; reads only what was added since the last poll."""
+        folder = self.root / ref
+        group = self.group(ref)
+        if group is None:
+            return Status(RunState.LOST, failure=f"There is no run {ref} on this machine.")
+        alive = self._is_alive(ref, group)
+        journal = self._journals.setdefault(ref, Journal(folder / RECORDS_NAME))
+        journal.update()
+        fold = journal.fold
+        if alive:
+            return Status(RunState.RUNNING if fold.started else RunState.PENDING, fold.progress)
+        end_group(group.pgid, group.started_at_s)  # whatever outlived its leader
+        journal.update()
+        self._journals.pop(ref)
+        if fold.ended:
+            return Status(RunState.DONE, fold.progress, journal.result())
+        if (folder / _CANCELLED_NAME).exists():
+            return Status(RunState.CANCELLED, fold.progress)
+        if fold.error is not None:
+            return Status(RunState.FAILED, fold.progress, failure=fold.error)
+        return self._without_result(folder, journal)
+
+    def cancel(self, ref: str) -> None:
+        """End the run's whole group; returns when nothing of it is left. A run that ended stays as it was."""
+        folder = self.root / ref
+        group = self.group(ref)
+        if group is None:
+            return
+        if self._is_alive(ref, group):
+            (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
+        end_group(group.pgid, group.started_at_s)
+        self._is_alive(ref, group)  # reaps it
+
+    def logs(self, ref: str, cursor: int = 0) -> LogChunk:
+        """The run's output from byte `cursor` on, at most 64 KiB, cut between characters."""
+        try:
+            with (self.root / ref / _LOG_NAME).open("rb") as file:
+                file.seek(cursor)
+                data = file.read(LOG_CHUNK_BYTES)
+        except FileNotFoundError:
+            return LogChunk("", cursor)
+        whole = _whole_characters(data)
+        return LogChunk(whole.decode(errors="replace"), cursor + len(whole))
+
+    def cost(self, ref: str) -> Cost:
+        """The seconds from the run's start to its end, or to now; never a dollar."""
+        group = self.group(ref)
+        if group is None:
+            return Cost(0.0, 0.0)
+        ended = _read_json(self.root / ref / EXIT_NAME)
+        ended_at_s = time.time() if ended is None else float(str(ended["ended_at_s"]))
+        return Cost(max(0.0, ended_at_s - group.started_at_s), 0.0)
+
+    def reconcile(self) -> list[str]:
+        """Refs of runs whose group's leader is alive, whoever started them."""
+        if not self.root.is_dir():
+            return []
+        found = []
+        for folder in sorted(self.root.iterdir()):
+            group = self.group(folder.name)
+            if group is not None and self._is_alive(folder.name, group):
+                found.append(folder.name)
+        return found
+
+    def group(self, ref: str) -> ProcessGroup | None:
+        """The process group of a run, None when it was never started here."""
+        told = _read_json(self.root / ref / _PROCESS_NAME)
+        return None if told is None else ProcessGroup(int(str(told["pid"])), float(str(told["started_at_s"])))
+
+    def wait(self, ref: str, timeout_s: float) -> None:
+        """Block until the run ends or `timeout_s` seconds are over, without using the processor."""
+        started = self._started.get(ref)
+        if started is None:
+            time.sleep(timeout_s)
+        else:
+            select.select([started.ended], [], [], timeout_s)
+
+    def _start(self, key: str, folder: Path) -> None:
+        guard_read, guard_write = os.pipe()
+        ended_read, ended_write = os.pipe()
+        environment = {**os.environ, **self._environment, GUARD_VARIABLE: str(guard_read)}
+        if paths := _code_path(environment.get("PYTHONPATH")):
+            environment["PYTHONPATH"] = paths
+        supervise = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(folder))
+        try:
+            with (folder / _LOG_NAME).open("ab") as log:
+                supervisor = subprocess.Popen(
+                    [*supervise, *self._command, str(folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    pass_fds=(guard_read, ended_write),
+                    start_new_session=True,
+                )
+        except BaseException:
+            for descriptor in (guard_write, ended_read):
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in (guard_read, ended_write):
+                os.close(descriptor)
+        self._started[key] = _Started(supervisor, guard_write, ended_read)
+        started_at_s = psutil.Process(supervisor.pid).create_time()
+        temporary = folder / (_PROCESS_NAME + ".tmp")
+        temporary.write_text(json.dumps({"pid": supervisor.pid, "started_at_s": started_at_s}))
+        temporary.rename(folder / _PROCESS_NAME)
+
+    def _is_alive(self, ref: str, group: ProcessGroup) -> bool:
+        started = self._started.get(ref)
+        if started is None:
+            return leader_is_alive(group.pgid, group.started_at_s)
+        if started.supervisor.poll() is None:
+            return True
+        del self._started[ref]
+        os.close(started.guard)
+        os.close(started.ended)
+        return False
+
+    def _without_result(self, folder: Path, journal: Journal) -> Status:
+        ended = _read_json(folder / EXIT_NAME)
+        if ended is None:
+            return Status(
+                RunState.LOST,
+                journal.fold.progress,
+                failure="The run's processes are gone and left no result.",
+            )
+        code = int(str(ended["code"]))
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return Status(
+            RunState.LOST,
+            journal.fold.progress,
+            failure=f"The process of the run {how} before its result was complete; see {folder / _LOG_NAME}.",
+        )
+
+
+def _code_path(given: str | None) -> str | None:
+    """PYTHONPATH under which a job runs the code that runs here, where that is not installed."""
+    home = str(Path(experiments.__file__).resolve().parents[1])
+    if home in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return given
+    return os.pathsep.join([home, *([given] if given else [])])
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / "submit.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _read_json(path: Path) -> dict[str, object] | None:
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Cut off a UTF-8 sequence that is not complete yet at the end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0b1100_0000 == 0b1000_0000:
+            continue
+        length = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+        return data[:-back] if length > back else data
+    return data

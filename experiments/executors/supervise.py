@@ -1,0 +1,51 @@
+"""The leader of a job's process group: starts the job, waits for it, records how it ended, ends the whole
+group.
+
+Run as a script by the local executor, with the standard library alone, so that it starts at once and holds
+nothing but this loop: `python -I -S supervise.py FOLDER COMMAND…`. It ends in one way only: by killing its
+own group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+GUARD_VARIABLE = "AUTOINFER_GUARD_FD"
+"""As in `guard`, which a script that runs without the package can't import."""
+
+EXIT_NAME = "exit.json"
+
+
+def main(folder: Path, command: list[str]) -> None:
+    """Run `command` to its end, write `exit.json` into `folder`, and kill the group."""
+    guard = int(os.environ[GUARD_VARIABLE])
+    threading.Thread(target=_end_with, args=(guard,), daemon=True).start()
+    # A handler, unlike SIG_IGN, is not inherited: the job ends by SIGTERM while this process stays to
+    # record it.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    signal.signal(signal.SIGINT, lambda number, frame: None)
+    code = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(guard,)).wait()
+    temporary = folder / (EXIT_NAME + ".tmp")
+    with temporary.open("w") as file:
+        json.dump({"code": code, "ended_at_s": time.time()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(folder / EXIT_NAME)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _end_with(descriptor: int) -> None:
+    while os.read(descriptor, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

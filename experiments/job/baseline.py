@@ -1,0 +1,161 @@
+"""The baseline job: sweep, choose, measure noise, evaluate, profile.
+
+The sweep's launches are all up at once and timed one at a time, round robin by blocks, so that the
+machine's drift favours none. The configuration with the lowest mean log of the metric is chosen. Its A/A
+launches form one window of the noise profile; the same launches are then evaluated and, last, profiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from experiments.engines.port import Infeasible
+from experiments.job.checkpoints import prepare_checkpoint
+from experiments.job.evaluation import evaluate_reference, record_reference
+from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.schedule import round_robin
+from experiments.job.spec import BaselineJob
+from experiments.job.staging import StageTold, stage
+from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Stage
+from experiments.space.configuration import Configuration
+
+HIGHER_IS_BETTER = frozenset({Metric.TOKENS_PER_S})
+"""Metrics whose largest mean log is the best of a sweep."""
+
+
+def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
+    """Run the job; raises `Infeasible` or `ArmInfeasible` when no configuration can be measured."""
+    with stage(job, Stage.STATIC, len(spec.sweep), "check the configurations of the sweep") as told:
+        feasible = _check(job, spec, told)
+    wanted = [
+        Wanted(Arm.CONTROL, index, configuration, prepare_checkpoint(job, configuration)[0])
+        for index, configuration in feasible
+    ]
+    planned = len(wanted) * spec.sweep_blocks
+    with stage(job, Stage.SWEEP, planned, "time the configurations of the sweep") as told:
+        _sweep(job, spec, wanted, told)
+    sweep = [configuration for _, configuration in feasible]
+    chosen = choose(job.records.fold.launches(), sweep, spec.metric)
+    job.records.chosen(dict(chosen))
+    _measure_chosen(job, spec, chosen)
+
+
+def choose(launches: Sequence[LaunchRecord], sweep: Sequence[Configuration], metric: Metric) -> Configuration:
+    """Return the configuration of the sweep with the best mean log of `metric`; the earlier wins a tie."""
+    means: dict[str, float] = {}
+    for launch in launches:
+        if launch.stage is Stage.SWEEP and (values := launch.values(metric)):
+            means[launch.configuration_digest] = fmean(map(math.log, values))
+    sign = -1 if metric in HIGHER_IS_BETTER else 1
+    measured = [configuration for configuration in sweep if configuration.digest in means]
+    if not measured:
+        raise Infeasible("crashed", "No configuration of the sweep could be measured.")
+    return min(measured, key=lambda each: sign * means[each.digest])
+
+
+def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[int, Configuration]]:
+    feasible: list[tuple[int, Configuration]] = []
+    refused: list[Infeasible] = []
+    for index, configuration in enumerate(map(Configuration.of, spec.sweep)):
+        try:
+            job.engine.check(configuration, job.context.checkpoint, spec.device)
+            feasible.append((index, configuration))
+        except Infeasible as reason:
+            refused.append(reason)
+        told.advance()
+    told.detail = {"refused": [reason.cause for reason in refused]}
+    if not feasible:
+        raise refused[0]
+    return feasible
+
+
+def _sweep(job: RunningJob, spec: BaselineJob, wanted: Sequence[Wanted], told: StageTold) -> None:
+    opened, failed = job.open(Stage.SWEEP, wanted)
+    dropped: list[ArmInfeasible] = list(failed)
+    try:
+        if not opened:
+            raise failed[0]
+        up = {launch.wanted.index: launch for launch in opened}
+        for index in list(up):
+            _or_drop(up, index, dropped, lambda launch: launch.warm_up(spec.workload))
+        _round_robin(job, spec, up, spec.sweep_blocks, told, dropped)
+    finally:
+        causes: list[Json] = [each.reason.cause for each in dropped]
+        told.detail = {"dropped": causes}
+        close(opened)
+
+
+def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -> None:
+    checkpoint, _ = prepare_checkpoint(job, chosen)
+    wanted = [Wanted(Arm.CONTROL, index, chosen, checkpoint) for index in range(spec.noise_launches)]
+    planned = spec.noise_launches * spec.noise_blocks
+    with stage(job, Stage.NOISE, planned, "time fresh launches of the baseline against each other") as told:
+        opened, failed = job.open(Stage.NOISE, wanted)
+        try:
+            if failed:
+                raise failed[0]
+            for launch in opened:
+                launch.warm_up(spec.workload)
+            up = {launch.wanted.index: launch for launch in opened}
+            _round_robin(job, spec, up, spec.noise_blocks, told, None)
+        except BaseException:
+            close(opened)
+            raise
+    try:
+        close(opened[2:])
+        with stage(job, Stage.EVALUATE, 1, "evaluate the baseline") as told:
+            evaluation = evaluate_reference(job, chosen, spec.workload, up=opened[0])
+            record_reference(job, chosen, evaluation)
+            told.outcome = "done" if evaluation.artifact.built else "reused"
+            told.advance()
+        with stage(job, Stage.PROFILE, 1, "profile the baseline") as told:
+            request = job.context.material.requests(spec.workload, spec.seed, 0, 0)[0]
+            job.records.profile(opened[1].profile(request))
+            told.advance()
+    finally:
+        close(opened)
+
+
+def _round_robin(
+    job: RunningJob,
+    spec: BaselineJob,
+    up: dict[int, OpenLaunch],
+    blocks: int,
+    told: StageTold,
+    dropped: list[ArmInfeasible] | None,
+) -> None:
+    """Time the launches block by block; one that dies is dropped, or, without a list for it, ends the job."""
+    places = list(up)
+    position = 0
+    for block, order in enumerate(round_robin(spec.seed, len(places), blocks)):
+        requests = job.context.material.requests(spec.workload, spec.seed, 0, block)
+        for place in order:
+            index = places[place]
+            if index in up:
+                here = position
+
+                def time_block(launch: OpenLaunch) -> None:
+                    launch.time_block(block, here, requests)  # noqa: B023 - called before the loop goes on
+
+                _or_drop(up, index, dropped, time_block)
+            position += 1
+            told.advance()
+
+
+def _or_drop(
+    up: dict[int, OpenLaunch],
+    index: int,
+    dropped: list[ArmInfeasible] | None,
+    act: Callable[[OpenLaunch], None],
+) -> None:
+    try:
+        act(up[index])
+    except ArmInfeasible as reason:
+        if dropped is None or reason.reason.kind == "timed_out":
+            raise
+        dropped.append(reason)
+        del up[index]
+        if not up:
+            raise

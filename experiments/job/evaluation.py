@@ -1,0 +1,156 @@
+"""Quality of an arm: the reference's evaluation is an artifact, the candidate is scored against it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.artifacts.key import ArtifactKey
+from experiments.artifacts.store import StoredArtifact
+from experiments.engines.port import DocumentScore, TaskScore
+from experiments.job.checkpoints import prepare_checkpoint, record_artifact
+from experiments.job.launching import OpenLaunch, RunningJob, Wanted
+from experiments.measurement.evidence import Arm, Json, Metric, Stage
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+EVALUATION_KIND = "evaluation"
+"""Kind of the artifact that holds the scores and token distributions of a reference."""
+
+DISTRIBUTIONS_NAME = "distributions"
+SCORES_NAME = "scores.json"
+
+Values = list[tuple[str, Metric, float]]
+"""Quality samples: item, metric, value."""
+
+
+@dataclass(frozen=True)
+class ReferenceEvaluation:
+    """The evaluation of a reference, as stored; candidates are compared with `distributions`."""
+
+    artifact: StoredArtifact
+    distributions: Path
+    resolved: Mapping[str, Json]
+    machine: Mapping[str, Json]
+    load_s: float
+    values: Values
+
+
+def quality_values(documents: Sequence[DocumentScore], tasks: Sequence[TaskScore]) -> Values:
+    """Return the quality samples of scores: bits, bytes, KL and agreement a document, 0 or 1 an item."""
+    values: Values = []
+    for score in documents:
+        values += [
+            (score.item, Metric.NLL_BITS, score.nll_bits),
+            (score.item, Metric.TEXT_BYTES, float(score.text_bytes)),
+        ]
+        if score.kl_nats is not None:
+            values.append((score.item, Metric.KL_NATS, score.kl_nats))
+        if score.top1_agreement is not None:
+            values.append((score.item, Metric.TOP1_AGREEMENT, score.top1_agreement))
+    values += [(task.item, Metric.TASK_CORRECT, float(task.correct)) for task in tasks]
+    return values
+
+
+def evaluate_reference(
+    job: RunningJob, configuration: Configuration, workload: Workload, up: OpenLaunch | None = None
+) -> ReferenceEvaluation:
+    """Return the evaluation of `configuration`, from the store or by scoring it.
+
+    `up` is a launch of it that may be used; without one a fresh launch is started when there is nothing to
+    reuse.
+    """
+    checkpoint, parents = prepare_checkpoint(job, configuration)
+    key = ArtifactKey(
+        EVALUATION_KIND,
+        {
+            "configuration": dict(configuration),
+            "device": job.spec.device.partition(":")[0],
+            "engine": job.spec.engine,
+            "material": dict(job.context.material.identity(workload)),
+            "model": job.spec.model_fingerprint,
+        },
+        parents,
+        job.context.tool_versions,
+    )
+
+    def build(folder: Path) -> None:
+        if up is not None:
+            _score_reference(job, up, workload, folder)
+            return
+        wanted = Wanted(Arm.CONTROL, 0, configuration, checkpoint)
+        with job.launches(Stage.EVALUATE, [wanted]) as [launch]:
+            _score_reference(job, launch, workload, folder)
+
+    artifact = job.context.artifacts.build(key, build)
+    record_artifact(job, artifact)
+    stored = json.loads((artifact.path / SCORES_NAME).read_bytes())
+    return ReferenceEvaluation(
+        artifact,
+        artifact.path / DISTRIBUTIONS_NAME,
+        stored["resolved"],
+        stored["machine"],
+        stored["load_s"],
+        [(item, Metric(metric), value) for item, metric, value in stored["values"]],
+    )
+
+
+def record_reference(job: RunningJob, configuration: Configuration, evaluation: ReferenceEvaluation) -> None:
+    """Record the reference's quality under arm control, stage evaluate, scored now or reused."""
+    number = job.records.launch(
+        Arm.CONTROL,
+        0,
+        Stage.EVALUATE,
+        configuration.digest,
+        evaluation.resolved,
+        {**evaluation.machine, "evaluation": evaluation.artifact.digest},
+        evaluation.load_s,
+    )
+    rows = [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(evaluation.values)]
+    job.records.block(number, 0, 0, rows, {}, {})
+
+
+def evaluate_candidate(
+    job: RunningJob, candidate: Wanted, workload: Workload, distributions: Path, up: OpenLaunch | None
+) -> None:
+    """Score the candidate against the reference's distributions and record it under stage evaluate."""
+    if up is None:
+        with job.launches(Stage.EVALUATE, [candidate]) as [launch]:
+            _score_candidate(job, launch, launch.number, workload, distributions)
+        return
+    number = job.records.launch(
+        Arm.CANDIDATE,
+        candidate.index,
+        Stage.EVALUATE,
+        candidate.configuration.digest,
+        up.launch.resolved(),
+        job.context.material.machine(),
+        up.launch.load_s,
+    )
+    _score_candidate(job, up, number, workload, distributions)
+
+
+def _score_candidate(
+    job: RunningJob, launch: OpenLaunch, number: int, workload: Workload, distributions: Path
+) -> None:
+    material = job.context.material
+    before = material.moment()
+    scores = launch.score(material.documents(workload), material.tasks(workload), reference=distributions)
+    rows = [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(quality_values(*scores))]
+    job.records.block(number, 0, 0, rows, before, material.moment())
+
+
+def _score_reference(job: RunningJob, launch: OpenLaunch, workload: Workload, folder: Path) -> None:
+    material = job.context.material
+    scores = launch.score(
+        material.documents(workload), material.tasks(workload), write_reference=folder / DISTRIBUTIONS_NAME
+    )
+    content = {
+        "resolved": dict(launch.launch.resolved()),
+        "machine": dict(material.machine()),
+        "load_s": launch.launch.load_s,
+        "values": [[item, metric.value, value] for item, metric, value in quality_values(*scores)],
+    }
+    (folder / SCORES_NAME).write_text(json.dumps(content))

@@ -1,0 +1,323 @@
+"""The records of a job: JSON lines that are appended as things happen, and folded into a `JobResult`.
+
+One line is one object with `record` (its kind) and `at` (ISO 8601, UTC). The job folds its own lines, so
+what it returns and what a reader of the file gets are the same. A line without its newline is torn and does
+not count yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from experiments.engines.port import PartTime
+from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord
+from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Sample, Stage
+
+
+class RecordKind(StrEnum):
+    """What a line tells."""
+
+    STARTED = "started"
+    PROGRESS = "progress"
+    LAUNCH = "launch"
+    """A launch is ready; the lines that follow name it by `launch`, a number within the job."""
+    BLOCK = "block"
+    """The samples of one block of one launch, with the environment before and after."""
+    STAGE = "stage"
+    ARTIFACT = "artifact"
+    PROFILE = "profile"
+    CHOSEN = "chosen"
+    STOPPED = "stopped"
+    FAILURE = "failure"
+    ERROR = "error"
+    """The job itself could not go on, in a sentence; it says nothing about a configuration."""
+    END = "end"
+    """The last line of a job that came to its end."""
+
+
+@dataclass
+class _Launch:
+    arm: Arm
+    index: int
+    stage: Stage
+    configuration_digest: str
+    resolved: Mapping[str, Json]
+    environment: dict[str, Json]
+    load_s: float
+    samples: list[Sample] = field(default_factory=list)
+
+    def record(self) -> LaunchRecord:
+        return LaunchRecord(
+            self.arm,
+            self.index,
+            self.stage,
+            self.configuration_digest,
+            self.resolved,
+            self.environment,
+            self.load_s,
+            tuple(self.samples),
+        )
+
+
+class Fold:
+    """What the lines so far add up to; `progress` is the last told, `error` why the job could not go on."""
+
+    def __init__(self) -> None:
+        self.progress: JobProgress | None = None
+        self.error: str | None = None
+        self.ended = False
+        self.started = False
+        self._launches: dict[int, _Launch] = {}
+        self._stages: list[StageRecord] = []
+        self._artifacts: dict[str, ArtifactRecord] = {}
+        self._profile: tuple[PartTime, ...] = ()
+        self._chosen: Mapping[str, Json] | None = None
+        self._stop_reason: str | None = None
+        self._failure: Failure | None = None
+        self._wall_s = 0.0
+
+    def launches(self) -> tuple[LaunchRecord, ...]:
+        """The launches that hold a sample, in the order they were opened."""
+        return tuple(each.record() for each in self._launches.values() if each.samples)
+
+    def result(self) -> JobResult:
+        """Everything told so far, as the result of the job."""
+        return JobResult(
+            launches=self.launches(),
+            stages=tuple(self._stages),
+            artifacts=tuple(self._artifacts.values()),
+            profile=self._profile,
+            chosen=self._chosen,
+            stop_reason=self._stop_reason,
+            failure=self._failure,
+            wall_s=self._wall_s,
+        )
+
+    def apply(self, line: Mapping[str, Any]) -> None:
+        """Take in one line; a kind that this version does not know is passed over."""
+        match line["record"]:
+            case RecordKind.STARTED:
+                self.started = True
+            case RecordKind.PROGRESS:
+                self.progress = JobProgress(Stage(line["stage"]), line["done"], line["planned"], line["text"])
+            case RecordKind.LAUNCH:
+                self._launches[line["launch"]] = _Launch(
+                    Arm(line["arm"]),
+                    line["index"],
+                    Stage(line["stage"]),
+                    line["configuration_digest"],
+                    line["resolved"],
+                    {"machine": line["environment"], "blocks": []},
+                    line["load_s"],
+                )
+            case RecordKind.BLOCK:
+                self._apply_block(line)
+            case RecordKind.STAGE:
+                self._stages.append(
+                    StageRecord(
+                        Stage(line["stage"]),
+                        line["started_at"],
+                        line["wall_s"],
+                        line["outcome"],
+                        line["detail"],
+                        line["log"],
+                    )
+                )
+            case RecordKind.ARTIFACT:
+                content = {key: value for key, value in line.items() if key not in ("record", "at")}
+                self._artifacts[line["digest"]] = ArtifactRecord(**content)
+            case RecordKind.PROFILE:
+                self._profile = tuple(PartTime(**part) for part in line["parts"])
+            case RecordKind.CHOSEN:
+                self._chosen = line["configuration"]
+            case RecordKind.STOPPED:
+                self._stop_reason = line["reason"]
+            case RecordKind.FAILURE:
+                self._failure = Failure(line["kind"], line["cause"])
+            case RecordKind.ERROR:
+                self.error = line["text"]
+            case RecordKind.END:
+                self.ended = True
+                self._wall_s = line["wall_s"]
+
+    def _apply_block(self, line: Mapping[str, Any]) -> None:
+        launch = self._launches[line["launch"]]
+        block, position = line["block"], line["position"]
+        launch.samples += [
+            Sample(block, position, item, seq, Metric(metric), value)
+            for item, seq, metric, value in line["samples"]
+        ]
+        blocks = launch.environment["blocks"]
+        assert isinstance(blocks, list)
+        blocks.append(
+            {"block": block, "position": position, "before": line["before"], "after": line["after"]}
+        )
+
+
+class Journal:
+    """A reader that follows a file of records; each `update` reads only what was added since."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self.fold = Fold()
+
+    def update(self) -> None:
+        """Take in the complete lines that were added; a torn line waits for the next time."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                added = file.read()
+        except FileNotFoundError:
+            return
+        whole = added[: added.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            self.fold.apply(json.loads(line))
+        self._offset += len(whole)
+
+    def result(self) -> JobResult:
+        """Everything read so far, as the result of the job."""
+        return self.fold.result()
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Records:
+    """Appends the lines of one job and folds them; `sync` makes them last. Not for use by several threads.
+
+    With `echo` the steps are also printed, for the job's log.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], datetime] = _utc_now, *, echo: bool = False) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._now = now
+        self._echo = echo
+        self._opened = 0
+        self.fold = Fold()
+
+    def __enter__(self) -> Records:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def started(self, version: int) -> None:
+        """The job began; `version` is that of the spec."""
+        self._append(RecordKind.STARTED, version=version, pid=os.getpid())
+
+    def progress(self, stage: Stage, done: int, planned: int, text: str) -> None:
+        """Where the job is: `done` of `planned` blocks (or other pieces) of the stage."""
+        self._append(RecordKind.PROGRESS, stage=stage.value, done=done, planned=planned, text=text)
+        if done == 0:
+            self._say(f"{stage.value}: {text}")
+
+    def launch(
+        self,
+        arm: Arm,
+        index: int,
+        stage: Stage,
+        configuration_digest: str,
+        resolved: Mapping[str, Json],
+        environment: Mapping[str, Json],
+        load_s: float,
+    ) -> int:
+        """A launch is ready; returns its number within the job."""
+        number, self._opened = self._opened, self._opened + 1
+        self._append(
+            RecordKind.LAUNCH,
+            launch=number,
+            arm=arm.value,
+            index=index,
+            stage=stage.value,
+            configuration_digest=configuration_digest,
+            resolved=dict(resolved),
+            environment=dict(environment),
+            load_s=load_s,
+        )
+        return number
+
+    def block(
+        self,
+        launch: int,
+        block: int,
+        position: int,
+        samples: Iterable[tuple[str, int, Metric, float]],
+        before: Mapping[str, Json],
+        after: Mapping[str, Json],
+    ) -> None:
+        """The samples (item, seq, metric, value) of a block of a launch, and the machine around it."""
+        rows = [[item, seq, metric.value, value] for item, seq, metric, value in samples]
+        self._append(
+            RecordKind.BLOCK,
+            launch=launch,
+            block=block,
+            position=position,
+            samples=rows,
+            before=dict(before),
+            after=dict(after),
+        )
+
+    def stage(self, record: StageRecord) -> None:
+        """A stage ended; everything told so far is made to last."""
+        self._append(RecordKind.STAGE, **asdict(record))
+        self.sync()
+
+    def artifact(self, record: ArtifactRecord) -> None:
+        """An artifact was built or used."""
+        self._append(RecordKind.ARTIFACT, **asdict(record))
+
+    def profile(self, parts: Sequence[PartTime]) -> None:
+        """Time of a decode step by part."""
+        self._append(RecordKind.PROFILE, parts=[asdict(part) for part in parts])
+
+    def chosen(self, configuration: Mapping[str, Json]) -> None:
+        """The knobs that a sweep chose as the baseline."""
+        self._append(RecordKind.CHOSEN, configuration=dict(configuration))
+
+    def stopped(self, reason: str) -> None:
+        """The judge stopped the experiment, with its sentence."""
+        self._append(RecordKind.STOPPED, reason=reason)
+        self._say(f"stopped: {reason}")
+
+    def failure(self, kind: str, cause: str) -> None:
+        """A configuration can't run; kinds as in `Infeasible`, and `control` when it was the control."""
+        self._append(RecordKind.FAILURE, kind=kind, cause=cause)
+        self._say(f"infeasible ({kind}): {cause}")
+
+    def error(self, text: str) -> None:
+        """The job can't go on, and no configuration is to blame."""
+        self._append(RecordKind.ERROR, text=text)
+        self._say(f"error: {text}")
+        self.sync()
+
+    def end(self, wall_s: float) -> None:
+        """The job came to its end; the last line."""
+        self._append(RecordKind.END, wall_s=wall_s)
+        self.sync()
+
+    def sync(self) -> None:
+        """Write everything told so far through to the disk."""
+        os.fsync(self._file.fileno())
+
+    def _say(self, text: str) -> None:
+        if self._echo:
+            print(text, flush=True)
+
+    def _append(self, record: RecordKind, **content: object) -> None:
+        line = {"record": record.value, "at": self._now().isoformat(), **content}
+        text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+        self._file.write(text.encode() + b"\n")
+        # Folded from the text, so that the job sees exactly what a reader of the file will see.
+        self.fold.apply(json.loads(text))

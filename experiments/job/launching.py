@@ -1,0 +1,212 @@
+"""Launches of a job: loaded side by side, warmed up, timed one at a time, ended whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.engines.port import (
+    DocumentScore,
+    Engine,
+    GenerationRequest,
+    GenerationTrace,
+    Infeasible,
+    Launch,
+    PartTime,
+    ScoringDocument,
+    ScoringTask,
+    TaskScore,
+)
+from experiments.job.context import JobContext
+from experiments.job.journal import Records
+from experiments.job.limits import StageLimits
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.kill_points import KillPoint, reached
+from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+LAUNCH_LOGS = "launches"
+"""Folder within the job's folder that holds one log a launch."""
+
+
+class ArmInfeasible(Exception):
+    """One launch could not run: `place` is its place in the order that was asked for, `arm` its side."""
+
+    def __init__(self, arm: Arm, place: int, reason: Infeasible) -> None:
+        super().__init__(reason.cause)
+        self.arm = arm
+        self.place = place
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A launch to open: its side, its index within the side, and the checkpoint that its stages prepared."""
+
+    arm: Arm
+    index: int
+    configuration: Configuration
+    checkpoint: Path
+
+
+class OpenLaunch:
+    """A launch that is up, with its number in the records; counts its samples."""
+
+    def __init__(self, launch: Launch, wanted: Wanted, number: int, job: RunningJob) -> None:
+        self.launch = launch
+        self.wanted = wanted
+        self.number = number
+        self._job = job
+        self._seq = 0
+
+    def warm_up(self, workload: Workload) -> None:
+        """Send the warm-up requests and drop what they measured."""
+        for request in self._job.context.material.warmup(workload, self._job.spec.seed):
+            self._generate(request)
+
+    def time_block(self, block: int, position: int, requests: Sequence[GenerationRequest]) -> None:
+        """Send the requests one after the other and record every raw sample.
+
+        Between requests nothing is written and nothing computed; records go out after the block.
+        """
+        moment = self._job.context.material.moment
+        before = moment()
+        traces = [(request.item, self._generate(request)) for request in requests]
+        after = moment()
+        self._job.records.block(self.number, block, position, self._samples(traces), before, after)
+        reached(KillPoint.AFTER_MEASURE)
+
+    def score(
+        self,
+        documents: Sequence[ScoringDocument],
+        tasks: Sequence[ScoringTask],
+        *,
+        reference: Path | None = None,
+        write_reference: Path | None = None,
+    ) -> tuple[list[DocumentScore], list[TaskScore]]:
+        """Score documents and tasks, as `engines.port.Launch.score`; time nothing else afterwards."""
+        self._job.limits.check()
+        try:
+            return self.launch.score(documents, tasks, reference=reference, write_reference=write_reference)
+        except Infeasible as reason:
+            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
+
+    def profile(self, request: GenerationRequest) -> list[PartTime]:
+        """Time a decode step by part, as `engines.port.Launch.profile`; time nothing else afterwards."""
+        self._job.limits.check()
+        try:
+            return self.launch.profile(request)
+        except Infeasible as reason:
+            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
+
+    def _generate(self, request: GenerationRequest) -> GenerationTrace:
+        self._job.limits.check()
+        try:
+            return self.launch.generate(request)
+        except Infeasible as reason:
+            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
+
+    def _samples(
+        self, traces: Sequence[tuple[str, GenerationTrace]]
+    ) -> Iterator[tuple[str, int, Metric, float]]:
+        for item, trace in traces:
+            values = [
+                (Metric.TTFT_MS, trace.ttft_ms),
+                *((Metric.ITL_MS, gap) for gap in trace.itl_ms),
+                (Metric.TPOT_MS, trace.tpot_ms),
+                (Metric.E2EL_MS, trace.e2el_ms),
+                (Metric.TOKENS_PER_S, trace.tokens_per_s),
+            ]
+            for metric, value in values:
+                yield item, self._seq, metric, value
+                self._seq += 1
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """What every step of a job has at hand."""
+
+    spec: BaselineJob | TestJob
+    context: JobContext
+    engine: Engine
+    records: Records
+    limits: StageLimits
+
+    @contextmanager
+    def launches(self, stage: Stage, wanted: Sequence[Wanted]) -> Iterator[list[OpenLaunch]]:
+        """Open launches in the order given, at most `cores` loading at once, and end all of them afterwards.
+
+        Raises `ArmInfeasible` for the first (in order) that does not come up; the others are ended.
+        """
+        opened, failed = self.open(stage, wanted)
+        try:
+            if failed:
+                raise failed[0]
+            yield opened
+        finally:
+            close(opened)
+
+    def open(self, stage: Stage, wanted: Sequence[Wanted]) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
+        """Open launches; returns those that came up and why the others did not, both in order. Close them."""
+        futures: list[Future[Launch]] = []
+        pool = ThreadPoolExecutor(max_workers=max(1, self.context.cores), thread_name_prefix="load")
+        try:
+            futures = [pool.submit(self._load, stage, each) for each in wanted]
+            pool.shutdown(wait=True)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            for future in futures:
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    future.result().close()
+            raise
+        opened: list[OpenLaunch] = []
+        failed: list[ArmInfeasible] = []
+        crashed: BaseException | None = None
+        for place, (each, future) in enumerate(zip(wanted, futures, strict=True)):
+            reason = future.exception()
+            if reason is None:
+                opened.append(self._opened(stage, each, future.result()))
+            elif isinstance(reason, Infeasible):
+                failed.append(ArmInfeasible(each.arm, place, reason))
+            else:
+                crashed = crashed or reason
+        if crashed is not None:
+            close(opened)
+            raise crashed
+        return opened, failed
+
+    def _load(self, stage: Stage, each: Wanted) -> Launch:
+        logs = self.context.folder / LAUNCH_LOGS
+        logs.mkdir(exist_ok=True)
+        log_path = logs / f"{stage.value}-{each.arm.value}-{each.index}.log"
+        return self.engine.launch(
+            each.configuration, each.checkpoint, self.spec.device, log_path, self.context.cache_dir
+        )
+
+    def _opened(self, stage: Stage, each: Wanted, launch: Launch) -> OpenLaunch:
+        number = self.records.launch(
+            each.arm,
+            each.index,
+            stage,
+            each.configuration.digest,
+            launch.resolved(),
+            self.context.material.machine(),
+            launch.load_s,
+        )
+        return OpenLaunch(launch, each, number, self)
+
+
+def close(launches: Sequence[OpenLaunch]) -> None:
+    """End the processes of all launches, whichever of them fails to end in good order."""
+    failures = []
+    for each in launches:
+        try:
+            each.launch.close()
+        except Exception as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]

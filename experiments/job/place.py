@@ -1,0 +1,24 @@
+"""Where a job runs: the folders and limits that its executor gives it, beside the spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from experiments.job.context import DEFAULT_STAGE_LIMITS_S
+from experiments.measurement.evidence import Stage
+
+SPEC_NAME = "spec.json"
+PLACE_NAME = "place.json"
+RECORDS_NAME = "records.jsonl"
+
+
+class Place(BaseModel):
+    """Folders of the machine that a job uses; `limits_s` are seconds a stage."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    artifacts_dir: Path
+    cache_dir: Path
+    limits_s: dict[Stage, float] = Field(default_factory=lambda: dict(DEFAULT_STAGE_LIMITS_S))

@@ -1,0 +1,77 @@
+"""The process that an executor starts for a job: reads its folder, loads what the spec names, runs, ends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from configs.errors import EXIT_FAILURE, AutoinferError
+from experiments.artifacts.store import ArtifactStore
+from experiments.disk import disk_in_words
+from experiments.engines.port import Engine, Infeasible
+from experiments.job.context import CheckpointStage, JobContext, Material
+from experiments.job.journal import Records
+from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
+from experiments.job.run import run_job
+from experiments.job.spec import BaselineJob, TestJob, parse_job
+from experiments.measurement.evidence import Json
+from experiments.measurement.judging import Judge
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What a spec names, loaded: the engine, the judge, the checkpoint, the texts and the stages."""
+
+    engine: Engine
+    judge: Judge
+    checkpoint: Path
+    material: Material
+    checkpoint_stages: tuple[CheckpointStage, ...] = ()
+    tool_versions: Mapping[str, Json] = field(default_factory=dict)
+
+
+Assemble = Callable[[BaselineJob | TestJob], Workshop]
+"""Loads what a spec names; raises `AutoinferError` when something is not installed."""
+
+
+def run_in_folder(folder: Path, assemble: Assemble) -> int:
+    """Run the job of `folder` and return its process's exit code: 0 when its records came to their end."""
+    spec = parse_job(json.loads((folder / SPEC_NAME).read_bytes()))
+    place = Place.model_validate_json((folder / PLACE_NAME).read_bytes())
+    with (
+        disk_in_words(folder, "runs"),
+        Records(folder / RECORDS_NAME, echo=True) as records,
+        ArtifactStore(place.artifacts_dir) as artifacts,
+    ):
+
+        def abandon(reason: Infeasible) -> None:
+            records.failure(reason.kind, reason.cause)
+            records.end(0.0)
+            os._exit(0)
+
+        try:
+            artifacts.sweep()
+            place.cache_dir.mkdir(parents=True, exist_ok=True)
+            workshop = assemble(spec)
+            context = JobContext(
+                folder=folder,
+                checkpoint=workshop.checkpoint,
+                artifacts=artifacts,
+                cache_dir=place.cache_dir,
+                cores=len(os.sched_getaffinity(0))
+                if hasattr(os, "sched_getaffinity")
+                else os.cpu_count() or 1,
+                material=workshop.material,
+                checkpoint_stages=workshop.checkpoint_stages,
+                tool_versions=workshop.tool_versions,
+                limits_s=place.limits_s,
+            )
+            run_job(spec, context, workshop.engine, workshop.judge, records, abandon)
+        except AutoinferError as error:
+            if records.fold.error is None:
+                records.error(str(error))
+            return EXIT_FAILURE
+    return 0

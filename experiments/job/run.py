@@ -1,0 +1,52 @@
+"""The runner of a job: interprets what spec and judge ask for, and records everything as it happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from configs.errors import AutoinferError
+from experiments.engines.port import Engine, Infeasible
+from experiments.job.baseline import run_baseline
+from experiments.job.comparison import run_test
+from experiments.job.context import JobContext
+from experiments.job.journal import Records
+from experiments.job.launching import ArmInfeasible, RunningJob
+from experiments.job.limits import StageLimits
+from experiments.job.result import JobResult
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.measurement.judging import Judge
+
+
+def run_job(
+    spec: BaselineJob | TestJob,
+    context: JobContext,
+    engine: Engine,
+    judge: Judge,
+    records: Records,
+    on_stuck: Callable[[Infeasible], None] | None = None,
+) -> JobResult:
+    """Run a job to its end and return what its records say.
+
+    A configuration that can't run gives a result with a failure, never an exception; a fault that is no
+    configuration's (a full disk, a missing permission, a broken judge) is recorded as an error and raised as
+    `AutoinferError`. `on_stuck` is called from another thread when a stage outlives its limit and can't be
+    ended.
+    """
+    started = time.monotonic()
+    records.started(spec.version)
+    job = RunningJob(spec, context, engine, records, StageLimits(context.limits_s, on_stuck))
+    try:
+        if isinstance(spec, BaselineJob):
+            run_baseline(job, spec)
+        else:
+            run_test(job, spec, judge)
+    except ArmInfeasible as failed:
+        records.failure(failed.reason.kind, failed.reason.cause)
+    except Infeasible as reason:
+        records.failure(reason.kind, reason.cause)
+    except AutoinferError as error:
+        records.error(str(error))
+        raise
+    records.end(time.monotonic() - started)
+    return records.fold.result()

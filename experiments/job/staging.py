@@ -1,0 +1,62 @@
+"""One stage of a job: limited in time, told when it begins, recorded when it ends, however it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from experiments.engines.port import Infeasible
+from experiments.job.launching import LAUNCH_LOGS, ArmInfeasible, RunningJob
+from experiments.job.result import StageRecord
+from experiments.measurement.evidence import Json, Stage
+
+
+@dataclass
+class StageTold:
+    """What a stage says of itself while it runs; `advance` counts what is done of what is planned."""
+
+    job: RunningJob
+    stage: Stage
+    planned: int
+    text: str
+    done: int = 0
+    outcome: str = "done"
+    detail: Mapping[str, Json] = field(default_factory=dict)
+
+    def advance(self) -> None:
+        """One more piece is done."""
+        self.done += 1
+        self.job.records.progress(self.stage, self.done, self.planned, self.text)
+
+
+@contextmanager
+def stage(job: RunningJob, name: Stage, planned: int, text: str) -> Iterator[StageTold]:
+    """Run the block as a stage of `planned` pieces; an error in it is recorded as failed and goes on."""
+    told = StageTold(job, name, planned, text)
+    job.records.progress(name, 0, planned, text)
+    started_at, started = datetime.now(UTC), time.monotonic()
+    try:
+        with job.limits.of(name):
+            yield told
+    except BaseException as error:
+        reason = error.reason if isinstance(error, ArmInfeasible) else error
+        told.outcome = "failed"
+        if isinstance(reason, Infeasible):
+            told.detail = {**told.detail, "kind": reason.kind, "cause": reason.cause}
+            if reason.kind == "timed_out":
+                told.outcome = "timed_out"
+        raise
+    finally:
+        job.records.stage(
+            StageRecord(
+                name,
+                started_at.isoformat(),
+                time.monotonic() - started,
+                told.outcome,
+                told.detail,
+                str(job.context.folder / LAUNCH_LOGS),
+            )
+        )

@@ -1,0 +1,296 @@
+"""From a job's result to rows and back: what was measured, by what, with what, and how noisy the control was.
+
+Everything here works inside the caller's session; the worker calls `record_result` in the transaction that
+ends the job, so that a result is stored once or not at all. `load_evidence` gives the judge what it saw
+while the job ran, so that a verdict can be computed again from the database alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from configs.errors import AutoinferError
+from db.clock import now
+from db.content import put_configuration, put_environment
+from db.labels import Noun, format_label
+from db.models import (
+    Artifact,
+    Configuration,
+    Environment,
+    Experiment,
+    ExperimentArtifact,
+    Job,
+    JsonObject,
+    Launch,
+    NoiseLaunch,
+    StageRun,
+)
+from db.samples import Sample as StoredSample
+from db.samples import insert_samples, read_samples
+from db.states import Arm as StoredArm
+from db.states import StageOutcome
+from experiments.job.result import ArtifactRecord, JobResult, StageRecord
+from experiments.job.spec import BaselineJob, TestJob, parse_job
+from experiments.measurement.evidence import (
+    Arm,
+    Evidence,
+    Json,
+    LaunchRecord,
+    Metric,
+    NoiseProfile,
+    Sample,
+    Stage,
+)
+from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
+from experiments.measurement.plan import StoppingPlan
+from experiments.space.configuration import Configuration as Point
+
+NOISE_STAGES = (Stage.NOISE, Stage.QUICK, Stage.FULL, Stage.VALIDATION)
+"""Stages whose control launches tell how much launches vary; a sweep has one launch a configuration."""
+
+
+def record_result(
+    session: Session, experiment_id: int, attempt: int, spec: BaselineJob | TestJob, result: JobResult
+) -> int:
+    """Write everything a job measured under its experiment and return how many noise launches it added.
+
+    Anything recorded under the same attempt before would break a constraint; the caller's fence excludes
+    that.
+    """
+    target = session.execute(select(Experiment.target).where(Experiment.id == experiment_id)).scalar_one()
+    points = {point.digest: point for point in _points(spec)}
+    ids = {
+        digest: put_configuration(session, digest, dict(points[digest]))
+        for digest in sorted({launch.configuration_digest for launch in result.launches})
+    }
+    for launch in result.launches:
+        _record_launch(session, experiment_id, attempt, ids[launch.configuration_digest], launch)
+    for number, stage in enumerate(result.stages):
+        _record_stage(session, experiment_id, attempt, stage, _outcome_detail(result, number))
+    for artifact in result.artifacts:
+        _record_artifact(session, experiment_id, artifact)
+    return _record_noise(session, experiment_id, attempt, target, spec, ids, result.launches)
+
+
+def load_evidence(session: Session, experiment_id: int) -> tuple[StoppingPlan, Evidence]:
+    """Return the frozen plan of a test and all that its judge could look at, from the rows of its recorded
+    attempt.
+
+    Raises `AutoinferError` when the experiment has no job that tests a hypothesis.
+    """
+    spec = _test_spec(session, experiment_id)
+    experiment = session.get_one(Experiment, experiment_id)
+    control, candidate = Point.of(spec.control), Point.of(spec.candidate)
+    noise = NoiseProfile(
+        spec.noise.target_key,
+        spec.plan.metric,
+        spec.noise.launches,
+        spec.noise.degrees_of_freedom,
+        spec.noise.launch_sd_log,
+    )
+    return spec.plan, Evidence(
+        launches=load_launches(session, experiment_id),
+        noise=noise,
+        changes=control.changes_to(candidate),
+        failure=experiment.failure,
+    )
+
+
+def load_launches(session: Session, experiment_id: int) -> tuple[LaunchRecord, ...]:
+    """Return the launches of an experiment with their samples, in the order they were opened."""
+    rows = session.execute(
+        select(Launch, Configuration.digest, Environment.data)
+        .join(Configuration, Configuration.id == Launch.configuration_id)
+        .join(Environment, Environment.digest == Launch.environment_digest)
+        .where(Launch.experiment_id == experiment_id)
+        .order_by(Launch.id)
+    ).all()
+    return tuple(
+        LaunchRecord(
+            Arm(launch.arm.value),
+            launch.index,
+            Stage(launch.stage),
+            digest,
+            launch.resolved,
+            environment,
+            launch.load_s or 0.0,
+            tuple(
+                Sample(each.block, each.position, each.item, each.seq, Metric(each.metric), each.value)
+                for each in read_samples(session, launch.id)
+            ),
+        )
+        for launch, digest, environment in rows
+    )
+
+
+def load_noise(session: Session, target_key: str, model_fingerprint: str, metric: Metric) -> NoiseProfile:
+    """Return the noise profile of a target and model from all launches recorded for it."""
+    rows = session.execute(
+        select(NoiseLaunch.window, NoiseLaunch.log_mean).where(
+            NoiseLaunch.target_key == target_key,
+            NoiseLaunch.model_fingerprint == model_fingerprint,
+            NoiseLaunch.metric == metric.value,
+        )
+    )
+    return noise_profile(target_key, metric, [NoiseRow(window, log_mean) for window, log_mean in rows])
+
+
+def load_stages(session: Session, experiment_id: int) -> tuple[StageRecord, ...]:
+    """Return the stages that ran, in their order; a sweep's detail holds `chosen`, a profile's `parts`."""
+    rows = session.execute(
+        select(StageRun).where(StageRun.experiment_id == experiment_id).order_by(StageRun.id)
+    ).scalars()
+    return tuple(
+        StageRecord(
+            Stage(row.stage),
+            row.started_at.isoformat(),
+            row.wall_s or 0.0,
+            row.outcome.value if row.outcome else "",
+            row.detail or {},
+            row.log_path,
+        )
+        for row in rows
+    )
+
+
+def _test_spec(session: Session, experiment_id: int) -> TestJob:
+    query = select(Job.spec).where(Job.experiment_id == experiment_id).order_by(Job.id.desc()).limit(1)
+    data = session.execute(query).scalar_one_or_none()
+    spec = None if data is None else parse_job(data)
+    if not isinstance(spec, TestJob):
+        label = format_label(Noun.EXPERIMENT, experiment_id)
+        raise AutoinferError(f"{label} is no test of a hypothesis.", "There is nothing to judge in it.")
+    return spec
+
+
+def _points(spec: BaselineJob | TestJob) -> Iterable[Point]:
+    if isinstance(spec, BaselineJob):
+        return map(Point.of, (*spec.sweep, spec.naive))
+    reference = () if spec.reference is None else (spec.reference,)
+    return map(Point.of, (spec.control, spec.candidate, *reference))
+
+
+def _record_launch(
+    session: Session, experiment_id: int, attempt: int, configuration: int, launch: LaunchRecord
+) -> None:
+    row = insert(Launch).values(
+        experiment_id=experiment_id,
+        attempt=attempt,
+        arm=StoredArm(launch.arm.value),
+        index=launch.index,
+        stage=launch.stage.value,
+        configuration_id=configuration,
+        resolved=dict(launch.resolved),
+        environment_digest=_environment(session, launch.environment),
+        load_s=launch.load_s,
+    )
+    launch_id = session.execute(row.returning(Launch.id)).scalar_one()
+    insert_samples(
+        session,
+        launch_id,
+        (
+            StoredSample(
+                sample.block,
+                sample.position,
+                sample.item,
+                sample.seq,
+                sample.metric.value,
+                sample.metric.unit,
+                sample.value,
+            )
+            for sample in launch.samples
+        ),
+    )
+
+
+def _environment(session: Session, data: Mapping[str, Json]) -> str:
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return put_environment(session, hashlib.sha256(text.encode()).hexdigest(), dict(data))
+
+
+def _outcome_detail(result: JobResult, number: int) -> JsonObject:
+    """The detail of a stage, with what the job chose or profiled put where it was found."""
+    stage = result.stages[number]
+    detail: JsonObject = dict(stage.detail)
+    if stage.stage is Stage.SWEEP and result.chosen is not None:
+        detail["chosen"] = dict(result.chosen)
+    if stage.stage is Stage.PROFILE and result.profile:
+        detail["parts"] = [asdict(part) for part in result.profile]
+    return detail
+
+
+def _record_stage(
+    session: Session, experiment_id: int, attempt: int, stage: StageRecord, detail: JsonObject
+) -> None:
+    session.execute(
+        insert(StageRun).values(
+            experiment_id=experiment_id,
+            attempt=attempt,
+            stage=stage.stage.value,
+            started_at=datetime.fromisoformat(stage.started_at),
+            wall_s=stage.wall_s,
+            outcome=StageOutcome(stage.outcome),
+            detail=detail,
+            log_path=stage.log,
+        )
+    )
+
+
+def _record_artifact(session: Session, experiment_id: int, artifact: ArtifactRecord) -> None:
+    known = update(Artifact).where(Artifact.digest == artifact.digest)
+    used = known.values(last_used_at=now(), path=artifact.path).returning(Artifact.digest)
+    if session.execute(used).scalar_one_or_none() is None:
+        session.execute(
+            insert(Artifact).values(
+                digest=artifact.digest,
+                kind=artifact.kind,
+                inputs=dict(artifact.inputs),
+                tool_versions=dict(artifact.tool_versions),
+                path=artifact.path,
+                bytes=artifact.bytes,
+                build_s=artifact.build_s,
+            )
+        )
+    place = {"experiment_id": experiment_id, "artifact_digest": artifact.digest}
+    if session.get(ExperimentArtifact, tuple(place.values())) is None:
+        session.execute(insert(ExperimentArtifact).values(**place))
+
+
+def _record_noise(
+    session: Session,
+    experiment_id: int,
+    attempt: int,
+    target_key: str,
+    spec: BaselineJob | TestJob,
+    ids: Mapping[str, int],
+    launches: Iterable[LaunchRecord],
+) -> int:
+    metric = spec.metric if isinstance(spec, BaselineJob) else spec.plan.metric
+    window = f"{format_label(Noun.EXPERIMENT, experiment_id)}/{attempt}"
+    rows = []
+    for launch in launches:
+        noise = launch_noise(launch, metric)
+        if launch.arm is Arm.CONTROL and launch.stage in NOISE_STAGES and noise is not None:
+            rows.append(
+                {
+                    "target_key": target_key,
+                    "model_fingerprint": spec.model_fingerprint,
+                    "configuration_id": ids[launch.configuration_digest],
+                    "window": window,
+                    "experiment_id": experiment_id,
+                    "metric": metric.value,
+                    "log_mean": noise.log_mean,
+                    "log_sd_within": noise.log_sd,
+                    "samples": noise.samples,
+                }
+            )
+    if rows:
+        session.execute(insert(NoiseLaunch), rows)
+    return len(rows)

@@ -1,0 +1,191 @@
+"""Taking a job: first whatever died before us is put in order, then the next job is claimed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import and_, exists, or_, select, update
+from sqlalchemy.orm import Session
+
+from db import events, queue, workers
+from db.claims import BoundProcess, ClaimedJob, Reaped
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Experiment, Hypothesis, Job, Worker
+from db.session import Database
+from db.states import ExperimentState, HypothesisState, JobState, WorkerState
+from experiments.executors.port import Executor
+from experiments.executors.process_group import end_group
+from experiments.worker.settings import WorkerName, WorkerTimes
+
+_TOKEN_CHARACTERS = 8
+"""Characters of the digest in a run's key: enough to tell jobs of equal id in different databases apart."""
+
+_SEPARATOR = "-"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A claimed job and the key under which its run is submitted."""
+
+    job: ClaimedJob
+    key: str
+
+    @property
+    def subject(self) -> str | None:
+        """The label of its experiment, for events."""
+        return experiment_label(self.job.experiment_id)
+
+
+def experiment_label(experiment_id: int | None) -> str | None:
+    """The label of an experiment, None for none."""
+    return None if experiment_id is None else format_label(Noun.EXPERIMENT, experiment_id)
+
+
+def run_key(database: Database, job_id: int, created_at: datetime, attempt: int) -> str:
+    """The key of an attempt's run: the same whenever it is asked for, and another one in another database."""
+    text = f"{database.shown}\n{job_id}\n{created_at.isoformat()}"
+    token = hashlib.sha256(text.encode()).hexdigest()[:_TOKEN_CHARACTERS]
+    return _SEPARATOR.join((f"job{job_id}", token, str(attempt)))
+
+
+def take(
+    database: Database, executor: Executor, name: WorkerName, times: WorkerTimes, worker_id: int
+) -> Taken | None:
+    """Claim the next job for the worker's device; None when there is none.
+
+    Jobs whose lease ran out are taken from their owners before, and the processes they left behind on this
+    host are ended: nothing of an earlier attempt runs any more when this returns. Raises `AutoinferError`
+    when such a process can't be ended.
+    """
+    if not _something_to_do(database, name):
+        return None
+    with database.write() as session:
+        reaped = queue.reap(session)
+        for each in reaped:
+            _tell_reaped(session, each)
+    _end_leftovers(database, executor, name, reaped)
+    with database.write() as session:
+        job = queue.claim(session, name.owner, name.device_key, [name.device_class], times.lease_s)
+        if job is None:
+            return None
+        created_at = session.execute(select(Job.created_at).where(Job.id == job.id)).scalar_one()
+        taken = Taken(job, run_key(database, job.id, created_at, job.attempt))
+        workers.beat(session, worker_id, WorkerState.BUSY)
+        _tell_claimed(session, taken)
+    if job.predecessor is not None:
+        _end(job.predecessor, name)
+    _end_runs(executor, taken.key)
+    return taken
+
+
+def _something_to_do(database: Database, name: WorkerName) -> bool:
+    running = Job.state == JobState.RUNNING
+    queued = exists().where(Job.state == JobState.QUEUED, Job.device_class == name.device_class)
+    busy = exists().where(running, Job.device == name.device_key)
+    expired = exists().where(running, Job.lease_expires_at <= now())
+    with database.read() as session:
+        return bool(session.execute(select(or_(and_(queued, ~busy), expired))).scalar_one())
+
+
+def _end_leftovers(database: Database, executor: Executor, name: WorkerName, reaped: list[Reaped]) -> None:
+    with database.read() as session:
+        leftovers = queue.leftovers(session, name.host)
+        ids = [each.job_id for each in reaped]
+        created = dict(session.execute(select(Job.id, Job.created_at).where(Job.id.in_(ids))).tuples().all())
+    for leftover in leftovers:
+        _end(leftover.process, name)
+        with database.write() as session:
+            queue.forget_process(session, leftover)
+    for each in reaped:
+        # The next attempt's key: every run of the job under another one is to end.
+        _end_runs(executor, run_key(database, each.job_id, created[each.job_id], each.attempt + 1))
+
+
+def _end(process: BoundProcess, name: WorkerName) -> None:
+    if process.host == name.host:
+        end_group(process.pgid, process.started_at_s)
+
+
+def _end_runs(executor: Executor, key: str) -> None:
+    """End the runs of the job that `key` names under every other attempt, bound to the job or not."""
+    prefix = key.rpartition(_SEPARATOR)[0] + _SEPARATOR
+    for ref in executor.reconcile():
+        if ref.startswith(prefix) and ref != key:
+            executor.cancel(ref)
+
+
+def _tell_reaped(session: Session, reaped: Reaped) -> None:
+    label = format_label(Noun.JOB, reaped.job_id)
+    subject = experiment_label(reaped.experiment_id) or label
+    who = reaped.owner or "A worker"
+    lost = session.execute(
+        update(Worker)
+        .where(Worker.name == reaped.owner, Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)))
+        .values(state=WorkerState.LOST)
+        .returning(Worker.id)
+    ).first()
+    if lost is not None:
+        events.append(session, EventKind.WORKER_LOST, f"{who} stopped answering.", label, reaped.campaign_id)
+    gone = f"the lease of attempt {reaped.attempt} ran out"
+    kind, state, text = {
+        JobState.QUEUED: (EventKind.JOB_REQUEUED, None, f"{label} goes back to its place: {gone}."),
+        JobState.CANCELLED: (
+            EventKind.JOB_CANCELLED,
+            ExperimentState.CANCELLED,
+            f"{label} is cancelled: {gone}.",
+        ),
+        JobState.FAILED: (
+            EventKind.JOB_FAILED,
+            ExperimentState.FAILED,
+            f"{label} failed: {gone}, and it has no attempt left.",
+        ),
+    }[reaped.state]
+    if state is not None and reaped.experiment_id is not None:
+        end_experiment(session, reaped.experiment_id, state, "lost", text)
+    events.append(session, kind, text, subject, reaped.campaign_id)
+
+
+def end_experiment(
+    session: Session, experiment_id: int, state: ExperimentState, failure_kind: str, failure: str
+) -> None:
+    """Mark an experiment as ended without a result, unless it has ended."""
+    ended = (ExperimentState.DONE, ExperimentState.FAILED, ExperimentState.CANCELLED)
+    session.execute(
+        update(Experiment)
+        .where(Experiment.id == experiment_id, Experiment.state.not_in(ended))
+        .values(state=state, failure_kind=failure_kind, failure=failure, finished_at=now(), stage=None)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _tell_claimed(session: Session, taken: Taken) -> None:
+    job = taken.job
+    label = format_label(Noun.JOB, job.id)
+    text = f"{job.owner} took {label}, attempt {job.attempt}."
+    events.append(session, EventKind.JOB_CLAIMED, text, taken.subject or label, job.campaign_id)
+    if job.experiment_id is None:
+        return
+    experiment = session.get_one(Experiment, job.experiment_id)
+    experiment.state = ExperimentState.RUNNING
+    experiment.stage, experiment.progress = None, None
+    if experiment.hypothesis_id is not None:
+        session.execute(
+            update(Hypothesis)
+            .where(Hypothesis.id == experiment.hypothesis_id, Hypothesis.state == HypothesisState.QUEUED)
+            .values(state=HypothesisState.TESTING, state_changed_at=now(), rank=None)
+            .execution_options(synchronize_session=False)
+        )
+    if experiment.started_at is None:
+        session.flush()
+        session.execute(update(Experiment).where(Experiment.id == experiment.id).values(started_at=now()))
+        events.append(
+            session,
+            EventKind.EXPERIMENT_STARTED,
+            f"{taken.subject} starts on {job.device}.",
+            taken.subject,
+            job.campaign_id,
+        )

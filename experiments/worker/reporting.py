@@ -1,0 +1,182 @@
+"""What a worker writes while a job runs and when it ends; every write is fenced by the job's attempt."""
+
+from __future__ import annotations
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from configs.errors import LeaseLost
+from db import events, queue, workers
+from db.claims import BoundProcess
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Experiment
+from db.session import Database
+from db.states import ExperimentState, JobState, WorkerState
+from experiments.job.comparison import CONTROL_FAILED
+from experiments.job.result import ArtifactRecord, JobProgress, JobResult
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.kill_points import KillPoint, reached
+from experiments.recording import record_result
+from experiments.worker.claiming import Taken, end_experiment
+from experiments.worker.settings import WorkerTimes
+
+
+class Reporter:
+    """Writes about one taken job. Every method raises `LeaseLost` when the attempt no longer holds it."""
+
+    def __init__(self, database: Database, taken: Taken, times: WorkerTimes, worker_id: int) -> None:
+        self._database = database
+        self._taken = taken
+        self._times = times
+        self._worker_id = worker_id
+        self._told: JobProgress | None = None
+
+    def bind(self, process: BoundProcess) -> None:
+        """Store the process group that works for the attempt."""
+        with self._database.write() as session:
+            if not queue.bind_process(session, self._taken.job.id, self._taken.job.attempt, process):
+                raise _lost(self._taken)
+
+    def cancel_requested(self) -> bool:
+        """Whether the user asked for the job's end; reads only."""
+        with self._database.read() as session:
+            return queue.is_cancel_requested(session, self._taken.job.id, self._taken.job.attempt)
+
+    def beat(self, progress: JobProgress | None) -> None:
+        """Extend the lease and store what the job told last; a new stage is an event."""
+        job = self._taken.job
+        with self._database.write() as session:
+            if not queue.heartbeat(session, job.id, job.attempt, self._times.lease_s):
+                raise _lost(self._taken)
+            workers.beat(session, self._worker_id, WorkerState.BUSY)
+            if progress is None or progress == self._told or job.experiment_id is None:
+                return
+            session.execute(
+                update(Experiment)
+                .where(Experiment.id == job.experiment_id)
+                .values(
+                    stage=progress.stage.value,
+                    progress={"done": progress.done, "planned": progress.planned, "text": progress.text},
+                )
+                .execution_options(synchronize_session=False)
+            )
+            if self._told is None or self._told.stage is not progress.stage:
+                text = f"{self._taken.subject}: {progress.text}."
+                events.append(
+                    session,
+                    EventKind.STAGE_STARTED,
+                    text,
+                    self._taken.subject,
+                    job.campaign_id,
+                    {"stage": progress.stage.value},
+                )
+        self._told = progress
+
+    def record(self, spec: BaselineJob | TestJob, result: JobResult) -> None:
+        """Store the result and end the job, in one transaction."""
+        job, subject = self._taken.job, self._taken.subject
+        reached(KillPoint.BEFORE_RESULT)
+        with self._database.write() as session:
+            queue.hold(session, job)  # a lost lease must not pay for the rows first
+            failure = result.failure
+            failed = failure is not None and failure.kind == CONTROL_FAILED
+            added = 0
+            if job.experiment_id is not None:
+                added = record_result(session, job.experiment_id, job.attempt, spec, result)
+                session.execute(
+                    update(Experiment)
+                    .where(Experiment.id == job.experiment_id)
+                    .values(
+                        state=ExperimentState.FAILED if failed else ExperimentState.DONE,
+                        stage=None,
+                        progress={"stop_reason": result.stop_reason},
+                        failure_kind=failure.kind if failure else None,
+                        failure=failure.cause if failure else None,
+                        finished_at=now(),
+                        wall_s=result.wall_s,
+                    )
+                    .execution_options(synchronize_session=False)
+                )
+            reached(KillPoint.BETWEEN_RESULT_AND_STATE)
+            cause = failure.cause if failed and failure else None
+            queue.finish(session, job, JobState.FAILED if failed else JobState.DONE, cause)
+            for stage in result.stages:
+                text = f"{subject}: {stage.stage.value} {stage.outcome} after {stage.wall_s:.1f} s."
+                data = {"stage": stage.stage.value, "outcome": stage.outcome, "wall_s": stage.wall_s}
+                events.append(session, EventKind.STAGE_FINISHED, text, subject, job.campaign_id, data)
+            for artifact in result.artifacts:
+                if artifact.build_s > 0:
+                    events.append(
+                        session, EventKind.ARTIFACT_BUILT, _built(artifact), subject, job.campaign_id
+                    )
+            if added:
+                text = f"{subject} added {added} launches to the noise profile of its target."
+                events.append(session, EventKind.NOISE_RECORDED, text, subject, job.campaign_id)
+            if failed and cause:
+                events.append(
+                    session,
+                    EventKind.EXPERIMENT_FAILED,
+                    f"{subject} failed: {cause}",
+                    subject,
+                    job.campaign_id,
+                )
+
+    def fail(self, kind: str, cause: str) -> None:
+        """End the job without a result: trying again would give the same."""
+        job = self._taken.job
+        with self._database.write() as session:
+            queue.finish(session, job, JobState.FAILED, cause)
+            if job.experiment_id is not None:
+                end_experiment(session, job.experiment_id, ExperimentState.FAILED, kind, cause)
+            self._tell(session, EventKind.JOB_FAILED, f"failed: {cause}")
+
+    def give_up(self, cause: str) -> None:
+        """The run broke off; the job goes back to its place, or fails when its attempts are used up."""
+        job = self._taken.job
+        with self._database.write() as session:
+            if queue.give_up(session, job, cause) is JobState.QUEUED:
+                self._tell(session, EventKind.JOB_REQUEUED, f"goes back to its place: {cause}")
+                return
+            if job.experiment_id is not None:
+                end_experiment(session, job.experiment_id, ExperimentState.FAILED, "crashed", cause)
+            self._tell(session, EventKind.JOB_FAILED, f"failed, and has no attempt left: {cause}")
+
+    def cancelled(self) -> None:
+        """The user asked for the job's end, and nothing of it runs any more."""
+        job = self._taken.job
+        with self._database.write() as session:
+            queue.finish(session, job, JobState.CANCELLED, "cancelled by the user")
+            if job.experiment_id is not None:
+                end_experiment(
+                    session,
+                    job.experiment_id,
+                    ExperimentState.CANCELLED,
+                    "cancelled",
+                    "Cancelled by the user.",
+                )
+            self._tell(session, EventKind.JOB_CANCELLED, "was cancelled by the user.")
+
+    def release(self) -> None:
+        """The worker ends in good order; the job goes back, and the attempt is not held against it."""
+        with self._database.write() as session:
+            queue.release(session, self._taken.job)
+            self._tell(session, EventKind.JOB_REQUEUED, "goes back to its place: its worker was stopped.")
+
+    def _tell(self, session: Session, kind: EventKind, what: str) -> None:
+        label = format_label(Noun.JOB, self._taken.job.id)
+        events.append(
+            session, kind, f"{label} {what}", self._taken.subject or label, self._taken.job.campaign_id
+        )
+
+
+def _built(artifact: ArtifactRecord) -> str:
+    return f"Built the artifact {artifact.kind} {artifact.digest[:12]} in {artifact.build_s:.1f} s."
+
+
+def _lost(taken: Taken) -> LeaseLost:
+    return LeaseLost(
+        f"Attempt {taken.job.attempt} of {format_label(Noun.JOB, taken.job.id)} lost its lease.",
+        "Its run is ended and its results are dropped; the attempt that holds the job records them.",
+    )

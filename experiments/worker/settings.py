@@ -1,0 +1,71 @@
+"""Who a worker is, and the times it lives by."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+
+LEASE_S = 60.0
+"""How long a job stays with a worker that says nothing, in seconds: long beside a pause of the machine,
+short beside an experiment."""
+
+BUSY_POLL_S = 1.0
+"""How often a running job is looked at; rarely, because the look takes time from the measured machine. The
+end of a local job is noticed at once all the same."""
+
+IDLE_POLL_S = 0.1
+"""How often an idle worker looks for a job: nothing is measured then, and the wait adds to each dispatch."""
+
+PROGRESS_S = 2.0
+"""How often progress is written to the database at most: each write is a synchronous one (`db.session`)."""
+
+BEATS_A_LEASE = 3
+"""Heartbeats a lease, so that one that fails or is late loses nothing."""
+
+WORKER_ROW_S = 5.0
+"""How often an idle worker says that it lives."""
+
+
+@dataclass(frozen=True)
+class WorkerTimes:
+    """The times a worker lives by, seconds."""
+
+    lease_s: float = LEASE_S
+    busy_poll_s: float = BUSY_POLL_S
+    idle_poll_s: float = IDLE_POLL_S
+    progress_s: float = PROGRESS_S
+
+    @property
+    def heartbeat_s(self) -> float:
+        """How often the lease is extended."""
+        return self.lease_s / BEATS_A_LEASE
+
+
+@dataclass(frozen=True)
+class WorkerName:
+    """Who a worker is: its host, its device there (`cpu`, `cuda:0`), and its process."""
+
+    host: str
+    device: str
+    pid: int
+
+    @classmethod
+    def here(cls, device: str) -> WorkerName:
+        """The name of a worker for `device` in this process."""
+        return cls(socket.gethostname(), device, os.getpid())
+
+    @property
+    def owner(self) -> str:
+        """The owner of its leases, unique among workers that live: `desk/cpu#4711`."""
+        return f"{self.host}/{self.device}#{self.pid}"
+
+    @property
+    def device_key(self) -> str:
+        """The device as it is unique among hosts: `desk/cpu`."""
+        return f"{self.host}/{self.device}"
+
+    @property
+    def device_class(self) -> str:
+        """The class of jobs that the device runs: `cuda` for `cuda:0`."""
+        return self.device.partition(":")[0]
