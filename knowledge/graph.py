@@ -1,0 +1,107 @@
+"""The graph that ties models, hardware, knobs, hypotheses, experiments and findings together.
+
+A networkx `MultiDiGraph`, made from the database by `knowledge.graph_building`. Node names are labels
+(`H-021`) or `kind:name` (`knob:serving.threads`). Every node has `kind` and `title`, every edge `relation`;
+all attributes are texts and numbers, so that the graph can be written as GraphML as well as JSON.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import networkx as nx
+
+from configs.errors import UsageError
+
+Graph: TypeAlias = nx.MultiDiGraph
+"""A graph of this room; networkx has no types of its own."""
+
+
+class NodeKind(StrEnum):
+    """What a node stands for."""
+
+    MODEL = "model"
+    HARDWARE = "hardware"
+    CAMPAIGN = "campaign"
+    KNOB = "knob"
+    HYPOTHESIS = "hypothesis"
+    EXPERIMENT = "experiment"
+    FINDING = "finding"
+
+
+class Relation(StrEnum):
+    """What an edge says, read from its source to its target."""
+
+    TESTS = "tests"
+    """An experiment tests a hypothesis."""
+    SUPPORTS = "supports"
+    """An experiment's verdict supports a hypothesis or a finding."""
+    REFUTES = "refutes"
+    """An experiment's verdict refutes a hypothesis."""
+    CONTRADICTS = "contradicts"
+    """An experiment's verdict contradicts a finding."""
+    REPLICATES = "replicates"
+    """An experiment's verdict says of a finding again what was said before, or an experiment reproduces
+    another."""
+    INFORMS = "informs"
+    """An experiment's verdict is counted in a finding without deciding it."""
+    SUPERSEDES = "supersedes"
+    """A finding takes the place of an older one."""
+    DERIVED_FROM = "derived_from"
+    """A hypothesis follows from another."""
+    CHANGES = "changes"
+    """A hypothesis or a finding is about a change of a knob."""
+    PART_OF = "part_of"
+    """A hypothesis, or an experiment without one, belongs to a campaign."""
+    OPTIMIZES = "optimizes"
+    """A campaign makes a model faster."""
+    RUNS_ON = "runs_on"
+    """A campaign runs on hardware."""
+    SCOPED_TO = "scoped_to"
+    """A finding speaks of a model or hardware alone."""
+
+
+def neighbourhood(graph: Graph, node: str, depth: int = 1) -> Graph:
+    """Return what lies within `depth` edges of `node`, in either direction, with all edges between it.
+
+    Raises `UsageError` for a node that is not in the graph.
+    """
+    if node not in graph:
+        raise UsageError(
+            f"{node} is not in the graph.",
+            "A node is a label such as H-001, or knob:NAME, model:NAME, hardware:NAME.",
+        )
+    near = nx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, cutoff=depth)
+    found: Graph = graph.subgraph(near).copy()
+    return found
+
+
+def counts(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how many nodes of each kind and edges of each relation there are."""
+    kinds = _counted(data["kind"] for _, data in graph.nodes(data=True))
+    relations = _counted(data["relation"] for _, _, data in graph.edges(data=True))
+    return kinds, relations
+
+
+def node_link(graph: Graph) -> dict[str, Any]:
+    """Return the graph as networkx's node-link JSON: `nodes` with `id`, `edges` with `source`, `target`,
+    `key`."""
+    data: dict[str, Any] = nx.node_link_data(graph, edges="edges")
+    return data
+
+
+def graphml(graph: Graph) -> str:
+    """Return the graph as GraphML."""
+    buffer = io.BytesIO()
+    nx.write_graphml(graph, buffer, encoding="utf-8")
+    return buffer.getvalue().decode()
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in names:
+        found[name] = found.get(name, 0) + 1
+    return dict(sorted(found.items()))

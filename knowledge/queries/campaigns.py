@@ -1,0 +1,176 @@
+"""Campaigns: the list and one of them, with what became of its hypotheses and what it spent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Directive, Event, Experiment, Hypothesis
+from db.models.base import JsonObject
+from db.states import CampaignState, DirectiveKind
+from knowledge.queries.view import Page, View
+
+
+class SpentView(View):
+    """What a campaign spent: `experiment_s` is the time its experiments took, `wall_s` its own age while it
+    ran."""
+
+    experiments: int
+    experiment_s: float
+    wall_s: float | None
+
+
+class DirectiveView(View):
+    """A directive that holds."""
+
+    id: str
+    kind: DirectiveKind
+    lever: str | None
+    hypothesis: str | None
+    text: str
+    event_id: int
+    created_at: datetime
+
+
+class CampaignView(View):
+    """A campaign.
+
+    `baseline` and `best` are the data of the last events that told of them (`campaign.baseline`,
+    `campaign.best`).
+    """
+
+    id: str
+    name: str
+    model: str
+    model_fingerprint: str
+    target: str
+    state: CampaignState
+    stopped_because: str | None
+    objective: JsonObject
+    limits: JsonObject
+    budget: JsonObject
+    seed: int
+    hypotheses: dict[str, int]
+    spent: SpentView
+    baseline: JsonObject | None
+    best: JsonObject | None
+    best_experiment: str | None
+    directives: tuple[DirectiveView, ...]
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+def list_campaigns(session: Session, *, limit: int, offset: int = 0) -> Page[CampaignView]:
+    """Return campaigns, newest first."""
+    total = session.scalar(select(func.count()).select_from(Campaign)) or 0
+    query = select(Campaign).order_by(Campaign.id.desc()).limit(limit).offset(offset)
+    found = session.scalars(query).all()
+    return Page[CampaignView](items=_views(session, found), total=total, limit=limit, offset=offset)
+
+
+def campaign_detail(session: Session, campaign_id: int) -> CampaignView:
+    """Return one campaign, which must exist."""
+    return _views(session, [session.get_one(Campaign, campaign_id)])[0]
+
+
+def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignView, ...]:
+    ids = [campaign.id for campaign in campaigns]
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    by_state = (
+        select(Hypothesis.campaign_id, Hypothesis.state, func.count())
+        .where(Hypothesis.campaign_id.in_(ids))
+        .group_by(Hypothesis.campaign_id, Hypothesis.state)
+    )
+    for campaign_id, state, count in session.execute(by_state):
+        states[campaign_id][state.value] = count
+    spent_query = (
+        select(Experiment.campaign_id, func.count(), func.coalesce(func.sum(Experiment.wall_s), 0.0))
+        .where(Experiment.campaign_id.in_(ids), Experiment.started_at.is_not(None))
+        .group_by(Experiment.campaign_id)
+    )
+    spent = {
+        campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
+    }
+    told = _told(session, ids)
+    directives = _directives(session, ids)
+    present = session.scalars(select(now())).one()
+    return tuple(
+        CampaignView(
+            id=format_label(Noun.CAMPAIGN, each.id),
+            name=each.name,
+            model=each.model,
+            model_fingerprint=each.model_fingerprint,
+            target=each.target,
+            state=each.state,
+            stopped_because=each.stopped_because,
+            objective=each.objective,
+            limits=each.limits,
+            budget=each.budget,
+            seed=each.seed,
+            hypotheses=states[each.id],
+            spent=_spent(each, spent.get(each.id, (0, 0.0)), present),
+            baseline=told.get((each.id, EventKind.CAMPAIGN_BASELINE.value)),
+            best=told.get((each.id, EventKind.CAMPAIGN_BEST.value)),
+            best_experiment=None
+            if each.best_experiment_id is None
+            else format_label(Noun.EXPERIMENT, each.best_experiment_id),
+            directives=directives[each.id],
+            created_at=each.created_at,
+            started_at=each.started_at,
+            ended_at=each.ended_at,
+        )
+        for each in campaigns
+    )
+
+
+def _spent(campaign: Campaign, experiments: tuple[int, float], present: datetime) -> SpentView:
+    wall_s = None
+    if campaign.started_at is not None:
+        wall_s = ((campaign.ended_at or present) - campaign.started_at).total_seconds()
+    return SpentView(experiments=experiments[0], experiment_s=experiments[1], wall_s=wall_s)
+
+
+def _told(session: Session, ids: Sequence[int]) -> dict[tuple[int, str], JsonObject]:
+    kinds = [EventKind.CAMPAIGN_BASELINE.value, EventKind.CAMPAIGN_BEST.value]
+    last = (
+        select(func.max(Event.id))
+        .where(Event.campaign_id.in_(ids), Event.kind.in_(kinds))
+        .group_by(Event.campaign_id, Event.kind)
+    )
+    query = select(Event.campaign_id, Event.kind, Event.data).where(Event.id.in_(last))
+    return {
+        (campaign_id, kind): data
+        for campaign_id, kind, data in session.execute(query)
+        if campaign_id is not None and data is not None
+    }
+
+
+def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[DirectiveView, ...]]:
+    found: dict[int, tuple[DirectiveView, ...]] = defaultdict(tuple)
+    query = select(Directive).where(Directive.campaign_id.in_(ids), Directive.active).order_by(Directive.id)
+    for each in session.scalars(query):
+        found[each.campaign_id] += (directive_view(each),)
+    return found
+
+
+def directive_view(directive: Directive) -> DirectiveView:
+    """Return the view of a stored directive."""
+    return DirectiveView(
+        id=format_label(Noun.DIRECTIVE, directive.id),
+        kind=directive.kind,
+        lever=directive.lever,
+        hypothesis=None
+        if directive.hypothesis_id is None
+        else format_label(Noun.HYPOTHESIS, directive.hypothesis_id),
+        text=directive.text,
+        event_id=directive.event_id,
+        created_at=directive.created_at,
+    )

@@ -1,0 +1,97 @@
+"""The facts a summary is made of, gathered by a fixed number of statements."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db.labels import Noun, format_label
+from db.models import Experiment, Hypothesis, Verdict
+from db.states import ExperimentState, HypothesisState
+from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.view import prediction_interval
+from knowledge.stored import number
+from knowledge.summary import CampaignFacts, JudgedFact, WaitingFact
+
+MOST_NEXT = 3
+"""Hypotheses named as coming next."""
+
+
+def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
+    """Return all that is said of a campaign, which must exist."""
+    campaign = campaign_detail(session, campaign_id)
+    return CampaignFacts(
+        campaign=campaign.id,
+        name=campaign.name,
+        model=campaign.model,
+        target=campaign.target,
+        state=campaign.state,
+        stopped_because=campaign.stopped_because,
+        started_at=campaign.started_at,
+        wall_s=campaign.spent.wall_s,
+        budget_s=number(campaign.budget.get("wall_s")),
+        experiments=campaign.spent.experiments,
+        experiment_s=campaign.spent.experiment_s,
+        hypotheses=campaign.hypotheses,
+        testing=_testing(session, campaign_id),
+        next=_next(session, campaign_id),
+        judged=_judged(session, campaign_id),
+        baseline=campaign.baseline,
+        best=campaign.best,
+        best_experiment=campaign.best_experiment,
+    )
+
+
+def _testing(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
+    query = (
+        select(Hypothesis.id, Hypothesis.claim, Experiment.stage)
+        .outerjoin(
+            Experiment,
+            (Experiment.hypothesis_id == Hypothesis.id) & (Experiment.state == ExperimentState.RUNNING),
+        )
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.TESTING)
+        .order_by(Hypothesis.id)
+    )
+    return tuple(
+        WaitingFact(format_label(Noun.HYPOTHESIS, number_), claim, stage, None)
+        for number_, claim, stage in session.execute(query)
+    )
+
+
+def _next(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
+    query = (
+        select(Hypothesis.id, Hypothesis.claim, Hypothesis.rank_reason)
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.QUEUED)
+        .order_by(Hypothesis.rank.nulls_last(), Hypothesis.id)
+        .limit(MOST_NEXT)
+    )
+    return tuple(
+        WaitingFact(format_label(Noun.HYPOTHESIS, number_), claim, None, reason)
+        for number_, claim, reason in session.execute(query)
+    )
+
+
+def _judged(session: Session, campaign_id: int) -> tuple[JudgedFact, ...]:
+    """Return the verdict on each hypothesis' own test; reproductions are not counted again."""
+    query = (
+        select(Hypothesis, Verdict)
+        .join(Verdict, Verdict.hypothesis_id == Hypothesis.id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Hypothesis.campaign_id == campaign_id, Experiment.reproduces_experiment_id.is_(None))
+        .order_by(Verdict.id)
+    )
+    return tuple(
+        JudgedFact(
+            id=format_label(Noun.HYPOTHESIS, hypothesis.id),
+            experiment=format_label(Noun.EXPERIMENT, verdict.experiment_id),
+            claim=hypothesis.claim,
+            metric=hypothesis.metric,
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            effect_log=verdict.effect_log,
+            low_log=verdict.interval_low_log,
+            high_log=verdict.interval_high_log,
+            predicted_log=prediction_interval(hypothesis.prediction),
+        )
+        for hypothesis, verdict in session.execute(query)
+    )

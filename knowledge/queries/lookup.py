@@ -1,0 +1,69 @@
+"""From the labels a user writes to ids that exist, or a refusal that says what does."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from configs.errors import UsageError
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Campaign, Directive, Experiment, Finding, Hypothesis, Job
+
+_Numbered = type[Campaign] | type[Hypothesis] | type[Experiment] | type[Finding] | type[Directive] | type[Job]
+
+_TABLES: dict[Noun, _Numbered] = {
+    Noun.CAMPAIGN: Campaign,
+    Noun.HYPOTHESIS: Hypothesis,
+    Noun.EXPERIMENT: Experiment,
+    Noun.FINDING: Finding,
+    Noun.DIRECTIVE: Directive,
+    Noun.JOB: Job,
+}
+
+_LISTS = {
+    Noun.CAMPAIGN: "autoinfer campaign list",
+    Noun.HYPOTHESIS: "autoinfer hypotheses",
+    Noun.EXPERIMENT: "autoinfer experiments",
+    Noun.FINDING: "autoinfer findings",
+}
+
+
+def existing(session: Session, noun: Noun, number: int) -> int:
+    """Return `number` if a row of this noun has it as its id.
+
+    Raises `UsageError` that names the last one there is.
+    """
+    model = _TABLES[noun]
+    if session.get(model, number) is not None:
+        return number
+    last = session.scalar(select(func.max(model.id)))
+    label = format_label(noun, number)
+    known = f"the last is {format_label(noun, last)}" if last else f"there is no {noun.word} yet"
+    see = f"List them with: {_LISTS[noun]}" if noun in _LISTS else ""
+    raise UsageError(f"{label} does not exist; {known}.", see)
+
+
+def labelled(session: Session, noun: Noun, text: str) -> int:
+    """Return the id that a label of this noun names.
+
+    Raises `UsageError` for what is no such label, and for one that names nothing.
+    """
+    return existing(session, noun, parse_label_of(noun, text))
+
+
+def campaign_of(session: Session, text: str | None) -> int:
+    """Return the campaign a label names; without one, the newest.
+
+    Raises `UsageError` when there is none.
+    """
+    if text is not None:
+        return labelled(session, Noun.CAMPAIGN, text)
+    newest: int | None = session.scalar(select(func.max(Campaign.id)))
+    if newest is None:
+        raise UsageError("There is no campaign yet.", "Start one with: autoinfer run")
+    return newest
+
+
+def campaign_filter(session: Session, text: str | None) -> int | None:
+    """Return the campaign a label names, or `None` for all of them."""
+    return None if text is None else labelled(session, Noun.CAMPAIGN, text)

@@ -1,0 +1,80 @@
+"""The queue: what comes next, with the reason for each place and the last move there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, aliased
+
+from db.labels import Noun, format_label
+from db.models import Configuration, Event, Hypothesis, Move
+from db.models.base import JsonObject
+from db.states import HypothesisState
+from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
+
+
+class QueueRow(View):
+    """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it."""
+
+    rank: int | None
+    id: str
+    claim: str
+    lever: str
+    change: tuple[ChangeView, ...]
+    predicted: EffectView | None
+    min_effect: float
+    reason: str | None
+    score: JsonObject | None
+    pinned: bool
+    proposer: str
+    state: HypothesisState
+    moved_from: int | None
+    move_reason: str | None
+    cause_event_id: int | None
+    cause: str | None
+
+
+def queue_page(session: Session, campaign_id: int, *, limit: int, offset: int = 0) -> Page[QueueRow]:
+    """Return the queue of a campaign in its order: what is under test, then by rank, unranked last."""
+    control, candidate = aliased(Configuration), aliased(Configuration)
+    waiting = (HypothesisState.TESTING, HypothesisState.QUEUED)
+    last_move = select(func.max(Move.id).label("id")).group_by(Move.hypothesis_id).subquery()
+    where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
+    query = (
+        select(Hypothesis, control.knobs, candidate.knobs, Move, Event.text)
+        .join(control, control.id == Hypothesis.control_configuration_id)
+        .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
+        .outerjoin(Move, (Move.hypothesis_id == Hypothesis.id) & Move.id.in_(select(last_move.c.id)))
+        .outerjoin(Event, Event.id == Move.event_id)
+        .where(where)
+        .order_by(
+            (Hypothesis.state == HypothesisState.TESTING).desc(), Hypothesis.rank.nulls_last(), Hypothesis.id
+        )
+    )
+    total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
+    rows = session.execute(query.limit(limit).offset(offset)).all()
+    return Page[QueueRow](items=tuple(_row(*row) for row in rows), total=total, limit=limit, offset=offset)
+
+
+def _row(
+    hypothesis: Hypothesis, control: JsonObject, candidate: JsonObject, move: Move | None, cause: Any
+) -> QueueRow:
+    return QueueRow(
+        rank=hypothesis.rank,
+        id=format_label(Noun.HYPOTHESIS, hypothesis.id),
+        claim=hypothesis.claim,
+        lever=hypothesis.lever,
+        change=changes_between(control, candidate),
+        predicted=prediction_view(hypothesis.prediction),
+        min_effect=hypothesis.min_effect,
+        reason=hypothesis.rank_reason,
+        score=hypothesis.score,
+        pinned=hypothesis.pinned,
+        proposer=hypothesis.proposer,
+        state=hypothesis.state,
+        moved_from=None if move is None else move.from_rank,
+        move_reason=None if move is None else move.reason,
+        cause_event_id=None if move is None else move.event_id,
+        cause=cause,
+    )

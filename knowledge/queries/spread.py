@@ -1,0 +1,41 @@
+"""The spread of raw samples: count, median, and the middle 80 % of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from knowledge.queries.view import View
+
+LOW_SHARE, HIGH_SHARE = 0.1, 0.9
+"""The quantiles that tell the spread of a launch's samples."""
+
+
+class SpreadView(View):
+    """The samples of one metric: `low` and `high` hold the middle 80 % of them, all in `unit`."""
+
+    metric: str
+    unit: str
+    count: int
+    median: float
+    low: float
+    high: float
+
+
+def spread(metric: str, unit: str, values: Sequence[float]) -> SpreadView:
+    """Return the spread of at least one value; quantiles by linear interpolation."""
+    ordered = sorted(values)
+    return SpreadView(
+        metric=metric,
+        unit=unit,
+        count=len(ordered),
+        median=_quantile(ordered, 0.5),
+        low=_quantile(ordered, LOW_SHARE),
+        high=_quantile(ordered, HIGH_SHARE),
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

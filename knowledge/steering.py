@@ -1,0 +1,279 @@
+"""Steering by the user: directives, pins, withdrawals, and the life of a campaign. Writes, each with its
+event.
+
+Every function works inside the caller's write transaction and appends its event there; the loop reads what
+holds (`Directive.active`, `Hypothesis.pinned`, `Campaign.state`) at its next turn, and the ranking cites the
+event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from configs.errors import UsageError
+from configs.validation import nearest
+from db import events
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Directive, Hypothesis
+from db.states import CampaignState, DirectiveKind, HypothesisState
+
+LEVER_DIRECTIVES = frozenset({DirectiveKind.FOCUS, DirectiveKind.BOOST, DirectiveKind.BAN})
+"""The directives that name a lever alone."""
+
+_WAITING = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED})
+"""States in which a hypothesis has no test behind it and may still be moved or withdrawn."""
+
+_SENTENCES = {
+    DirectiveKind.FOCUS: "Rank what changes {} before everything else.",
+    DirectiveKind.BOOST: "Raise what changes {} in the ranking.",
+    DirectiveKind.BAN: "Test nothing that changes {}.",
+}
+
+
+def give_directive(
+    session: Session, campaign_id: int, kind: DirectiveKind, lever: str, known_levers: Collection[str]
+) -> Directive:
+    """Steer the campaign by a lever and return the directive; one that holds already is returned as it is.
+
+    Raises `UsageError` for a lever that is not among `known_levers`, a campaign that has ended, and a focus
+    or boost on a banned lever or the other way round.
+    """
+    if lever not in known_levers:
+        raise UsageError(
+            f"There is no lever {lever!r} in {format_label(Noun.CAMPAIGN, campaign_id)}.",
+            nearest(lever, sorted(known_levers), otherwise="The levers are"),
+        )
+    _check_alive(session, campaign_id)
+    for other in _active(session, campaign_id, lever=lever):
+        if other.kind is kind:
+            return other
+        if DirectiveKind.BAN in (kind, other.kind) and other.kind in LEVER_DIRECTIVES:
+            raise UsageError(
+                f"{lever} has a {other.kind.value} ({format_label(Noun.DIRECTIVE, other.id)}), "
+                f"which a {kind.value} contradicts.",
+                f"Lift it first: autoinfer {other.kind.value} {lever} --clear",
+            )
+    text = _SENTENCES[kind].format(lever)
+    return _add(session, campaign_id, kind, text, lever=lever)
+
+
+def lift_directives(
+    session: Session, campaign_id: int, kind: DirectiveKind, lever: str | None
+) -> tuple[Directive, ...]:
+    """Lift the directives of this kind, of one lever or all, and return them; none is an error.
+
+    Raises `UsageError` when none of them holds.
+    """
+    found = _active(session, campaign_id, kind=kind, lever=lever)
+    if not found:
+        of = f" on {lever}" if lever else ""
+        raise UsageError(
+            f"There is no {kind.value}{of} to lift in {format_label(Noun.CAMPAIGN, campaign_id)}."
+        )
+    for directive in found:
+        _lift(session, directive)
+    return tuple(found)
+
+
+def pin(session: Session, hypothesis_id: int) -> Hypothesis:
+    """Put a hypothesis, which must exist, first in its queue until it is tested or unpinned.
+
+    Raises `UsageError` when it is not waiting any more.
+    """
+    hypothesis = session.get_one(Hypothesis, hypothesis_id)
+    _check_waiting(hypothesis, "pinned")
+    if not hypothesis.pinned:
+        hypothesis.pinned = True
+        text = f"{_label(hypothesis)} is tested before all others."
+        _add(session, hypothesis.campaign_id, DirectiveKind.PIN, text, hypothesis=hypothesis)
+    return hypothesis
+
+
+def unpin(session: Session, hypothesis_id: int) -> Hypothesis:
+    """Take the pin off a hypothesis, which must exist.
+
+    Raises `UsageError` when it has none.
+    """
+    hypothesis = session.get_one(Hypothesis, hypothesis_id)
+    if not hypothesis.pinned:
+        raise UsageError(f"{_label(hypothesis)} is not pinned.")
+    hypothesis.pinned = False
+    pins = _active(session, hypothesis.campaign_id, kind=DirectiveKind.PIN)
+    for directive in pins:
+        if directive.hypothesis_id == hypothesis_id:
+            _lift(session, directive)
+    return hypothesis
+
+
+def withdraw(session: Session, hypothesis_id: int, reason: str) -> Hypothesis:
+    """Take a hypothesis, which must exist, out of the queue for good.
+
+    Raises `UsageError` when its test has begun or it was settled before.
+    """
+    hypothesis = session.get_one(Hypothesis, hypothesis_id)
+    _check_waiting(hypothesis, "withdrawn")
+    hypothesis.state = HypothesisState.WITHDRAWN
+    hypothesis.state_reason = reason
+    hypothesis.state_changed_at = now()
+    hypothesis.rank = None
+    hypothesis.pinned = False
+    for directive in _active(session, hypothesis.campaign_id, kind=DirectiveKind.PIN):
+        if directive.hypothesis_id == hypothesis_id:
+            directive.active = False
+    session.flush()
+    text = f"{_label(hypothesis)} was withdrawn: {reason}"
+    events.append(
+        session,
+        EventKind.HYPOTHESIS_WITHDRAWN,
+        text,
+        _label(hypothesis),
+        hypothesis.campaign_id,
+        {"by": "user"},
+    )
+    return hypothesis
+
+
+def pause_campaign(session: Session, campaign_id: int) -> Campaign:
+    """Let a running campaign finish what runs and take nothing new.
+
+    Raises `UsageError` when it does not run.
+    """
+    return _move(
+        session,
+        campaign_id,
+        {CampaignState.RUNNING},
+        CampaignState.PAUSED,
+        EventKind.CAMPAIGN_PAUSED,
+        "The user paused the campaign; what runs is finished.",
+    )
+
+
+def resume_campaign(session: Session, campaign_id: int) -> Campaign:
+    """Let a paused campaign go on.
+
+    Raises `UsageError` when it is not paused.
+    """
+    return _move(
+        session,
+        campaign_id,
+        {CampaignState.PAUSED},
+        CampaignState.RUNNING,
+        EventKind.CAMPAIGN_RESUMED,
+        "The user resumed the campaign.",
+    )
+
+
+def stop_campaign(session: Session, campaign_id: int) -> Campaign:
+    """End a campaign: its loop finishes what runs and stops; without a live loop it is stopped at once.
+
+    Raises `UsageError` when it has ended before.
+    """
+    campaign = session.get_one(Campaign, campaign_id)
+    if campaign.state is CampaignState.STOPPING:
+        return campaign
+    _check_alive(session, campaign_id)
+    present = session.scalars(select(now())).one()
+    lease = campaign.owner_lease_expires_at
+    if campaign.owner is not None and lease is not None and lease > present:
+        campaign.state = CampaignState.STOPPING
+        session.flush()
+        return campaign
+    campaign.state = CampaignState.STOPPED
+    campaign.stopped_because = "the user stopped it"
+    campaign.ended_at = now()
+    session.flush()
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    events.append(
+        session, EventKind.CAMPAIGN_STOPPED, f"{label} ended: the user stopped it.", label, campaign_id
+    )
+    return campaign
+
+
+def _move(
+    session: Session,
+    campaign_id: int,
+    allowed: Collection[CampaignState],
+    state: CampaignState,
+    kind: EventKind,
+    text: str,
+) -> Campaign:
+    campaign = session.get_one(Campaign, campaign_id)
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    if campaign.state not in allowed:
+        wanted = " or ".join(sorted(allowed))
+        raise UsageError(f"{label} is {campaign.state.value}, not {wanted}.", "See: autoinfer campaign list")
+    campaign.state = state
+    session.flush()
+    events.append(session, kind, text, label, campaign_id, {"by": "user"})
+    return campaign
+
+
+def _add(
+    session: Session,
+    campaign_id: int,
+    kind: DirectiveKind,
+    text: str,
+    *,
+    lever: str | None = None,
+    hypothesis: Hypothesis | None = None,
+) -> Directive:
+    subject = format_label(Noun.CAMPAIGN, campaign_id) if hypothesis is None else _label(hypothesis)
+    data = {"kind": kind.value, "lever": lever}
+    event_id = events.append(session, EventKind.DIRECTIVE_GIVEN, text, subject, campaign_id, data)
+    directive = Directive(
+        campaign_id=campaign_id,
+        kind=kind,
+        lever=lever,
+        hypothesis_id=None if hypothesis is None else hypothesis.id,
+        text=text,
+        event_id=event_id,
+    )
+    session.add(directive)
+    session.flush()
+    return directive
+
+
+def _lift(session: Session, directive: Directive) -> None:
+    directive.active = False
+    session.flush()
+    label = format_label(Noun.DIRECTIVE, directive.id)
+    data = {"kind": directive.kind.value, "lever": directive.lever}
+    text = f"Lifted: {directive.text}"
+    events.append(session, EventKind.DIRECTIVE_LIFTED, text, label, directive.campaign_id, data)
+
+
+def _active(
+    session: Session, campaign_id: int, *, kind: DirectiveKind | None = None, lever: str | None = None
+) -> Sequence[Directive]:
+    query = select(Directive).where(Directive.campaign_id == campaign_id, Directive.active)
+    if kind is not None:
+        query = query.where(Directive.kind == kind)
+    if lever is not None:
+        query = query.where(Directive.lever == lever)
+    return session.scalars(query.order_by(Directive.id)).all()
+
+
+def _check_alive(session: Session, campaign_id: int) -> None:
+    campaign = session.get_one(Campaign, campaign_id)
+    if campaign.state is CampaignState.STOPPED:
+        label = format_label(Noun.CAMPAIGN, campaign_id)
+        raise UsageError(
+            f"{label} has ended: {campaign.stopped_because}.", "Start another with: autoinfer run"
+        )
+
+
+def _check_waiting(hypothesis: Hypothesis, done: str) -> None:
+    if hypothesis.state not in _WAITING:
+        raise UsageError(
+            f"{_label(hypothesis)} is {hypothesis.state.value}; only what waits in the queue can be {done}.",
+            "See: autoinfer queue",
+        )
+
+
+def _label(hypothesis: Hypothesis) -> str:
+    return format_label(Noun.HYPOTHESIS, hypothesis.id)

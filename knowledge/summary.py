@@ -1,0 +1,293 @@
+"""A campaign in words: templates over facts, every number of which is in the database.
+
+`summarize` is pure; `campaign_facts` gathers what it needs. What each part says:
+
+- *validating*: the hypotheses under test, with the stage, and what comes next;
+- *supported*: what was supported, the largest effect first;
+- *ruled out*: what was refuted, infeasible or confounded, and why; inconclusive ones are told apart, as open;
+- *surprised*: measured effects outside the prediction's 80 % interval, the furthest first;
+- *spent*, *best* and *stopped*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from configs.quantities import format_duration
+from db.models.base import JsonObject
+from db.states import CampaignState, HypothesisState, VerdictOutcome
+from knowledge.figures import counted, effect, listed, metric_word, milliseconds, percent, percent_interval
+from knowledge.queries.view import View
+from knowledge.stored import number
+
+MOST_NAMED = 5
+"""Hypotheses named in one part; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class JudgedFact:
+    """A hypothesis with its verdict; effects and the predicted interval are natural logs."""
+
+    id: str
+    experiment: str
+    claim: str
+    metric: str
+    outcome: VerdictOutcome
+    reason: str
+    effect_log: float | None
+    low_log: float | None
+    high_log: float | None
+    predicted_log: tuple[float, float, float] | None
+    """Mean, low and high of the prediction's 80 % interval."""
+
+    @property
+    def surprise(self) -> float:
+        """How far the effect lies outside the predicted interval, in half-widths of it; 0 inside."""
+        if self.effect_log is None or self.predicted_log is None:
+            return 0.0
+        _, low, high = self.predicted_log
+        outside = max(low - self.effect_log, self.effect_log - high, 0.0)
+        return outside / ((high - low) / 2)
+
+
+@dataclass(frozen=True)
+class WaitingFact:
+    """A hypothesis under test (`stage` says how far it is) or in the queue (`reason` says why there)."""
+
+    id: str
+    claim: str
+    stage: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class CampaignFacts:
+    """All that a summary says, as values; `budget_s` and `wall_s` in seconds."""
+
+    campaign: str
+    name: str
+    model: str
+    target: str
+    state: CampaignState
+    stopped_because: str | None
+    started_at: datetime | None
+    wall_s: float | None
+    budget_s: float | None
+    experiments: int
+    experiment_s: float
+    hypotheses: dict[str, int]
+    testing: tuple[WaitingFact, ...]
+    next: tuple[WaitingFact, ...]
+    judged: tuple[JudgedFact, ...]
+    baseline: JsonObject | None
+    best: JsonObject | None
+    best_experiment: str | None
+
+
+class PartView(View):
+    """One part of a summary: a sentence that stands alone, and lines under it."""
+
+    title: str
+    sentence: str
+    lines: tuple[str, ...] = ()
+
+
+class SummaryView(View):
+    """A campaign in words, part by part, with the headline first."""
+
+    campaign: str
+    state: CampaignState
+    headline: str
+    validating: PartView
+    supported: PartView
+    ruled_out: PartView
+    inconclusive: PartView
+    surprised: PartView
+    spent: PartView
+    best: PartView
+    stopped_because: str | None
+
+    def parts(self) -> tuple[PartView, ...]:
+        """Return the parts in the order of reading."""
+        return (
+            self.best,
+            self.validating,
+            self.supported,
+            self.ruled_out,
+            self.inconclusive,
+            self.surprised,
+            self.spent,
+        )
+
+
+def summarize(facts: CampaignFacts) -> SummaryView:
+    """Return the campaign in words; equal facts give equal words."""
+    by_outcome = {
+        outcome: [fact for fact in facts.judged if fact.outcome is outcome] for outcome in VerdictOutcome
+    }
+    return SummaryView(
+        campaign=facts.campaign,
+        state=facts.state,
+        headline=_headline(facts),
+        validating=_validating(facts),
+        supported=_supported(by_outcome[VerdictOutcome.SUPPORTED]),
+        ruled_out=_ruled_out(by_outcome),
+        inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE]),
+        surprised=_surprised(facts.judged),
+        spent=_spent(facts),
+        best=_best(facts),
+        stopped_because=facts.stopped_because,
+    )
+
+
+def _headline(facts: CampaignFacts) -> str:
+    what = f"{facts.campaign} makes {facts.model} faster on {facts.target}"
+    match facts.state:
+        case CampaignState.STOPPED:
+            return f"{what}: it ended because {_clause(facts.stopped_because or 'of an unknown reason')}."
+        case CampaignState.PAUSED:
+            return f"{what}: it is paused."
+        case CampaignState.STOPPING:
+            return f"{what}: it is about to stop."
+    return f"{what}: it is running."
+
+
+def _validating(facts: CampaignFacts) -> PartView:
+    title = "Being validated"
+    lines = [
+        f"{fact.id}  {fact.claim}" + (f" ({fact.stage})" if fact.stage else "") for fact in facts.testing
+    ]
+    waiting = facts.hypotheses.get(HypothesisState.QUEUED.value, 0)
+    queued = (
+        f"{counted(waiting, 'hypothesis', 'hypotheses')} in the queue" if waiting else "the queue is empty"
+    )
+    lines += [
+        f"then {fact.id}  {fact.claim}" + (f": {fact.reason}" if fact.reason else "") for fact in facts.next
+    ]
+    if not facts.testing:
+        return PartView(title=title, sentence=f"Nothing is under test; {queued}.", lines=tuple(lines))
+    under_test = counted(len(facts.testing), "hypothesis is", "hypotheses are")
+    return PartView(title=title, sentence=f"{under_test} under test; {queued}.", lines=tuple(lines))
+
+
+def _supported(found: Sequence[JudgedFact]) -> PartView:
+    title = "Supported"
+    if not found:
+        return PartView(title=title, sentence="Nothing is supported yet.")
+    best_first = sorted(
+        found, key=lambda fact: (fact.effect_log if fact.effect_log is not None else 0.0, fact.id)
+    )
+    lines = [
+        f"{fact.id}  {fact.claim}: {metric_word(fact.metric)} "
+        f"{effect(fact.effect_log, fact.low_log, fact.high_log)} ({fact.experiment})"
+        for fact in best_first
+    ]
+    sentence = f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported."
+    return PartView(title=title, sentence=sentence, lines=_named(lines))
+
+
+def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]]) -> PartView:
+    title = "Ruled out"
+    kinds = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE, VerdictOutcome.CONFOUNDED)
+    counts = [f"{len(by_outcome[kind])} {kind.value}" for kind in kinds if by_outcome[kind]]
+    if not counts:
+        return PartView(title=title, sentence="Nothing is ruled out yet.")
+    lines = [
+        f"{fact.id}  {fact.claim}: {_clause(fact.reason)}" for kind in kinds for fact in by_outcome[kind]
+    ]
+    return PartView(title=title, sentence=f"{listed(counts)}.", lines=_named(lines))
+
+
+def _inconclusive(found: Sequence[JudgedFact]) -> PartView:
+    title = "Still open"
+    if not found:
+        return PartView(title=title, sentence="No test was inconclusive.")
+    lines = [f"{fact.id}  {fact.claim}: {_clause(fact.reason)}" for fact in found]
+    return PartView(
+        title=title,
+        sentence=f"{counted(len(found), 'test was', 'tests were')} inconclusive.",
+        lines=_named(lines),
+    )
+
+
+def _surprised(judged: Sequence[JudgedFact]) -> PartView:
+    title = "Surprises"
+    predicted = [fact for fact in judged if fact.effect_log is not None and fact.predicted_log is not None]
+    outside = sorted(
+        (fact for fact in predicted if fact.surprise > 0), key=lambda fact: (-fact.surprise, fact.id)
+    )
+    if not predicted:
+        return PartView(title=title, sentence="Nothing predicted was measured yet.")
+    if not outside:
+        return PartView(
+            title=title, sentence=f"None: all {len(predicted)} outcomes lie inside their 80 % predictions."
+        )
+    lines = []
+    for fact in outside:
+        assert fact.effect_log is not None  # asked for above, as the prediction was
+        assert fact.predicted_log is not None
+        mean, low, high = fact.predicted_log
+        lines.append(
+            f"{fact.id}  {fact.claim}: measured {percent(fact.effect_log)}, "
+            f"predicted {percent(mean)} within {percent_interval(low, high)}"
+        )
+    sentence = f"{len(outside)} of {counted(len(predicted), 'outcome')} outside the 80 % prediction."
+    return PartView(title=title, sentence=sentence, lines=_named(lines))
+
+
+def _spent(facts: CampaignFacts) -> PartView:
+    title = "Spent"
+    experiments = f"{counted(facts.experiments, 'experiment')} in {format_duration(facts.experiment_s)}"
+    if facts.wall_s is None:
+        return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
+    budget = f" of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
+    return PartView(title=title, sentence=f"{experiments}; {format_duration(facts.wall_s)}{budget} gone by.")
+
+
+def _best(facts: CampaignFacts) -> PartView:
+    """Say what the last `campaign.best` event said, or that the baseline leads."""
+    title = "Best so far"
+    lines = []
+    baseline_ms = number(_inner(facts.baseline, "baseline").get("tpot_ms"))
+    naive_ms = number(_inner(facts.baseline, "naive").get("tpot_ms"))
+    if baseline_ms is not None:
+        naive = f"; the engine's own default takes {milliseconds(naive_ms)}" if naive_ms is not None else ""
+        lines.append(f"The baseline takes {milliseconds(baseline_ms)} a token{naive}.")
+    best = facts.best or {}
+    speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
+    if speedup is None:
+        found = (
+            f"{facts.best_experiment} leads." if facts.best_experiment else "Nothing beats the baseline yet."
+        )
+        return PartView(title=title, sentence=found, lines=tuple(lines))
+    interval = best.get("speedup_interval")
+    around = ""
+    if isinstance(interval, list | tuple) and len(interval) == 2:
+        around = f" [{interval[0]:.3g}, {interval[1]:.3g}]"
+    taken = f", {milliseconds(tpot_ms)} a token" if tpot_ms is not None else ""
+    shown = f" ({facts.best_experiment})" if facts.best_experiment else ""
+    configuration = best.get("configuration")
+    if isinstance(configuration, dict):
+        lines.append(", ".join(f"{knob}={value}" for knob, value in sorted(configuration.items())))
+    sentence = f"{speedup:.3g}×{around} as fast as the baseline{taken}{shown}."
+    return PartView(title=title, sentence=sentence, lines=tuple(lines))
+
+
+def _inner(data: JsonObject | None, name: str) -> JsonObject:
+    """Return the object `name` of an event's data; the data itself when it has no such part."""
+    inner = (data or {}).get(name)
+    if isinstance(inner, dict):
+        return inner
+    return (data or {}) if name == "baseline" else {}
+
+
+def _named(lines: Sequence[str]) -> tuple[str, ...]:
+    if len(lines) <= MOST_NAMED:
+        return tuple(lines)
+    return (*lines[:MOST_NAMED], f"and {len(lines) - MOST_NAMED} more")
+
+
+def _clause(sentence: str) -> str:
+    return " ".join(sentence.split()).rstrip(".")
