@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -86,8 +87,10 @@ def look_at(path: Path) -> Lying:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder that the database file `path` shall lie in; raises `OSError`."""
-    os.makedirs(path.parent, exist_ok=True)
+    """Make the folder of the database file `path`; raises `OSError`, also when it is not writable."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
 
 
 def _unusable(message: str) -> UsageError:

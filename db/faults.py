@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
 from configs.errors import (
     AutoinferError,
@@ -35,17 +35,19 @@ _INTACT = "What was stored before is intact."
 
 
 @contextmanager
-def in_words(address: Address) -> Iterator[None]:
+def in_words(address: Address, *, reading: bool = False) -> Iterator[None]:
     """Turn a driver's error inside the block into an `AutoinferError`.
 
-    Integrity errors (a broken constraint is for the caller to handle) and errors that no user can cause go on
-    as they are.
+    Errors that no user can cause go on as they are: integrity errors (a broken constraint is for the caller
+    to handle), and a write in a session that was opened for `reading`.
     """
     try:
         yield
     except IntegrityError:
         raise
     except (DBAPIError, sqlite3.Error) as error:
+        if reading and _is_refused_write(error):
+            raise
         if (told := _of_driver(error, address)) is None:
             raise
         raise told from error
@@ -74,7 +76,13 @@ def _of_driver(error: DBAPIError | sqlite3.Error, address: Address) -> Autoinfer
     original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error):
         return _of_sqlite(original, address)
-    return _of_postgresql(original, address)
+    return _of_postgresql(error, address)
+
+
+def _is_refused_write(error: DBAPIError | sqlite3.Error) -> bool:
+    # A file or folder that may only be read gives an extended code while reading; `query_only` the plain one.
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(original, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY
 
 
 def _of_sqlite(error: sqlite3.Error, address: Address) -> AutoinferError | None:
@@ -113,8 +121,9 @@ def _of_sqlite(error: sqlite3.Error, address: Address) -> AutoinferError | None:
     return None
 
 
-def _of_postgresql(error: BaseException | None, address: Address) -> AutoinferError | None:
-    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""
+def _of_postgresql(error: DBAPIError | sqlite3.Error, address: Address) -> AutoinferError | None:
+    original = error.orig if isinstance(error, DBAPIError) else None
+    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None) or ""
     match state[:2], state:
         case _, "53100":
             return DiskFull(
@@ -133,8 +142,8 @@ def _of_postgresql(error: BaseException | None, address: Address) -> AutoinferEr
             return DatabaseLocked(f"Another process keeps {address.shown} locked.", "Wait for it to end.")
         case _, "3D000":
             return DatabaseMissing(f"There is no database {address.shown}.", "Make it with: createdb")
-        case ("08" | "53" | "57", _) | ("", ""):
-            said = str(error).strip().splitlines() or ["no reason given"]
+        case ("08" | "53" | "57", _) | ("", "") if isinstance(error, OperationalError | InterfaceError):
+            said = str(original).strip().splitlines() or ["no reason given"]
             return DatabaseUnreachable(
                 f"The database {address.shown} does not answer ({said[0]}).",
                 "Is the server up, and the URL right?",
@@ -155,11 +164,14 @@ def _cannot_open(address: Address) -> AutoinferError:
 
 def _read_only(address: Address) -> DatabaseReadOnly:
     path = address.path
-    writable_file = path is not None and os.access(path, os.W_OK)
-    what = f"the folder of {address.shown}" if writable_file else f"the database {address.shown}"
+    if path is not None and not os.access(path.parent, os.W_OK):
+        return DatabaseReadOnly(
+            f"The folder of {path} may not be written to, and SQLite keeps files beside a database in use.",
+            "Nothing was changed. Make the folder writable, or name another database with --db.",
+        )
     return DatabaseReadOnly(
-        f"Only reading is allowed in {what}.",
-        "Nothing was changed. Make the file and its folder writable, or name another database with --db.",
+        f"The database {address.shown} may only be read.",
+        "Nothing was changed. Make the file writable, or name another database with --db.",
     )
 
 

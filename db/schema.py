@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import Enum, auto
 from importlib import resources
+from pathlib import Path
 
 from sqlalchemy import Connection, func, inspect, select, table, text
 from sqlalchemy.sql import column
@@ -55,7 +57,7 @@ def migrate(connection: Connection) -> None:
 
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK_KEY)))
-    with resources.as_file(resources.files("db.migrations")) as scripts:
+    with packaged_scripts() as scripts:
         config = Config()
         config.set_main_option("script_location", str(scripts).replace("%", "%%"))
         config.attributes["connection"] = connection
@@ -66,8 +68,13 @@ def migrate(connection: Connection) -> None:
         raise ValueError(f"the migration left {len(broken)} broken references, the first in {broken[0][0]}")
 
 
+def packaged_scripts() -> AbstractContextManager[Path]:
+    """Return a context that gives the folder of the migrations as they were installed."""
+    return resources.as_file(resources.files("db.migrations"))
+
+
 def _packaged_revisions() -> set[str]:
     from alembic.script import ScriptDirectory
 
-    with resources.as_file(resources.files("db.migrations")) as scripts:
+    with packaged_scripts() as scripts:
         return {script.revision for script in ScriptDirectory(scripts).walk_revisions()}

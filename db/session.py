@@ -49,12 +49,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a session on a snapshot of the database; a write in it fails.
+        """Open a session on a snapshot of the database; a write in it raises SQLAlchemy's `DBAPIError`.
 
         Raises `DatabaseError` and its kin for what the user can cure, as `write` does.
         """
         with (
-            faults.in_words(self._address),
+            faults.in_words(self._address, reading=True),
             Session(self._reader, expire_on_commit=False, autoflush=False) as session,
         ):
             yield session
