@@ -1,0 +1,87 @@
+"""The surrogate's face: everything that is believed about any configuration, in one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.proposers.port import Trial
+from agent.surrogate.cost import CostBelief
+from agent.surrogate.feasibility import FeasibilityBelief
+from agent.surrogate.levers import LeverView
+from agent.surrogate.physics import Physics
+from agent.surrogate.quality import QualityBelief
+from agent.surrogate.residual import LatencyBelief
+from experiments.measurement.plan import Margins, Prediction
+from experiments.space.configuration import Configuration
+from experiments.space.space import Space
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of one candidate: log of its TPOT over the control's, the probabilities that quality
+    holds and that it runs, and the expected seconds of its experiment."""
+
+    prediction: Prediction
+    p_quality: float
+    p_feasible: float
+    cost_s: float
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Physics and everything that trials taught. Built anew after each verdict by `learn`."""
+
+    latency: LatencyBelief
+    quality: QualityBelief
+    feasibility: FeasibilityBelief
+    cost: CostBelief
+
+    @classmethod
+    def learn(
+        cls,
+        space: Space,
+        physics: Physics,
+        trials: Sequence[Trial],
+        margins: Margins,
+        built: frozenset[str] = frozenset(),
+    ) -> Beliefs:
+        """What is believed after these trials, in the order they were judged.
+
+        `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`).
+        """
+        view = LeverView.of(space, physics.baseline)
+        return cls(
+            LatencyBelief.learn(view, physics, trials),
+            QualityBelief.learn(view, margins, trials),
+            FeasibilityBelief.learn(view, trials),
+            CostBelief.learn(view, trials, built),
+        )
+
+    def predict(self, control: Configuration, candidate: Configuration) -> Prediction:
+        """Log of the candidate's TPOT over the control's, as a normal."""
+        return self.latency.predict([(control, candidate)])[0]
+
+    def p_quality(self, candidate: Configuration) -> float:
+        """The probability that the candidate keeps the campaign's quality limits against the baseline."""
+        return self.quality.probability([candidate])[0]
+
+    def p_feasible(self, candidate: Configuration) -> float:
+        """The probability that the candidate runs."""
+        return self.feasibility.probability([candidate])[0]
+
+    def cost_s(self, candidate: Configuration) -> float:
+        """The expected seconds of an experiment on the candidate."""
+        return self.cost.expected_s([candidate])[0]
+
+    def about(self, pairs: Sequence[tuple[Configuration, Configuration]]) -> list[Belief]:
+        """All of it for many pairs (control, candidate) at once; configurations may repeat."""
+        candidates = list(dict.fromkeys(candidate for _, candidate in pairs))
+        distinct = list(dict.fromkeys(pairs))
+        predictions = dict(zip(distinct, self.latency.predict(distinct), strict=True))
+        quality = dict(zip(candidates, self.quality.probability(candidates), strict=True))
+        feasible = dict(zip(candidates, self.feasibility.probability(candidates), strict=True))
+        cost = dict(zip(candidates, self.cost.expected_s(candidates), strict=True))
+        return [
+            Belief(predictions[pair], quality[pair[1]], feasible[pair[1]], cost[pair[1]]) for pair in pairs
+        ]

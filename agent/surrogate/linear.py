@@ -1,0 +1,65 @@
+"""Bayesian linear regression with known noise: the one learner behind latency and quality. Pure.
+
+Weights have independent standard normal priors, so all prior knowledge lies in the scale of the features: a
+feature of value s contributes a prior standard deviation of s. With rows X, residuals y and noise variances
+v,
+
+    Λ = I + Xᵀ diag(1/v) X,   mean = Λ⁻¹ Xᵀ (y / v),   var(x) = xᵀ Λ⁻¹ x
+
+(Bishop, *Pattern Recognition and Machine Learning*, §3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Features = Mapping[str, float]
+"""Named features of one row; absent ones are 0."""
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LinearBelief:
+    """The posterior over weights. `names` holds the features that data spoke of; all others keep their
+    prior."""
+
+    names: tuple[str, ...]
+    mean: Array
+    covariance: Array
+
+    @classmethod
+    def learn(
+        cls, rows: Sequence[Features], residuals: Sequence[float], variances: Sequence[float]
+    ) -> LinearBelief:
+        """The posterior after `residuals` with noise `variances` (> 0) were seen at `rows`."""
+        names = tuple(sorted({name for row in rows for name in row}))
+        place = {name: k for k, name in enumerate(names)}
+        x = np.zeros((len(rows), len(names)))
+        for number, row in enumerate(rows):
+            for name, value in row.items():
+                x[number, place[name]] = value
+        weights = 1 / np.asarray(variances, dtype=np.float64)
+        precision = np.eye(len(names)) + (x * weights[:, None]).T @ x
+        covariance = np.linalg.inv(precision)
+        mean = covariance @ (x.T @ (weights * np.asarray(residuals, dtype=np.float64)))
+        return cls(names, mean, covariance)
+
+    def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
+        """Mean and variance of the linear form at each row; features never seen add their prior variance."""
+        place = {name: k for k, name in enumerate(self.names)}
+        x = np.zeros((len(rows), len(self.names)))
+        unseen = np.zeros(len(rows))
+        for number, row in enumerate(rows):
+            for name, value in row.items():
+                at = place.get(name)
+                if at is None:
+                    unseen[number] += value * value
+                else:
+                    x[number, at] = value
+        variance = np.einsum("ij,jk,ik->i", x, self.covariance, x) + unseen
+        return x @ self.mean, np.maximum(variance, 0.0)

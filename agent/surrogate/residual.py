@@ -1,0 +1,85 @@
+"""What measurements add to the physics prior of latency. Pure.
+
+A configuration's log TPOT over the baseline's is the physics expectation of each lever's setting, plus a
+residual that is linear in features: one *lever* feature, shared by all settings of the lever ("the prior is
+wrong about pruning"), and one feature a *knob value* ("and about three layers in particular"). The features
+are scaled so that together they carry the expectation's standard deviation, `LEVER_SHARE` of its variance in
+the lever. A verdict's effect is a row: features of the candidate minus those of the control, weighted by the
+effect's standard error. Refuted and inconclusive ones teach like supported ones; confounded ones don't, since
+something else moved them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.proposers.port import Trial
+from agent.surrogate.levers import LeverView
+from agent.surrogate.linear import Features, LinearBelief
+from agent.surrogate.physics import Physics
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+
+LEVER_SHARE = 0.6
+"""Share of an expectation's variance that all settings of its lever have in common."""
+
+INTERACTION_SD_LOG = 0.02
+"""What adding levers on the log scale leaves out, per measured or predicted ratio."""
+
+EFFECT_SE_LOG = 0.05
+"""Standard error of an effect that came without one (no degrees of freedom): one launch pair of a noisy
+CPU."""
+
+
+@dataclass(frozen=True)
+class LatencyBelief:
+    """Physics corrected by trials."""
+
+    view: LeverView
+    physics: Physics
+    belief: LinearBelief
+
+    @classmethod
+    def learn(cls, view: LeverView, physics: Physics, trials: Sequence[Trial]) -> LatencyBelief:
+        """The belief after all trials that measured an effect."""
+        rows, residuals, variances = [], [], []
+        empty = cls(view, physics, LinearBelief.learn([], [], []))
+        for trial in trials:
+            if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED:
+                continue
+            mean, features = empty.contrast(trial.control, trial.candidate)
+            error = trial.effect_se_log if trial.effect_se_log is not None else EFFECT_SE_LOG
+            rows.append(features)
+            residuals.append(trial.effect_log - mean)
+            variances.append(error**2 + INTERACTION_SD_LOG**2)
+        return cls(view, physics, LinearBelief.learn(rows, residuals, variances))
+
+    def contrast(self, control: Configuration, candidate: Configuration) -> tuple[float, Features]:
+        """Physics mean of log(candidate / control), and the features of the residual."""
+        mean, features = 0.0, dict[str, float]()
+        for sign, configuration in ((1.0, candidate), (-1.0, control)):
+            for lever, setting in self.view.settings(configuration).items():
+                expected = self.physics.expect(lever, setting)
+                mean += sign * expected.mean_log
+                shared = sign * expected.sd_log * math.sqrt(LEVER_SHARE)
+                own = sign * expected.sd_log * math.sqrt((1 - LEVER_SHARE) / len(setting))
+                features[lever] = features.get(lever, 0.0) + shared
+                for knob, value in setting:
+                    name = f"{knob}={value!r}"
+                    features[name] = features.get(name, 0.0) + own
+        return mean, features
+
+    def predict(self, pairs: Sequence[tuple[Configuration, Configuration]]) -> list[Prediction]:
+        """Log of candidate over control for each (control, candidate), as a normal."""
+        contrasts = [self.contrast(control, candidate) for control, candidate in pairs]
+        means, variances = self.belief.predict([features for _, features in contrasts])
+        return [
+            Prediction(
+                log_ratio_mean=physics + float(mean),
+                log_ratio_sd=math.sqrt(float(variance) + INTERACTION_SD_LOG**2),
+            )
+            for (physics, _), mean, variance in zip(contrasts, means, variances, strict=True)
+        ]
