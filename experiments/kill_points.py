@@ -28,6 +28,8 @@ class KillPoint(StrEnum):
     """The worker holds the result and has no transaction open."""
     BETWEEN_RESULT_AND_STATE = "between-result-and-state"
     """Inside the worker's transaction: the rows are written, the job's state is not."""
+    BEFORE_LEARNT = "before-learnt"
+    """Inside the loop's transaction: the verdict and what follows are written, nothing is committed."""
     WHILE_BUILDING = "while-building"
     """The artifact's files are written, its manifest is not."""
     BEFORE_RENAME = "before-rename"

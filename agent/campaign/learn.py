@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -17,13 +17,23 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
-from db.states import ExperimentKind, ExperimentState, HypothesisState, JobState, VerdictOutcome
+from db.states import (
+    FINAL_JOB_STATES,
+    ExperimentKind,
+    ExperimentState,
+    HypothesisState,
+    VerdictOutcome,
+)
 from experiments.engines.port import PartTime
+from experiments.job.comparison import CONTROL_FAILED
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.measurement.judging import JudgeVerdict, Outcome
 from experiments.recording import load_evidence, load_launches, load_stages
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
+
+NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error")
+"""Failures that say nothing about the hypothesis: the control did not run, or the job itself broke."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +48,35 @@ class Baseline:
 
 
 def unlearnt(session: Session, campaign_id: int) -> list[int]:
-    """Experiments whose job has ended and of which nothing was concluded yet, oldest first."""
-    ended = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
-    rows = session.execute(
-        select(Experiment.id, Experiment.kind, Verdict.id)
-        .join(Job, Job.experiment_id == Experiment.id)
-        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
-        .where(Experiment.campaign_id == campaign_id, Job.state.in_(ended), Verdict.id.is_(None))
-        .order_by(Experiment.id)
-    ).all()
-    campaign = session.get_one(Campaign, campaign_id)
-    chosen = campaign.baseline_configuration_id is not None
-    open_tests = set(
-        session.scalars(
-            select(Experiment.id)
-            .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
-            .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.TESTING)
-        )
+    """Experiments whose job has ended and of which nothing was concluded yet, oldest first.
+
+    A baseline counts while the campaign has none, a test while its hypothesis is under test; an experiment
+    that was cancelled and dispatched anew is replaced by the newer one.
+    """
+    newest = (
+        select(func.max(Experiment.id)).where(Experiment.hypothesis_id == Hypothesis.id).scalar_subquery()
     )
-    return [
-        experiment_id
-        for experiment_id, kind, _ in rows
-        if (kind == ExperimentKind.BASELINE and not chosen)
-        or (kind == ExperimentKind.TEST and experiment_id in open_tests)
-    ]
+    is_open = or_(
+        and_(
+            Experiment.kind == ExperimentKind.BASELINE,
+            Experiment.state == ExperimentState.DONE,
+            Campaign.baseline_configuration_id.is_(None),
+        ),
+        and_(
+            Experiment.kind == ExperimentKind.TEST,
+            Hypothesis.state == HypothesisState.TESTING,
+            Experiment.id == newest,
+        ),
+    )
+    query = (
+        select(Experiment.id)
+        .join(Campaign, Campaign.id == Experiment.campaign_id)
+        .join(Job, Job.experiment_id == Experiment.id)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(Experiment.campaign_id == campaign_id, Job.state.in_(FINAL_JOB_STATES), is_open)
+        .order_by(Experiment.id)
+    )
+    return list(session.scalars(query))
 
 
 def read_baseline(session: Session, experiment_id: int) -> Baseline:
@@ -87,8 +102,8 @@ def bits_per_byte(launches: tuple[LaunchRecord, ...], arm: Arm) -> float | None:
     return math.fsum(bits) / math.fsum(size) if bits and size else None
 
 
-def learn_baseline(session: Session, experiment_id: int) -> bool:
-    """Make the chosen configuration the campaign's baseline; false when the experiment came to nothing."""
+def learn_baseline(session: Session, experiment_id: int) -> None:
+    """Make the chosen configuration the campaign's baseline, or mark the experiment failed."""
     experiment = session.get_one(Experiment, experiment_id)
     campaign = session.get_one(Campaign, experiment.campaign_id)
     chosen = next(
@@ -99,8 +114,10 @@ def learn_baseline(session: Session, experiment_id: int) -> bool:
         ),
         None,
     )
-    if experiment.state != ExperimentState.DONE or experiment.failure is not None or chosen is None:
-        return False
+    if experiment.failure is not None or chosen is None:
+        experiment.state = ExperimentState.FAILED
+        experiment.failure = experiment.failure or "the sweep chose nothing"
+        return
     baseline = Configuration.of(chosen)  # type: ignore[arg-type]
     campaign.naive_configuration_id = experiment.control_configuration_id
     campaign.baseline_configuration_id = store.configuration_id(session, baseline)
@@ -135,7 +152,6 @@ def learn_baseline(session: Session, experiment_id: int) -> bool:
             campaign_id=campaign.id,
             data={"by_kind_ms": by_kind},
         )
-    return True
 
 
 def learn_test(session: Session, experiment_id: int) -> Outcome | None:
@@ -147,12 +163,43 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
         hypothesis.state_changed_at = now()
         return None
     _settle(session, experiment)
+    if experiment.failure_kind in NOT_THE_CANDIDATES_FAULT:
+        return _leave_open(session, experiment, hypothesis)
     verdict_id, verdict = judge_experiment(session, experiment)
     hypothesis.state = HypothesisState(verdict.outcome.value)
     hypothesis.state_reason = verdict.reason
     hypothesis.state_changed_at = now()
     update_findings(session, verdict_id)
     return verdict.outcome
+
+
+def _leave_open(session: Session, experiment: Experiment, hypothesis: Hypothesis) -> Outcome:
+    """End a hypothesis as inconclusive because its experiment broke, and say so."""
+    reason = f"the experiment broke, which says nothing about the claim: {experiment.failure}"
+    session.add(
+        Verdict(
+            experiment_id=experiment.id,
+            hypothesis_id=hypothesis.id,
+            outcome=VerdictOutcome.INCONCLUSIVE,
+            launches=0,
+            samples=0,
+            reason=reason,
+            judge={"name": "campaign loop", "version": "1"},
+            preregistration_digest=experiment.preregistration_digest,
+        )
+    )
+    hypothesis.state = HypothesisState.INCONCLUSIVE
+    hypothesis.state_reason = reason
+    hypothesis.state_changed_at = now()
+    events.append(
+        session,
+        EventKind.EXPERIMENT_JUDGED,
+        f"{format_label(Noun.HYPOTHESIS, hypothesis.id)} inconclusive: {reason}",
+        subject=format_label(Noun.EXPERIMENT, experiment.id),
+        campaign_id=experiment.campaign_id,
+        data={"outcome": VerdictOutcome.INCONCLUSIVE.value, "effect_log": None},
+    )
+    return Outcome.INCONCLUSIVE
 
 
 def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, JudgeVerdict]:

@@ -1,0 +1,278 @@
+"""The campaign's loop: propose, rank, dispatch, wait, judge, learn, and again.
+
+One loop drives a campaign, under a lease; each step is one short transaction that holds the lease, so that a
+loop killed anywhere is continued by the next one without a step lost or done twice. While an experiment runs
+the loop only reads, rarely, because it shares the machine with what is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from agent.campaign import order
+from agent.campaign.create import campaign_space
+from agent.campaign.dispatch import dispatch_baseline, dispatch_test
+from agent.campaign.facts import Facts, read_facts
+from agent.campaign.learn import learn_baseline, learn_test, read_baseline, unlearnt
+from agent.campaign.worker_process import WorkerProcess
+from configs.errors import AutoinferError, LeaseLost
+from db import campaign_lease, events, queue
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Job
+from db.session import Database
+from db.states import CampaignState, ExperimentKind, JobState
+from experiments.kill_points import KillPoint, reached
+
+MAX_BASELINE_ATTEMPTS = 2
+"""Baseline experiments that may come to nothing before the campaign gives up."""
+
+
+@dataclass(frozen=True)
+class LoopTimes:
+    """Seconds: the campaign's lease; how often a loop looks while something is measured, and while nothing
+    is (then the wait adds to every experiment)."""
+
+    lease_s: float = 30.0
+    busy_poll_s: float = 0.5
+    idle_poll_s: float = 0.05
+
+    @property
+    def renew_s(self) -> float:
+        """How often the lease is renewed, and the time spent is written down."""
+        return self.lease_s / 5
+
+
+class CampaignLoop:
+    """Drives one campaign until it stops; `run` returns why.
+
+    `worker` is kept alive when it is given; without it, workers started elsewhere take the jobs. `wait`
+    sleeps, `clock` is monotonic seconds; both are passed in for tests. `announce` is called after every turn.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        campaign_id: int,
+        *,
+        worker: WorkerProcess | None = None,
+        times: LoopTimes | None = None,
+        wait: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        announce: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._campaign_id = campaign_id
+        self._worker = worker
+        self._times = times or LoopTimes()
+        self._wait = wait
+        self._clock = clock
+        self._announce = announce
+        self._owner = f"{socket.gethostname()}#{os.getpid()}#{uuid.uuid4().hex[:8]}"
+        self._renewed_at = 0.0
+        self._counted_at = 0.0
+        self._ranked_through = -1
+
+    def run(self) -> str:
+        """Drive the campaign to its end and return the sentence that says why it stopped.
+
+        Raises `LeaseLost` when another loop has it, and `AutoinferError` when it can't go on.
+        """
+        self._take_over()
+        try:
+            while True:
+                reason = self._turn()
+                self._announce()
+                if reason is not None:
+                    return reason
+                self._wait(self._times.busy_poll_s if self._in_flight() else self._times.idle_poll_s)
+        finally:
+            with self._database.write() as session:
+                self._count_time(session)
+                campaign_lease.release(session, self._campaign_id, self._owner)
+            self._announce()
+
+    def _take_over(self) -> None:
+        with self._database.write() as session:
+            if not campaign_lease.take(session, self._campaign_id, self._owner, self._times.lease_s):
+                label = format_label(Noun.CAMPAIGN, self._campaign_id)
+                raise LeaseLost(
+                    f"Another process drives {label} now.",
+                    "Follow it with: autoinfer log --follow; or start another with: autoinfer run --new",
+                )
+            campaign = session.get_one(Campaign, self._campaign_id)
+            if session.scalar(
+                select(func.count()).select_from(Experiment).where(Experiment.campaign_id == campaign.id)
+            ):
+                events.append(
+                    session,
+                    EventKind.CAMPAIGN_RESUMED,
+                    "The campaign goes on where it was left",
+                    format_label(Noun.CAMPAIGN, campaign.id),
+                    campaign.id,
+                )
+            if campaign.state == CampaignState.STOPPED:
+                campaign.state = CampaignState.RUNNING
+                campaign.ended_at = None
+                campaign.stopped_because = None
+        self._renewed_at = self._counted_at = self._clock()
+
+    def _turn(self) -> str | None:
+        """One look, and one step if there is one to take; the reason when the campaign ends."""
+        self._keep_lease()
+        if self._worker is not None and self._worker.keep_alive():
+            self._tell(EventKind.WORKER_LOST, "The worker died and was started again")
+        with self._database.read() as session:
+            waiting = unlearnt(session, self._campaign_id)
+        if waiting:
+            self._learn(waiting[0])
+            return None
+        flying = self._in_flight()
+        with self._database.read() as session:
+            facts = read_facts(session, self._campaign_id)
+            newest = order.newest_cause(session, facts.id)
+        if facts.state == CampaignState.STOPPING and not flying:
+            return self._stop("stopped by the user")
+        if facts.baseline is None:
+            if not flying and facts.state == CampaignState.RUNNING:
+                self._start_baseline(facts)
+            return None
+        if newest > self._ranked_through:
+            facts = self._propose_and_rank(facts, with_proposals=not flying)
+        if flying or facts.state != CampaignState.RUNNING:
+            return None
+        return self._next_experiment(facts)
+
+    def _next_experiment(self, facts: Facts) -> str | None:
+        left_s = facts.spec.budget.wall_s - self._spent(facts)
+        choice = order.choose(self._desk(facts), left_s)
+        if choice.hypothesis is None:
+            return self._stop(choice.reason)
+        with self._writing() as session:
+            dispatch_test(session, facts, choice.hypothesis)
+            self._ranked_through = -1
+        return None
+
+    def _start_baseline(self, facts: Facts) -> None:
+        with self._database.read() as session:
+            tried = session.scalars(
+                select(Experiment)
+                .where(Experiment.campaign_id == facts.id, Experiment.kind == ExperimentKind.BASELINE)
+                .order_by(Experiment.id)
+            ).all()
+        if len(tried) >= MAX_BASELINE_ATTEMPTS:
+            cause = tried[-1].failure or "no cause was recorded"
+            self._stop(f"the baseline could not be measured: {cause}")
+            raise AutoinferError(
+                f"The baseline could not be measured: {cause}",
+                "See its log with: autoinfer show " + format_label(Noun.EXPERIMENT, tried[-1].id),
+            )
+        with self._writing() as session:
+            dispatch_baseline(session, facts, campaign_space(facts.spec, facts.cores))
+
+    def _learn(self, experiment_id: int) -> None:
+        with self._writing() as session:
+            experiment = session.get_one(Experiment, experiment_id)
+            if experiment.kind == ExperimentKind.BASELINE:
+                learn_baseline(session, experiment_id)
+            else:
+                learn_test(session, experiment_id)
+                order.note_best(session, read_facts(session, self._campaign_id))
+            reached(KillPoint.BEFORE_LEARNT)
+        if self._worker is not None:
+            self._worker.did_well()
+
+    def _propose_and_rank(self, facts: Facts, *, with_proposals: bool) -> Facts:
+        desk = self._desk(facts)
+        drafts = order.proposals(desk) if with_proposals else []
+        with self._writing() as session:
+            order.take_in(session, desk, drafts)
+        with self._database.read() as session:
+            facts = read_facts(session, self._campaign_id)
+        desk = self._desk(facts)
+        with self._writing() as session:
+            self._ranked_through = order.rank_queue(session, desk)
+        with self._database.read() as session:
+            return read_facts(session, self._campaign_id)
+
+    def _desk(self, facts: Facts) -> order.Desk:
+        with self._database.read() as session:
+            assert facts.baseline_experiment_id is not None
+            baseline = read_baseline(session, facts.baseline_experiment_id)
+            directives = order.read_directives(session, facts.id)
+        return order.Desk(facts, campaign_space(facts.spec, facts.cores), baseline, directives)
+
+    def _in_flight(self) -> bool:
+        alive = (JobState.QUEUED, JobState.RUNNING)
+        with self._database.read() as session:
+            return bool(
+                session.scalar(
+                    select(func.count())
+                    .select_from(Job)
+                    .where(Job.campaign_id == self._campaign_id, Job.state.in_(alive))
+                )
+            )
+
+    def _stop(self, reason: str) -> str:
+        with self._writing() as session:
+            campaign = session.get_one(Campaign, self._campaign_id)
+            campaign.state = CampaignState.STOPPED
+            campaign.stopped_because = reason
+            campaign.ended_at = now()
+            self._count_time(session)
+            events.append(
+                session,
+                EventKind.CAMPAIGN_STOPPED,
+                f"The campaign ended: {reason}",
+                format_label(Noun.CAMPAIGN, campaign.id),
+                campaign.id,
+            )
+        return reason
+
+    def _keep_lease(self) -> None:
+        if self._clock() - self._renewed_at < self._times.renew_s:
+            return
+        with self._database.write() as session:
+            if not campaign_lease.renew(session, self._campaign_id, self._owner, self._times.lease_s):
+                raise LeaseLost(
+                    f"{format_label(Noun.CAMPAIGN, self._campaign_id)} was taken over by another process.",
+                    "Follow it with: autoinfer log --follow",
+                )
+            self._count_time(session)
+            queue.reap(session)
+        self._renewed_at = self._clock()
+
+    def _count_time(self, session: Session) -> None:
+        """Add the time since the last count to what the campaign has spent; paused time is free."""
+        moment = self._clock()
+        campaign = session.get_one(Campaign, self._campaign_id)
+        if campaign.state != CampaignState.PAUSED:
+            spent = float(campaign.budget.get("spent_s", 0.0)) + moment - self._counted_at
+            campaign.budget = {**campaign.budget, "spent_s": spent}
+        self._counted_at = moment
+
+    def _spent(self, facts: Facts) -> float:
+        return facts.spent_s + self._clock() - self._counted_at
+
+    def _tell(self, kind: EventKind, text: str) -> None:
+        with self._writing() as session:
+            events.append(
+                session, kind, text, format_label(Noun.CAMPAIGN, self._campaign_id), self._campaign_id
+            )
+
+    @contextmanager
+    def _writing(self) -> Iterator[Session]:
+        """A write transaction that rolls back unless this loop still has the campaign's lease."""
+        with self._database.write() as session:
+            campaign_lease.hold(session, self._campaign_id, self._owner)
+            yield session

@@ -1,0 +1,136 @@
+"""What a campaign came to: the one object that `autoinfer run --json` prints last. Numbers from rows only."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from agent.campaign.facts import Facts, Incumbent, read_facts
+from agent.campaign.learn import bits_per_byte, read_baseline
+from agent.proposers.port import Trial
+from db.labels import Noun, format_label
+from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
+from db.states import ExperimentState, HypothesisState
+from experiments.measurement.evidence import Arm, LaunchRecord, Metric
+from experiments.recording import load_launches
+
+COUNTED = (
+    HypothesisState.SUPPORTED,
+    HypothesisState.REFUTED,
+    HypothesisState.INCONCLUSIVE,
+    HypothesisState.CONFOUNDED,
+    HypothesisState.INFEASIBLE,
+)
+"""Outcomes that are counted, in the order in which they are shown."""
+
+
+def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
+    """The result of a campaign, running or stopped, as plain JSON data.
+
+    `baseline`, `naive` and `best` are None until they were measured. `best.speedup` is baseline TPOT over
+    best TPOT, measured in one experiment against the baseline where there is one (`speedup_basis` is its
+    label), else multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval
+    is the verdict's, at the judge's level, and None when the best is the baseline itself.
+    """
+    campaign = session.get_one(Campaign, campaign_id)
+    facts = read_facts(session, campaign_id)
+    counts = dict(
+        session.execute(
+            select(Hypothesis.state, func.count())
+            .where(Hypothesis.campaign_id == campaign_id)
+            .group_by(Hypothesis.state)
+        )
+        .tuples()
+        .all()
+    )
+    done = session.scalar(
+        select(func.count())
+        .select_from(Experiment)
+        .where(Experiment.campaign_id == campaign_id, Experiment.state == ExperimentState.DONE)
+    )
+    told = session.scalar(select(func.count()).select_from(Event).where(Event.campaign_id == campaign_id))
+    return {
+        "campaign_id": facts.label,
+        "stopped_because": campaign.stopped_because,
+        **_measured(session, facts),
+        "hypotheses": {state.value: counts.get(state, 0) for state in COUNTED},
+        "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0},
+        "events": told or 0,
+    }
+
+
+def _measured(session: Session, facts: Facts) -> dict[str, Any]:
+    if facts.baseline is None or facts.naive is None or facts.baseline_experiment_id is None:
+        return {"baseline": None, "naive": None, "best": None}
+    measured = read_baseline(session, facts.baseline_experiment_id)
+    digest = facts.baseline.digest
+    baseline = {
+        "configuration": dict(facts.baseline),
+        "tpot_ms": measured.tpot_ms[digest],
+        "ttft_ms": measured.ttft_ms[digest],
+        "bits_per_byte": measured.bits_per_byte,
+    }
+    naive = {"configuration": dict(facts.naive), "tpot_ms": measured.tpot_ms[facts.naive.digest]}
+    incumbent = facts.incumbent
+    assert incumbent is not None
+    if incumbent.experiment_id is None:
+        best: dict[str, Any] = {
+            **baseline,
+            "speedup": 1.0,
+            "speedup_interval": None,
+            "speedup_basis": None,
+            "experiment": None,
+        }
+    else:
+        best = _best(session, facts, incumbent)
+    return {"baseline": baseline, "naive": naive, "best": best}
+
+
+def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any]:
+    assert facts.baseline is not None
+    direct = direct_trial(facts, incumbent)
+    shown = direct.experiment_id if direct is not None else incumbent.experiment_id
+    assert shown is not None
+    launches = load_launches(session, shown)
+    if direct is not None:
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == shown)).one()
+        low, high = verdict.interval_low_log, verdict.interval_high_log
+        speedup = math.exp(-(verdict.effect_log or 0.0))
+        interval = None if low is None or high is None else [math.exp(-high), math.exp(-low)]
+        basis = format_label(Noun.EXPERIMENT, shown)
+    else:
+        speedup, interval, basis = math.exp(-incumbent.log_ratio), None, "chain"
+    return {
+        "configuration": dict(incumbent.configuration),
+        "tpot_ms": _mean_ms(launches, Metric.TPOT_MS),
+        "ttft_ms": _mean_ms(launches, Metric.TTFT_MS),
+        "speedup": speedup,
+        "speedup_interval": interval,
+        "speedup_basis": basis,
+        "bits_per_byte": bits_per_byte(launches, Arm.CANDIDATE),
+        "experiment": format_label(Noun.EXPERIMENT, shown),
+    }
+
+
+def direct_trial(facts: Facts, incumbent: Incumbent) -> Trial | None:
+    """The judged experiment that compared the incumbent with the baseline itself, if there is one."""
+    assert facts.baseline is not None
+    for trial in facts.trials:
+        pair = (trial.control.digest, trial.candidate.digest)
+        if pair == (facts.baseline.digest, incumbent.configuration.digest) and trial.effect_log is not None:
+            return trial
+    return None
+
+
+def _mean_ms(launches: tuple[LaunchRecord, ...], metric: Metric) -> float | None:
+    """Geometric mean over the candidate's launches, each weighing the same."""
+    logs = [
+        fmean(map(math.log, values))
+        for each in launches
+        if each.arm is Arm.CANDIDATE and (values := each.values(metric))
+    ]
+    return math.exp(fmean(logs)) if logs else None
