@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from configs.campaign import (
+    BaselineSpec,
+    CampaignSpec,
+    LatencyMetric,
+    MarginsSpec,
+    PlanSpec,
+    WorkloadSpec,
+    load_campaign,
+)
+from configs.catalog import Kind, packaged_names, read_document
+from configs.errors import UsageError
+from experiments.job.spec import BaselineJob
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import Margins, Prediction, StoppingPlan, Workload
+from experiments.space.loading import load_space
+
+
+@pytest.mark.parametrize("name", packaged_names(Kind.CAMPAIGNS))
+def test_every_packaged_campaign_is_sound(name: str) -> None:
+    spec = load_campaign(name)
+    assert spec.name == name
+    space = load_space(spec.space)
+    assert len(space.crossing(space.configuration({}), spec.baseline.sweep)) > 1
+
+
+def test_the_default_campaign_has_the_promised_limits() -> None:
+    spec = load_campaign("default")
+    assert (spec.model, spec.target, spec.space, spec.seed) == ("reference", "cpu", "reference", 7)
+    assert spec.budget.wall_s == 8 * 60
+    assert (spec.plan.metric, spec.plan.workload.concurrency) == ("tpot_ms", 1)
+    assert (spec.plan.min_effect, spec.plan.alpha) == (0.03, 0.05)
+    assert (spec.plan.margins.bits_per_byte, spec.plan.margins.task_points) == (0.01, 2.0)
+    assert spec.proposers == ("rules", "optuna")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "theirs_alone"),
+    [
+        (WorkloadSpec, Workload, set()),
+        (MarginsSpec, Margins, set()),
+        (PlanSpec, StoppingPlan, {"prediction"}),
+    ],
+)
+def test_the_plan_has_the_fields_of_the_stopping_plan(
+    ours: type[BaseModel], theirs: type[BaseModel], theirs_alone: set[str]
+) -> None:
+    assert set(theirs.model_fields) - set(ours.model_fields) == theirs_alone
+    assert set(ours.model_fields) <= set(theirs.model_fields)
+
+
+def test_the_default_plan_is_the_default_stopping_plan() -> None:
+    prediction = Prediction(log_ratio_mean=-0.1, log_ratio_sd=0.1)
+    planned = StoppingPlan(prediction=prediction, **load_campaign("default").plan.model_dump())
+    assert planned == StoppingPlan(prediction=prediction)
+
+
+def test_the_baselines_length_is_that_of_the_baseline_job() -> None:
+    shared = set(BaselineSpec.model_fields) - {"sweep"}
+    assert shared <= set(BaselineJob.model_fields)
+    baseline = load_campaign("default").baseline
+    assert {name: getattr(baseline, name) for name in shared} == {
+        name: BaselineJob.model_fields[name].default for name in shared
+    }
+
+
+def test_every_metric_of_a_campaign_is_one_that_is_measured() -> None:
+    assert set(get_args(LatencyMetric)) <= {metric.value for metric in Metric}
+
+
+def test_overrides_are_written_as_a_user_writes_them() -> None:
+    plan = {"plan.min_effect": "2%", "plan.margins.task_points": 1}
+    spec = load_campaign("default", {"budget": "30m", "seed": "11", "target": None, **plan})
+    assert (spec.budget.wall_s, spec.seed, spec.plan.min_effect) == (1800, 11, 0.02)
+    assert (spec.plan.margins.task_points, spec.target) == (1, "cpu")
+    assert load_campaign("default").budget.wall_s == 480
+
+
+def test_a_stored_campaign_reads_back() -> None:
+    spec = load_campaign("default", {"budget": "1h30m"})
+    assert CampaignSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_campaign_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_campaign("default").seed = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"budget": "30"}, "budget.wall_s is '30': '30' is not a duration"),
+        ({"budget": "0s"}, "'0s' is not a duration"),
+        ({"budget": -5}, "budget.wall_s is -5"),
+        ({"budget": True}, "budget.wall_s is True: a quantity is wanted"),
+        ({"plan.min_effect": "0.03"}, "'0.03' is not a percentage"),
+        ({"plan.min_effect": "150%"}, "plan.min_effect is 1.5"),
+        ({"plan.min_efect": "3%"}, "no field 'plan.min_efect'. Did you mean min_effect?"),
+        ({"budgt": "3m"}, "no field 'budgt'. Did you mean budget"),
+        ({"seed.value": 3}, "no field 'seed.value'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"proposers": ["rules", "rules"]}, "a proposer stands twice"),
+        ({"proposers": []}, "proposers"),
+        ({"plan.metric": "speed"}, "plan.metric is 'speed'"),
+        ({"plan.alpha": float("nan")}, "plan.alpha is nan"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value(overrides: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_campaign("default", overrides)
+    assert said in str(caught.value)
+
+
+def test_a_campaign_of_ones_own_is_read_from_a_path(tmp_path: Path) -> None:
+    data = read_document(Kind.CAMPAIGNS, "default").data
+    assert isinstance(data, dict)
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({**data, "name": "mine", "budget": "2h"}), encoding="utf-8")
+    assert load_campaign(path).budget.wall_s == 7200
+    path.write_text(json.dumps({**data, "bugdet": "2h"}), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"mine\.yaml: there is no field bugdet\. Did you mean budget"):
+        load_campaign(path)
+    with pytest.raises(UsageError, match=r"There is no campaign 'defualt'\. Did you mean default\?"):
+        load_campaign("defualt")

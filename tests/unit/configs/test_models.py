@@ -1,0 +1,201 @@
+"""Derived figures against the published ones and against transformers' own classes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from configs.catalog import Kind, packaged_names
+from configs.checkpoints import profile_of_checkpoint
+from configs.errors import UsageError
+from configs.models import ModelProfile, PartKind, load_model_profile
+from configs.weight_formats import BFLOAT16, WEIGHT_FORMATS, grouped_4_bit
+from experiments.reference_model import architecture
+
+MODELS = packaged_names(Kind.MODELS)
+REFERENCE_CONFIG = Path(architecture.__file__).parent / "weights" / "config.json"
+
+# Size, text parameters (10⁹) and MTP parameters (10⁶), as published.
+PUBLISHED_PARAMETERS = [
+    ("qwen3.5-0.8b", 0.752, 20.5),
+    ("qwen3.5-2b", 1.88, 61),
+    ("qwen3.5-4b", 4.206, 120.6),
+    ("qwen3.5-9b", 8.954, 243.3),
+    ("qwen3.5-27b", 26.90, 425),
+]
+
+# Gigabytes of weights a decode step reads.
+STEP_GIGABYTES = [
+    ("qwen3.5-4b", "bfloat16", 8.41),
+    ("qwen3.5-4b", "fp8", 4.85),
+    ("qwen3.5-4b", "w4_g128", 3.13),
+    ("qwen3.5-4b", "w4_g32", 3.34),
+    ("qwen3.5-4b", "w4_g128_head", 2.19),
+    ("qwen3.5-9b", "bfloat16", 15.87),
+    ("qwen3.5-9b", "fp8", 8.96),
+    ("qwen3.5-9b", "w4_g128", 5.64),
+    ("qwen3.5-9b", "w4_g32", 6.05),
+    ("qwen3.5-9b", "w4_g128_head", 4.13),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "mtp"), PUBLISHED_PARAMETERS)
+def test_parameters_are_the_published_ones(name: str, text: float, mtp: float) -> None:
+    profile = load_model_profile(name)
+    assert profile.text_parameters / 1e9 == pytest.approx(text, rel=2e-3)
+    assert profile.mtp_parameters / 1e6 == pytest.approx(mtp, rel=5e-3)
+
+
+@pytest.mark.parametrize(("name", "weights", "gigabytes"), STEP_GIGABYTES)
+def test_step_bytes_are_those_of_the_floor(name: str, weights: str, gigabytes: float) -> None:
+    step = load_model_profile(name).weight_bytes_per_step(WEIGHT_FORMATS[weights])
+    assert step / 1e9 == pytest.approx(gigabytes, abs=0.0065)
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-4b", "qwen3.5-9b"])
+def test_state_and_cache_are_those_of_the_floor(name: str) -> None:
+    profile = load_model_profile(name)
+    assert profile.gdn_state_bytes == 48 * 2**20
+    assert profile.kv_bytes_per_token == 32_768
+
+
+def test_bits_per_weight_count_scales_and_zero_points() -> None:
+    assert grouped_4_bit(128).matmul_bits == pytest.approx(4.156, abs=5e-4)
+    assert grouped_4_bit(32).matmul_bits == 4.625
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_are_those_that_transformers_creates(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    profile = load_model_profile(name)
+    config = transformers.Qwen3_5TextConfig(
+        vocab_size=profile.vocabulary,
+        hidden_size=profile.hidden,
+        intermediate_size=profile.intermediate,
+        num_hidden_layers=profile.layers,
+        layer_types=list(profile.layer_types),
+        num_attention_heads=profile.attention_q_heads,
+        num_key_value_heads=profile.attention_kv_heads,
+        head_dim=profile.attention_head_dim,
+        linear_num_key_heads=profile.gdn_k_heads,
+        linear_num_value_heads=profile.gdn_v_heads,
+        linear_key_head_dim=profile.gdn_k_head_dim,
+        linear_value_head_dim=profile.gdn_v_head_dim,
+        linear_conv_kernel_dim=profile.gdn_conv_kernel,
+        tie_word_embeddings=profile.tied_embeddings,
+    )
+    with torch.device("meta"):
+        model = transformers.Qwen3_5ForCausalLM(config)
+    assert sum(p.numel() for p in model.parameters()) == profile.text_parameters
+    for part in profile.parts:
+        if part.kind in (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP):
+            module = model.model.get_submodule(part.name)
+            assert sum(p.numel() for p in module.parameters()) == part.parameters, part.name
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_parts_add_up(name: str) -> None:
+    profile = load_model_profile(name)
+    assert sum(profile.parameters_by_kind().values()) == profile.text_parameters + profile.mtp_parameters
+    by_part = profile.weight_bytes_by_part(BFLOAT16)
+    assert sum(by_part.values()) == profile.weight_bytes_per_step(BFLOAT16)
+    assert "mtp" not in by_part
+    table = 0 if profile.tied_embeddings else profile.vocabulary * profile.hidden
+    one_row = profile.hidden
+    assert profile.weight_bytes_per_step(BFLOAT16) == 2 * (profile.text_parameters - table + one_row)
+
+
+def test_only_the_two_billion_size_is_unconfirmed() -> None:
+    assert [name for name in MODELS if not load_model_profile(name).confirmed] == ["qwen3.5-2b"]
+
+
+def test_the_reference_profile_is_the_shape_of_the_reference_model() -> None:
+    shape, profile = architecture.REFERENCE_SHAPE, load_model_profile("reference")
+    assert (profile.hidden, profile.intermediate, profile.layers) == (
+        shape.hidden, shape.intermediate, shape.layers,
+    )  # fmt: skip
+    assert (profile.attention_q_heads, profile.attention_kv_heads) == (shape.query_heads, shape.kv_heads)
+    assert (profile.gdn_k_heads, profile.gdn_v_heads) == (shape.gdn_key_heads, shape.gdn_value_heads)
+    assert profile.vocabulary == architecture.VOCABULARY
+
+
+@pytest.mark.skipif(not REFERENCE_CONFIG.exists(), reason="the reference model is not trained yet")
+def test_the_reference_profile_is_what_its_checkpoint_says() -> None:
+    config = json.loads(REFERENCE_CONFIG.read_text(encoding="utf-8"))
+    found = profile_of_checkpoint(config, "reference", str(REFERENCE_CONFIG))
+    said = load_model_profile("reference")
+    assert found.model_dump(exclude={"source"}) == said.model_dump(exclude={"source"})
+
+
+def test_removing_layers_removes_their_parts_and_nothing_else() -> None:
+    whole = load_model_profile("reference")
+    pruned = whole.without_layers(frozenset({0, 3}))
+    lost = sum(part.parameters for part in whole.parts if part.layer in (0, 3))
+    assert lost > 0
+    assert pruned.text_parameters == whole.text_parameters - lost
+    assert pruned.layers == whole.layers - 2
+    assert pruned.kv_bytes_per_token < whole.kv_bytes_per_token
+    assert pruned.gdn_state_bytes < whole.gdn_state_bytes
+
+
+def test_removing_what_is_not_there_or_everything_is_refused() -> None:
+    profile = load_model_profile("reference")
+    with pytest.raises(UsageError, match="has no layer 12"):
+        profile.without_layers(frozenset({12}))
+    with pytest.raises(UsageError, match="No layer"):
+        profile.without_layers(frozenset(range(profile.layers)))
+
+
+def config_of(profile: ModelProfile) -> dict[str, object]:
+    return {
+        "model_type": "qwen3_5_text",
+        "vocab_size": profile.vocabulary,
+        "hidden_size": profile.hidden,
+        "intermediate_size": profile.intermediate,
+        "layer_types": list(profile.layer_types),
+        "num_attention_heads": profile.attention_q_heads,
+        "num_key_value_heads": profile.attention_kv_heads,
+        "head_dim": profile.attention_head_dim,
+        "linear_num_key_heads": profile.gdn_k_heads,
+        "linear_num_value_heads": profile.gdn_v_heads,
+        "linear_key_head_dim": profile.gdn_k_head_dim,
+        "linear_value_head_dim": profile.gdn_v_head_dim,
+        "linear_conv_kernel_dim": profile.gdn_conv_kernel,
+        "tie_word_embeddings": profile.tied_embeddings,
+        "mtp_num_hidden_layers": profile.mtp_layers,
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_checkpoints_config_gives_its_profile(name: str) -> None:
+    profile = load_model_profile(name)
+    text = config_of(profile)
+    wrapped = {"model_type": "qwen3_5", "text_config": {k: v for k, v in text.items() if k != "model_type"}}
+    interval = {k: v for k, v in text.items() if k != "layer_types"}
+    interval |= {"num_hidden_layers": profile.layers, "full_attention_interval": 4}
+    for config in (text, wrapped, interval):
+        found = profile_of_checkpoint(config, name, "config.json")
+        assert found.model_dump(exclude={"source", "confirmed"}) == profile.model_dump(
+            exclude={"source", "confirmed"}
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_type": "llama"}, "model_type is 'llama'"),
+        ({"hidden_size": "wide"}, "hidden is 'wide'"),
+        ({"layer_types": ["sliding"]}, "layer_types.0 is 'sliding'"),
+        ({"layer_types": None}, "layers and full_attention_interval"),
+        ({"linear_num_value_heads": 3}, "gdn_v_heads must be a multiple"),
+        ({"head_dim": 0}, "attention_head_dim is 0"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_understood_is_refused(change: dict[str, object], said: str) -> None:
+    config = config_of(load_model_profile("reference")) | change
+    with pytest.raises(UsageError, match=r"config\.json") as caught:
+        profile_of_checkpoint(config, "own", "config.json")
+    assert said in caught.value.message

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.errors import UsageError
+from configs.quantities import (
+    HIGHER_IS_BETTER,
+    LOWER_IS_BETTER,
+    ExpectedEffect,
+    format_duration,
+    parse_duration_s,
+    parse_effect,
+    parse_percent,
+)
+from experiments.measurement.evidence import Metric
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        *[("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1.5h", 5400)],
+        *[("1d", 86400), (" 8 M ", 480)],
+    ],
+)
+def test_durations_are_read_in_seconds(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "30", "m", "-5m", "0s", "5 minutes", "30m1h", "1h1h", "1e3s", "9" * 400 + "s", "٣m", "1h 30"]
+)
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a duration") as caught:
+        parse_duration_s(text)
+    assert "90s" in caught.value.hint
+
+
+@given(st.integers(1, 10**7))
+def test_a_formatted_duration_reads_back(seconds: int) -> None:
+    assert parse_duration_s(format_duration(seconds)) == seconds
+
+
+@given(st.integers(-(10**6), 10**6))
+def test_a_percentage_is_a_hundredth(number: int) -> None:
+    assert parse_percent(f"{number}%") == number / 100
+
+
+@pytest.mark.parametrize("text", ["", "3", "0.03", "%", "3%%", "three%", "nan%", "1e2%", "9" * 400 + "%"])
+def test_what_is_no_percentage_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a percentage"):
+        parse_percent(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "effect"),
+    [
+        ("tpot=-10%", ExpectedEffect("tpot_ms", -0.10)),
+        ("TPOT_ms = −10 %", ExpectedEffect("tpot_ms", -0.10)),
+        ("ttft=-2.5%", ExpectedEffect("ttft_ms", -0.025)),
+        ("tokens_per_s=+12%", ExpectedEffect("tokens_per_s", 0.12)),
+        ("tpot=-10%±4%", ExpectedEffect("tpot_ms", -0.10, 0.04)),
+        ("tpot=-10%+/-4%", ExpectedEffect("tpot_ms", -0.10, 0.04)),
+    ],
+)
+def test_effects_are_read_with_metric_and_spread(text: str, effect: ExpectedEffect) -> None:
+    assert parse_effect(text) == effect
+
+
+def test_an_effect_is_known_on_the_log_scale_too() -> None:
+    effect = parse_effect("tpot=-10%±4.5%")
+    assert math.isclose(effect.log_ratio, math.log(0.9))
+    assert effect.log_ratio_sd == pytest.approx(0.05)
+    assert parse_effect("tpot=-10%").log_ratio_sd is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tpot", "is not an effect"),
+        ("tpot-10%", "is not an effect"),
+        ("=-10%", "is not an effect"),
+        ("speed=-10%", "'speed' is not a metric"),
+        ("tpot=-10", "'-10' is not a percentage"),
+        ("tpot=fast", "'fast' is not a percentage"),
+        ("tpot=-100%", "is impossible"),
+        ("tpot=-250%", "is impossible"),
+        ("tpot=10%", "Write tpot=-10% to expect 10 % less"),
+        ("tpot=0%", "is no improvement"),
+        ("tokens_per_s=-10%", "Write tokens_per_s=+10% to expect 10 % more"),
+        ("tpot=-10%±x", "'x' is not a percentage"),
+        ("tpot=-10%±0%", "spread"),
+    ],
+)
+def test_a_malformed_effect_is_refused_with_what_to_write(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_effect(text)
+    assert said in str(caught.value)
+
+
+def test_every_metric_of_an_effect_is_one_that_is_measured() -> None:
+    assert {*LOWER_IS_BETTER.values(), *HIGHER_IS_BETTER.values()} <= {metric.value for metric in Metric}
