@@ -6,17 +6,26 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Configuration, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from db.models import (
+    Campaign,
+    Configuration,
+    Experiment,
+    Finding,
+    FindingEvidence,
+    Hypothesis,
+    Launch,
+    Verdict,
+)
 from db.states import FindingStatus
 from knowledge.rules import FindingDraft, VerdictFact, derive
 from knowledge.scope import Scope
@@ -26,6 +35,7 @@ from knowledge.stored import (
     metric_of,
     min_effect_of,
     quality_held,
+    versions_of,
     workload_of,
 )
 
@@ -90,10 +100,9 @@ def _facts(session: Session, verdict_id: int) -> list[VerdictFact]:
         .order_by(Verdict.id)
     )
     rows = session.execute(query).all()
+    versions = _versions(session, [row[1] for row in rows])
     levers = [row.Hypothesis.lever for row in rows if row.Hypothesis is not None]
-    return [
-        _fact(row[0], row[1], row[2], row[3], row[4], row[5], levers[0] if levers else "") for row in rows
-    ]
+    return [_fact(*row, lever=levers[0] if levers else "", versions=versions[row[1].id]) for row in rows]
 
 
 def _fact(
@@ -103,7 +112,9 @@ def _fact(
     hypothesis: Hypothesis | None,
     control_knobs: dict[str, object],
     candidate_knobs: dict[str, object],
+    *,
     lever: str,
+    versions: Mapping[str, object],
 ) -> VerdictFact:
     control = configuration_of(control_knobs)
     plan = experiment.plan
@@ -122,7 +133,7 @@ def _fact(
             model_fingerprint=campaign.model_fingerprint,
             target=experiment.target,
             engine=engine_of(campaign.spec),
-            versions=experiment.versions or {},
+            versions=versions,
             workload=workload_of(plan),
             control=control,
         ),
@@ -132,6 +143,35 @@ def _fact(
         quality_held=quality_held(verdict.quality),
         cause=experiment.failure or verdict.reason,
     )
+
+
+def _versions(session: Session, experiments: Sequence[Experiment]) -> dict[int, Mapping[str, object]]:
+    """Return the versions each experiment ran with, by its id.
+
+    Those that are stored with it, else those its launches told, else (nothing came up) those of the last
+    launch of its campaign.
+    """
+    campaigns = {experiment.campaign_id for experiment in experiments}
+    last = (
+        select(func.max(Launch.id))
+        .join(Experiment, Experiment.id == Launch.experiment_id)
+        .where(Experiment.campaign_id.in_(campaigns))
+        .group_by(Launch.experiment_id)
+    )
+    told: dict[int, Mapping[str, object]] = {}
+    of_campaign: dict[int, Mapping[str, object]] = {}
+    query = (
+        select(Launch.experiment_id, Experiment.campaign_id, Launch.resolved)
+        .join(Experiment, Experiment.id == Launch.experiment_id)
+        .where(Launch.id.in_(last))
+        .order_by(Launch.id)
+    )
+    for experiment_id, campaign_id, resolved in session.execute(query):
+        told[experiment_id] = of_campaign[campaign_id] = versions_of(resolved)
+    return {
+        each.id: each.versions or told.get(each.id) or of_campaign.get(each.campaign_id) or {}
+        for each in experiments
+    }
 
 
 def _generations(session: Session, key: str) -> Sequence[Finding]:

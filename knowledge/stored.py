@@ -46,6 +46,12 @@ def quality_held(quality: JsonObject | None) -> bool | None:
     return {QUALITY_HELD: True, QUALITY_WORSE: False}.get(str(state))
 
 
+def versions_of(resolved: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the versions that a launch told in its resolved configuration, by package."""
+    versions = resolved.get("versions")
+    return versions if isinstance(versions, dict) else {}
+
+
 def configuration_of(knobs: JsonObject) -> Configuration:
     """Return a stored configuration in its canonical form."""
     return Configuration.of(knobs)

@@ -1,0 +1,83 @@
+"""`autoinfer experiments`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
+
+if TYPE_CHECKING:
+    from knowledge.queries.experiments import ExperimentRow
+
+
+def experiments(
+    ctx: typer.Context,
+    campaign: CampaignFilter = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only this state; may be given again."),
+    ] = None,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option("--outcome", metavar="OUTCOME", help="Only this outcome; may be given again."),
+    ] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """All experiments: past, running, planned; newest first."""
+    from cli.opening import reading
+    from cli.output import console, pager_line, print_json, say, table
+    from cli.output import state as shown_state
+    from cli.vocabulary import members
+    from cli.words import effect_words
+    from db.states import ExperimentState, VerdictOutcome
+    from knowledge.queries.experiments import list_experiments
+    from knowledge.queries.lookup import campaign_filter
+
+    states = members(ExperimentState, state or [], "--state")
+    outcomes = members(VerdictOutcome, outcome or [], "--outcome")
+    with reading(ctx) as session:
+        campaign_id = campaign_filter(session, campaign)
+        page = list_experiments(
+            session, campaign_id=campaign_id, states=states, outcomes=outcomes, limit=limit, offset=offset
+        )
+    if as_json:
+        print_json(page)
+        return
+    if page.total == 0:
+        say("No experiment is like that." if state or outcome or campaign else "There is no experiment yet.")
+        return
+    rows = [
+        (
+            row.id,
+            row.kind.value,
+            shown_state(row.outcome.value if row.outcome else row.state.value),
+            _about(row),
+            effect_words(row.effect),
+            _took(row),
+        )
+        for row in page.items
+    ]
+    console().print(table(("id", "kind", "state", "about", "effect", ">took"), rows, wide=("about",)))
+    if rest := pager_line(len(page.items), page.total, offset, "experiments"):
+        say("", rest)
+
+
+def _about(row: ExperimentRow) -> str:
+    from cli.words import change_words
+
+    if row.reproduces is not None:
+        return f"{row.reproduces} again"
+    about = f"{row.hypothesis} {row.claim}" if row.hypothesis else change_words(row.change)
+    if row.stage is not None and row.finished_at is None:
+        about += f" ({row.stage})"
+    return about or "baseline"
+
+
+def _took(row: ExperimentRow) -> str:
+    from configs.quantities import format_duration
+
+    return "—" if row.wall_s is None else format_duration(row.wall_s)

@@ -1,0 +1,59 @@
+"""`autoinfer hypotheses`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.options import DEFAULT_LIMIT, CampaignFilter, Json, Limit, Offset
+
+
+def hypotheses(
+    ctx: typer.Context,
+    campaign: CampaignFilter = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Only this state; may be given again."),
+    ] = None,
+    lever: Annotated[str | None, typer.Option("--lever", metavar="LEVER", help="Only this lever.")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """All hypotheses and what became of them."""
+    from cli.opening import reading
+    from cli.output import console, pager_line, print_json, say, table
+    from cli.output import state as shown_state
+    from cli.vocabulary import members
+    from cli.words import effect_words
+    from db.states import HypothesisState
+    from knowledge.queries.hypotheses import list_hypotheses
+    from knowledge.queries.lookup import campaign_filter
+
+    states = members(HypothesisState, state or [], "--state")
+    with reading(ctx) as session:
+        campaign_id = campaign_filter(session, campaign)
+        page = list_hypotheses(
+            session, campaign_id=campaign_id, states=states, lever=lever, limit=limit, offset=offset
+        )
+    if as_json:
+        print_json(page)
+        return
+    if page.total == 0:
+        say("No hypothesis is like that." if state or lever or campaign else "There is no hypothesis yet.")
+        return
+    rows = [
+        (
+            row.id,
+            shown_state(row.state.value),
+            row.claim,
+            effect_words(row.predicted),
+            effect_words(row.measured),
+        )
+        for row in page.items
+    ]
+    console().print(table(("id", "state", "claim", "predicted", "measured"), rows, wide=("claim",)))
+    say("", "effects on the metric of each hypothesis: less is faster; predictions with their 80 % interval")
+    if rest := pager_line(len(page.items), page.total, offset, "hypotheses"):
+        say(rest)

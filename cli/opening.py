@@ -1,0 +1,68 @@
+"""From the command line's context to settings and an open database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli.options import GlobalOptions
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from configs.settings import Settings
+    from db.session import Database
+
+
+def global_options(ctx: typer.Context) -> GlobalOptions:
+    """Return what was given for every command."""
+    found = ctx.find_object(GlobalOptions)
+    return found if found is not None else GlobalOptions()
+
+
+def settings_of(ctx: typer.Context) -> Settings:
+    """Read the settings of this process, the global options first.
+
+    Raises `UsageError` for a name or value that does not hold, saying where it comes from.
+    """
+    from configs.settings_sources import load_settings
+
+    options = global_options(ctx)
+    return load_settings(
+        {"data_dir": options.data_dir, "database_url": options.db},
+        environment=os.environ,
+        working_dir=Path.cwd(),
+        settings_file=options.config,
+    )
+
+
+@contextmanager
+def database_of(ctx: typer.Context, *, create: bool = False, upgrade: bool = False) -> Iterator[Database]:
+    """Open the database of the settings, and close it at the end; options and errors as in
+    `open_database`."""
+    from db.session import open_database
+
+    database = open_database(settings_of(ctx).database_url, create=create, upgrade=upgrade)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def reading(ctx: typer.Context) -> Iterator[Session]:
+    """Open the database and a session that reads it."""
+    with database_of(ctx) as database, database.read() as session:
+        yield session
+
+
+@contextmanager
+def writing(ctx: typer.Context) -> Iterator[Session]:
+    """Open the database and a session in a write transaction."""
+    with database_of(ctx) as database, database.write() as session:
+        yield session

@@ -1,0 +1,67 @@
+"""`autoinfer queue`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli.options import DEFAULT_LIMIT, CampaignLabel, Json, Limit, Offset
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knowledge.queries.queue import QueueRow
+
+
+def queue(
+    ctx: typer.Context,
+    campaign: CampaignLabel = None,
+    limit: Limit = DEFAULT_LIMIT,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """The order of what comes next, with the reason for each place."""
+    from cli.opening import reading
+    from cli.output import console, pager_line, print_json, say
+    from db.labels import Noun, format_label
+    from knowledge.queries.lookup import campaign_of
+    from knowledge.queries.queue import queue_page
+
+    with reading(ctx) as session:
+        campaign_id = campaign_of(session, campaign)
+        page = queue_page(session, campaign_id, limit=limit, offset=offset)
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    if as_json:
+        print_json({"campaign": label, **page.model_dump(mode="json")})
+        return
+    if page.total == 0:
+        say(f"The queue of {label} is empty.", 'Add to it with: autoinfer enqueue "CLAIM" --set KNOB=VALUE')
+        return
+    out = console()
+    for row in page.items:
+        _print_row(out, row)
+    if rest := pager_line(len(page.items), page.total, offset, "hypotheses"):
+        say("", rest)
+
+
+def _print_row(out: Console, row: QueueRow) -> None:
+    from cli.output import fields
+    from cli.words import change_words, effect_words, rank_words
+
+    place = (
+        "testing" if row.rank is None else rank_words(row.rank, row.moved_from, row.move_reason is not None)
+    )
+    pinned = "  pinned" if row.pinned else ""
+    out.print(f"{place}  {row.id}  {row.claim}{pinned}")
+    predicted = f"{effect_words(row.predicted)} predicted, 80 % interval" if row.predicted else None
+    out.print(
+        fields(
+            [
+                ("   change", change_words(row.change)),
+                ("   effect", predicted),
+                ("   why here", row.reason),
+                ("   moved by", row.cause),
+            ]
+        )
+    )

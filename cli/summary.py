@@ -1,0 +1,29 @@
+"""`autoinfer summary`."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.options import CampaignLabel, Json
+
+
+def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = False) -> None:
+    """What is being validated, what was found, what was ruled out."""
+    from cli.opening import reading
+    from cli.output import console, fields, print_json
+    from knowledge.queries.facts import campaign_facts
+    from knowledge.queries.lookup import campaign_of
+    from knowledge.summary import summarize
+
+    with reading(ctx) as session:
+        found = summarize(campaign_facts(session, campaign_of(session, campaign)))
+    if as_json:
+        print_json(found)
+        return
+    out = console()
+    out.print(found.headline)
+    for part in found.parts():
+        out.print()
+        out.print(fields([(part.title, part.sentence)]))
+        for line in part.lines:
+            out.print(fields([("  ", line)]))

@@ -1,0 +1,55 @@
+"""Views in short: effects, changes and configurations as they stand in a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from knowledge.figures import signed
+
+if TYPE_CHECKING:
+    from knowledge.queries.view import ChangeView, EffectView
+
+
+def effect_words(effect: EffectView | None) -> str:
+    """Return a relative effect with its interval, such as `−12.3 % [−14.1, −10.5]`; a dash for none."""
+    if effect is None:
+        return "—"
+    middle = f"{signed(100 * effect.relative)} %"
+    if effect.low is None or effect.high is None:
+        return middle
+    return f"{middle} [{signed(100 * effect.low)}, {signed(100 * effect.high)}]"
+
+
+def change_words(changes: Iterable[ChangeView]) -> str:
+    """Return changes such as `serving.threads 1 → 2`."""
+    return ", ".join(
+        f"{each.knob} {value_words(each.before)} → {value_words(each.after)}" for each in changes
+    )
+
+
+def configuration_words(configuration: Mapping[str, Any] | None) -> str:
+    """Return a configuration such as `serving.dtype=float32, serving.threads=2`."""
+    if configuration is None:
+        return "—"
+    return ", ".join(f"{knob}={value_words(value)}" for knob, value in sorted(configuration.items()))
+
+
+def value_words(value: object) -> str:
+    """Return a value as a user would write it; a dash for none."""
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def rank_words(rank: int | None, moved_from: int | None, moved: bool) -> str:
+    """Return a rank with its last move: `2`, `2 (was 5)`, `2 (new)`."""
+    if rank is None:
+        return "—"
+    if not moved or moved_from == rank:
+        return str(rank)
+    return f"{rank} (new)" if moved_from is None else f"{rank} (was {moved_from})"
