@@ -1,0 +1,105 @@
+"""Loads a Qwen3.5-type checkpoint into transformers' own model class, without the detours of a hub.
+
+The model is built without storage, its tensors are read from the safetensors files and put in place. What
+results is what `from_pretrained(dtype=…)` gives (a test holds this): every floating-point tensor in the one
+dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from safetensors import safe_open
+from torch import nn
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import CheckpointFiles
+
+DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""The values of `serving.dtype`."""
+
+LEFT_OUT_PREFIXES = ("mtp.", "model.mtp.", "model.visual.", "visual.")
+"""Tensors that are no part of the text model: the MTP head and the vision tower."""
+
+_WRAPPER_PREFIX = "model.language_model."
+
+
+def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device) -> Qwen3_5ForCausalLM:
+    """Load the text model for inference: no gradients, evaluation mode, on the device.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when the configuration is not acceptable or tensors are missing or
+        misshapen.
+    """
+    try:
+        config = Qwen3_5TextConfig(
+            **{name: value for name, value in files.text_config.items() if name != "model_type"}
+        )
+    except Exception as cause:  # the configuration class validates with several kinds of errors
+        sentence = " ".join(str(cause).split())
+        raise Infeasible(
+            "checkpoint", f"config.json in {files.folder} is not acceptable: {sentence}"
+        ) from cause
+    config.dtype = dtype
+    with torch.device("meta"):
+        model = Qwen3_5ForCausalLM(config)
+    model.model.rotary_emb = type(model.model.rotary_emb)(config)
+    state = _state(files, dtype)
+    if config.tie_word_embeddings and "model.embed_tokens.weight" in state:
+        state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    _check_state(model, state, files)
+    model.load_state_dict(state, strict=True, assign=True)
+    if config.tie_word_embeddings:
+        model.lm_head.weight = model.model.embed_tokens.weight
+    nn.Module.requires_grad_(model, False)
+    nn.Module.train(model, False)
+    nn.Module.to(model, device)
+    return model
+
+
+def _state(files: CheckpointFiles, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    state: dict[str, torch.Tensor] = {}
+    for path in files.weight_files:
+        try:
+            with safe_open(path, framework="pt") as tensors:
+                for stored_name in tensors.keys():  # noqa: SIM118  (no mapping)
+                    name = stored_name.replace(_WRAPPER_PREFIX, "model.", 1)
+                    if not name.startswith(LEFT_OUT_PREFIXES):
+                        state[name] = tensors.get_tensor(stored_name).to(dtype, copy=True)
+        except Exception as cause:  # safetensors raises its own error class and plain OS errors
+            raise Infeasible("checkpoint", f"{path} can't be read: {cause}") from cause
+    return state
+
+
+def _check_state(
+    model: Qwen3_5ForCausalLM, state: Mapping[str, torch.Tensor], files: CheckpointFiles
+) -> None:
+    wanted = model.state_dict()
+    missing = sorted(wanted.keys() - state.keys())
+    if missing:
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {files.folder} lacks {len(missing)} of {len(wanted)} tensors, "
+            f"first {missing[0]}.",
+        )
+    unknown = sorted(state.keys() - wanted.keys())
+    if unknown:
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {files.folder} has {len(unknown)} tensors that its config.json "
+            f"does not account for, first {unknown[0]}.",
+        )
+    for name, tensor in wanted.items():
+        if tensor.shape != state[name].shape:
+            raise Infeasible(
+                "checkpoint",
+                f"{name} in {files.folder} has the shape {tuple(state[name].shape)} "
+                f"where its config.json asks for {tuple(tensor.shape)}.",
+            )
+
+
+def layer_kinds(model: Qwen3_5ForCausalLM) -> tuple[str, ...]:
+    """The kind of each layer: `linear_attention` or `full_attention`."""
+    return tuple(model.config.layer_types or ())

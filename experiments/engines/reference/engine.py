@@ -1,0 +1,136 @@
+"""The reference engine: PyTorch + transformers in a fresh process a launch. Imports no torch itself.
+
+Knobs: `serving.dtype` (float32, bfloat16), `serving.threads` (intra-op), `serving.compile` (off, default,
+cpp_wrapper; see `compile.py`). Pruning is in the checkpoint it is given. It says of its latency that it
+stands for itself alone: on a CPU most of a step is dispatch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+from experiments.engines.port import Infeasible, Launch
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.launch import ReferenceLaunch
+from experiments.engines.reference.protocol import LaunchOrder
+from experiments.space.configuration import Configuration, KnobValue
+
+LAUNCH_TIMEOUT_S = 900.0
+"""Most seconds until a launch is ready. A cold compilation of 12 layers takes 25-45 s on two cores; this
+leaves room for one of a deep model on a busy machine."""
+
+REQUEST_TIMEOUT_S = 900.0
+"""Most seconds for one request: scoring is the longest, and a first long request may compile."""
+
+DTYPES = ("float32", "bfloat16")
+COMPILE_MODES = ("off", "default", "cpp_wrapper")
+DEFAULTS: dict[str, KnobValue] = {"serving.dtype": "float32", "serving.threads": 1, "serving.compile": "off"}
+"""What a configuration that lacks a knob gets."""
+
+INACTIVE_VALUES = ("none", "off", False)
+"""Values by which a knob of another stage says that it is not in play."""
+
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+
+
+class ReferenceEngine:
+    """Serves Qwen3.5-type checkpoints with PyTorch + transformers. Entry point `reference`."""
+
+    name = "reference"
+
+    def __init__(
+        self, launch_timeout_s: float = LAUNCH_TIMEOUT_S, request_timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> None:
+        self._launch_timeout_s = launch_timeout_s
+        self._request_timeout_s = request_timeout_s
+
+    def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
+        """Raise `Infeasible` when the configuration can't run here; reads no weights.
+
+        Kinds: `unsupported` (a knob, the device, a missing package or compiler), `illegal` (a value),
+        `checkpoint` (missing or broken).
+        """
+        order_for(configuration, checkpoint, device, Path())
+        for package in ("torch", "transformers"):
+            if find_spec(package) is None:
+                raise Infeasible(
+                    "unsupported",
+                    f"The reference engine needs {package}, which is not installed; "
+                    "install autoinfer with its extra: autoinfer[reference].",
+                )
+        if device != "cpu" and not Path("/dev/nvidiactl").exists():
+            raise Infeasible(
+                "unsupported", f"There is no GPU driver on this machine for the device {device}."
+            )
+        inspect_checkpoint(checkpoint)
+
+    def launch(
+        self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
+    ) -> Launch:
+        """Start a fresh process and wait until it has loaded, and compiled, and is ready.
+
+        `cache_dir` keeps compiled code between launches; several launches may share it at a time.
+        """
+        self.check(configuration, checkpoint, device)
+        order = order_for(configuration, checkpoint, device, cache_dir)
+        return ReferenceLaunch(
+            configuration, order, log_path, self._launch_timeout_s, self._request_timeout_s
+        )
+
+
+def order_for(configuration: Configuration, checkpoint: Path, device: str, cache_dir: Path) -> LaunchOrder:
+    """The order of a configuration; raises `Infeasible` for what this engine does not understand."""
+    for knob, value in configuration.items():
+        room = knob.split(".", 1)[0]
+        if room == "serving" and knob not in DEFAULTS:
+            raise Infeasible("unsupported", f"The reference engine has no knob {knob}.")
+        if room in ("quantization", "drafting") and knob.endswith(".method") and value not in INACTIVE_VALUES:
+            raise Infeasible("unsupported", f"The reference engine can't serve {knob}={value}.")
+    chosen = DEFAULTS | {knob: value for knob, value in configuration.items() if knob in DEFAULTS}
+    dtype, threads, mode = (chosen[f"serving.{name}"] for name in ("dtype", "threads", "compile"))
+    if dtype not in DTYPES:
+        raise Infeasible("illegal", f"serving.dtype is {dtype!r}; it may be {' or '.join(DTYPES)}.")
+    if mode not in COMPILE_MODES:
+        raise Infeasible("illegal", f"serving.compile is {mode!r}; it may be {', '.join(COMPILE_MODES)}.")
+    cores = usable_cores()
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= cores:
+        raise Infeasible(
+            "illegal", f"serving.threads is {threads!r}; this process may use 1 to {cores} cores."
+        )
+    if not _DEVICE.fullmatch(device):
+        raise Infeasible(
+            "unsupported", f"The reference engine knows no device {device!r}; give cpu or cuda:N."
+        )
+    if mode != "off":
+        _check_compiler(str(mode), device)
+    return LaunchOrder(
+        checkpoint=str(checkpoint),
+        device=device,
+        dtype=str(dtype),
+        threads=threads,
+        compile=str(mode),
+        cache_dir=str(cache_dir),
+    )
+
+
+def _check_compiler(mode: str, device: str) -> None:
+    if device != "cpu" and mode == "cpp_wrapper":
+        raise Infeasible("unsupported", "The reference engine compiles with cpp_wrapper for the CPU only.")
+    compiler = os.environ.get("CXX", "g++")
+    if device == "cpu" and shutil.which(compiler) is None:
+        raise Infeasible(
+            "unsupported",
+            f"serving.compile={mode} needs a C++ compiler and there is no {compiler} on this machine; "
+            "install g++ or name another compiler in CXX.",
+        )
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

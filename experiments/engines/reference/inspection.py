@@ -1,0 +1,139 @@
+"""Looks at a checkpoint without loading it: its configuration, its weight files, their headers. Imports no
+torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.engines.port import Infeasible
+
+MODEL_TYPES = ("qwen3_5_text", "qwen3_5")
+"""`model_type` of the checkpoints this engine serves: the text model, and the wrapper with a
+`text_config`."""
+
+LAYER_KINDS = ("linear_attention", "full_attention")
+"""Entries of `layer_types`: GatedDeltaNet layers and gated-attention layers."""
+
+CONFIG_FILE = "config.json"
+INDEX_FILE = "model.safetensors.index.json"
+SINGLE_WEIGHT_FILE = "model.safetensors"
+
+DEFAULT_FULL_ATTENTION_INTERVAL = 4
+"""What transformers takes when `layer_types` is not given: every fourth layer is attention."""
+
+_HEADER_LENGTH_BYTES = 8
+"""A safetensors file begins with the length of its JSON header, 8 bytes little-endian (format
+description)."""
+
+_HEADER_MAX_BYTES = 100_000_000
+"""Longer headers are refused by the format's own reader."""
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """A checkpoint's text configuration, its layers' kinds, and its weight files with the tensors in each."""
+
+    folder: Path
+    text_config: Mapping[str, Any]
+    layer_types: tuple[str, ...]
+    tensors: Mapping[str, Path]
+
+    @property
+    def weight_files(self) -> tuple[Path, ...]:
+        """The files with weights, sorted."""
+        return tuple(sorted(set(self.tensors.values())))
+
+
+def inspect_checkpoint(folder: Path) -> CheckpointFiles:
+    """Read the configuration and the headers of the weight files.
+
+    Raises:
+        Infeasible: kind `checkpoint`, with what is missing or broken in a sentence.
+    """
+    if not folder.is_dir():
+        raise Infeasible("checkpoint", f"There is no checkpoint at {folder}: the folder does not exist.")
+    config = _json_object(folder / CONFIG_FILE)
+    model_type = config.get("model_type")
+    if model_type not in MODEL_TYPES:
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {folder} is of type {model_type!r}; "
+            f"the reference engine serves {' and '.join(MODEL_TYPES)}.",
+        )
+    text = config.get("text_config", config)
+    if not isinstance(text, dict):
+        raise Infeasible("checkpoint", f"text_config in {folder / CONFIG_FILE} is not an object.")
+    if text is not config and "tie_word_embeddings" in config:
+        text = {"tie_word_embeddings": config["tie_word_embeddings"]} | text
+    return CheckpointFiles(folder, text, _layer_types(text, folder), _tensors(folder))
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Infeasible("checkpoint", f"The checkpoint at {path.parent} has no {path.name}.") from None
+    except (OSError, ValueError) as cause:
+        raise Infeasible("checkpoint", f"{path} can't be read: {cause}.") from None
+    if not isinstance(data, dict):
+        raise Infeasible("checkpoint", f"{path} does not hold a JSON object.")
+    return data
+
+
+def _layer_types(text: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    layers, kinds = text.get("num_hidden_layers"), text.get("layer_types")
+    if not isinstance(layers, int) or layers < 1:
+        raise Infeasible("checkpoint", f"{folder / CONFIG_FILE} does not say how many layers there are.")
+    if kinds is None:
+        interval = text.get("full_attention_interval", DEFAULT_FULL_ATTENTION_INTERVAL)
+        kinds = [LAYER_KINDS[(index + 1) % interval == 0] for index in range(layers)]
+    if not isinstance(kinds, list) or len(kinds) != layers or not set(kinds) <= set(LAYER_KINDS):
+        raise Infeasible(
+            "checkpoint",
+            f"layer_types in {folder / CONFIG_FILE} does not name the kind of each of {layers} layers.",
+        )
+    return tuple(kinds)
+
+
+def _tensors(folder: Path) -> dict[str, Path]:
+    if (folder / INDEX_FILE).is_file():
+        weight_map = _json_object(folder / INDEX_FILE).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
+            raise Infeasible("checkpoint", f"{folder / INDEX_FILE} has no weight_map.")
+        files = sorted({folder / str(name) for name in weight_map.values()})
+    else:
+        files = [folder / SINGLE_WEIGHT_FILE]
+    return {name: file for file in files for name in tensor_headers(file)}
+
+
+def tensor_headers(path: Path) -> dict[str, dict[str, Any]]:
+    """The header of a safetensors file: by tensor name its `dtype`, `shape` and `data_offsets` in bytes.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when the file is missing, cut short or no safetensors file.
+    """
+    try:
+        size_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(_HEADER_LENGTH_BYTES))
+            if length > min(size_bytes, _HEADER_MAX_BYTES):
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(length))
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        data_bytes = max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
+    except FileNotFoundError:
+        raise Infeasible("checkpoint", f"The checkpoint at {path.parent} has no {path.name}.") from None
+    except (OSError, ValueError, struct.error, AttributeError, KeyError, TypeError) as cause:
+        raise Infeasible("checkpoint", f"{path} is no readable safetensors file: {cause}.") from None
+    if size_bytes != _HEADER_LENGTH_BYTES + length + data_bytes:
+        raise Infeasible(
+            "checkpoint",
+            f"{path} is cut short or damaged: it has {size_bytes} bytes where its header tells of "
+            f"{_HEADER_LENGTH_BYTES + length + data_bytes}.",
+        )
+    return tensors

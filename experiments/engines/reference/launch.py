@@ -1,0 +1,228 @@
+"""A launch of the reference engine, seen from the parent: a process, two pipes, a log. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import experiments
+from experiments.engines.port import (
+    DocumentScore,
+    GenerationRequest,
+    GenerationTrace,
+    Infeasible,
+    PartTime,
+    ScoringDocument,
+    ScoringTask,
+    TaskScore,
+)
+from experiments.engines.reference.protocol import LaunchOrder, data_of, line, message_of, messages_of
+from experiments.executors import guard
+from experiments.measurement.evidence import Json
+from experiments.space.configuration import Configuration
+
+SERVER_MODULE = "experiments.engines.reference.server"
+
+END_TIMEOUT_S = 10.0
+"""How long killed processes may take to vanish before `close` gives up waiting, seconds."""
+
+LOG_TAIL_BYTES = 4096
+"""How much of the log's end is searched for the cause of a death."""
+
+
+class ReferenceLaunch:
+    """A server process with a checkpoint loaded. Made by `ReferenceEngine.launch`; not for several
+    threads."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        order: LaunchOrder,
+        log_path: Path,
+        launch_timeout_s: float,
+        request_timeout_s: float,
+    ) -> None:
+        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
+        self.configuration = configuration
+        self._log_path = log_path
+        self._request_timeout_s = request_timeout_s
+        self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        start_s = time.perf_counter()
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        cache_dir = Path(order.cache_dir)
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        self._temporary = tempfile.mkdtemp(prefix="launch-", dir=cache_dir)
+        try:
+            with log_path.open("ab") as log:
+                self._log_start = log.tell()
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", SERVER_MODULE],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=server_environment(order, self._temporary),
+                    pass_fds=guard.descriptors(),
+                )
+        except OSError:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            raise
+        threading.Thread(target=self._read, daemon=True).start()
+        try:
+            self.load_parts_s: Mapping[str, float] = self._ask(data_of(order), launch_timeout_s, "load")
+            """Seconds of the server's imports, of its weights and of its compilation."""
+        except BaseException:
+            self.close()
+            raise
+        self.load_s = time.perf_counter() - start_s
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._process.pid
+
+    def resolved(self) -> Mapping[str, Json]:
+        """What actually runs, asked of the process anew; see `resolved.resolved_configuration`."""
+        answer = self._ask({"op": "resolved"}, self._request_timeout_s, "tell what it runs")
+        return dict(answer)
+
+    def generate(self, request: GenerationRequest) -> GenerationTrace:
+        """One greedy generation; raises `Infeasible` when the process dies or does not answer in time."""
+        answer = self._ask(
+            {"op": "generate", "request": data_of(request)}, self._request_timeout_s, "generate"
+        )
+        return message_of(GenerationTrace, answer)
+
+    def score(
+        self,
+        documents: Sequence[ScoringDocument],
+        tasks: Sequence[ScoringTask],
+        *,
+        reference: Path | None = None,
+        write_reference: Path | None = None,
+    ) -> tuple[list[DocumentScore], list[TaskScore]]:
+        """Quality, as the port says. `write_reference` becomes a folder (see `references.py`).
+
+        One document more than asked for comes back, `decode:<item>`: see `score.py`.
+        """
+        answer = self._ask(
+            {
+                "op": "score",
+                "documents": [data_of(document) for document in documents],
+                "tasks": [data_of(task) for task in tasks],
+                "reference": str(reference) if reference is not None else None,
+                "write_reference": str(write_reference) if write_reference is not None else None,
+            },
+            self._request_timeout_s,
+            "score",
+        )
+        return messages_of(DocumentScore, answer["documents"]), messages_of(TaskScore, answer["tasks"])
+
+    def profile(self, request: GenerationRequest) -> list[PartTime]:
+        """Time of a decode step by part; the method is in `profile.py`."""
+        answer = self._ask({"op": "profile", "request": data_of(request)}, self._request_timeout_s, "profile")
+        return messages_of(PartTime, answer)
+
+    def close(self) -> None:
+        """End the process and all it started; idempotent."""
+        end_process_tree(self._process)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _read(self) -> None:
+        """Queue replies; an empty one says that there will be no more."""
+        assert self._process.stdout is not None
+        with suppress(OSError, ValueError):
+            for reply in self._process.stdout:
+                self._replies.put(reply)
+        self._replies.put(b"")
+
+    def _ask(self, request: Mapping[str, Json], timeout_s: float, verb: str) -> Any:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line(request))
+            self._process.stdin.flush()
+            reply = self._replies.get(timeout=timeout_s)
+        except queue.Empty:
+            self.close()
+            raise Infeasible(
+                "timed_out", f"The reference engine did not {verb} within {timeout_s:.0f} s; it was ended."
+            ) from None
+        except (OSError, ValueError):
+            reply = b""
+        if not reply:
+            raise self._death(verb)
+        answer = json.loads(reply)
+        if "infeasible" in answer:
+            raise Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
+        return answer["ok"]
+
+    def _death(self, verb: str) -> Infeasible:
+        """The cause of a death from the process's exit code and the last line of its log."""
+        self.close()
+        code = self._process.returncode
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        last_line = self._last_log_line()
+        kind = "out_of_memory" if "MemoryError" in last_line else "crashed"
+        return Infeasible(
+            kind, f"The reference engine's process ended ({how}) instead of going on to {verb}: {last_line}"
+        )
+
+    def _last_log_line(self) -> str:
+        try:
+            with self._log_path.open("rb") as log:
+                log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start, log.tell() - LOG_TAIL_BYTES))
+                lines = log.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].strip() if lines else "its log is empty."
+
+
+def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
+    """The environment of a server: thread pools, caches below `cache_dir`, nothing fetched from anywhere."""
+    package_root = str(Path(experiments.__file__).parent.parent)
+    threads = str(order.threads)
+    search_path = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return dict(os.environ) | {
+        "PYTHONPATH": os.pathsep.join(search_path),
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "TORCHINDUCTOR_CACHE_DIR": str(Path(order.cache_dir) / "inductor"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # compile in this process: no pool of workers to end
+        "TMPDIR": temporary,
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+    }
+
+
+def end_process_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all its descendants and wait until they are gone."""
+    tree: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(process.pid)
+        parent.suspend()  # so that it starts nothing between the listing and the kill
+        tree = [*parent.children(recursive=True), parent]
+    for member in tree:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_TIMEOUT_S)
+    psutil.wait_procs([member for member in tree if member.pid != process.pid], timeout=END_TIMEOUT_S)

@@ -1,0 +1,169 @@
+"""The process of a launch: reads an order and requests from stdin, answers on stdout, logs to stderr.
+
+Started as `python -m experiments.engines.reference.server` by `engine.py`. A thread reads stdin, also while
+the main thread computes: at end of file, which is what the death of the parent looks like, it ends every
+process this one has started (compilers) and then this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from experiments.engines.port import (
+    GenerationRequest,
+    Infeasible,
+    ScoringDocument,
+    ScoringTask,
+)
+from experiments.engines.reference.protocol import (
+    LaunchOrder,
+    data_of,
+    infeasible_data,
+    line,
+    message_of,
+    messages_of,
+)
+from experiments.executors import guard
+from experiments.measurement.evidence import Json
+
+EXIT_PARENT_GONE = 3
+"""Exit code when stdin ended: nobody is left to answer."""
+
+_OUT_OF_MEMORY_SIGNS = ("can't allocate memory", "out of memory", "DefaultCPUAllocator")
+
+
+def end_with_parent() -> None:
+    """End all that this process started, then this process, at once."""
+    for child in psutil.Process().children(recursive=True):
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+    os._exit(EXIT_PARENT_GONE)
+
+
+def read_requests(stream: IO[bytes], requests: queue.SimpleQueue[dict[str, Any]]) -> None:
+    """Queue every request of the stream; end the process when the stream ends."""
+    for text in stream:
+        requests.put(json.loads(text))
+    end_with_parent()
+
+
+class Server:
+    """Serves one loaded model."""
+
+    def __init__(self, order: LaunchOrder) -> None:
+        """Load as ordered; raises `Infeasible`."""
+        start_s = time.perf_counter()
+        import torch
+
+        from experiments.engines.reference.checkpoint import DTYPES, load_model
+        from experiments.engines.reference.decode import Decoder
+        from experiments.engines.reference.inspection import inspect_checkpoint
+        from experiments.engines.reference.score import Scorer
+        from experiments.engines.reference.step import SMALLEST_CAPACITY
+
+        imported_s = time.perf_counter()
+        torch.set_num_threads(order.threads)
+        torch.set_num_interop_threads(1)
+        device = torch.device(order.device)
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise Infeasible(
+                "unsupported", f"This PyTorch ({torch.__version__}) sees no GPU for {order.device}."
+            )
+        model = load_model(inspect_checkpoint(Path(order.checkpoint)), DTYPES[order.dtype], device)
+        loaded_s = time.perf_counter()
+        self._decoder = Decoder(model, order.compile, Path(order.cache_dir))
+        self._decoder.prepare(SMALLEST_CAPACITY)
+        self._scorer = Scorer(self._decoder)
+        self.load: dict[str, Json] = {
+            "import_s": imported_s - start_s,
+            "weights_s": loaded_s - imported_s,
+            "compile_s": time.perf_counter() - loaded_s,
+        }
+
+    def answer(self, request: Mapping[str, Any]) -> Json:
+        """The answer to one request; raises `Infeasible` when it can't be served."""
+        match request["op"]:
+            case "resolved":
+                from experiments.engines.reference.resolved import resolved_configuration
+
+                return resolved_configuration(self._decoder)
+            case "generate":
+                return data_of(self._decoder.generate(message_of(GenerationRequest, request["request"])))
+            case "score":
+                documents, tasks = self._scorer.score(
+                    messages_of(ScoringDocument, request["documents"]),
+                    messages_of(ScoringTask, request["tasks"]),
+                    Path(request["reference"]) if request["reference"] else None,
+                    Path(request["write_reference"]) if request["write_reference"] else None,
+                )
+                return {
+                    "documents": [data_of(document) for document in documents],
+                    "tasks": [data_of(task) for task in tasks],
+                }
+            case "profile":
+                from experiments.engines.reference.profile import profile_step
+
+                parts = profile_step(self._decoder, message_of(GenerationRequest, request["request"]))
+                return [data_of(part) for part in parts]
+            case unknown:
+                raise Infeasible(
+                    "unsupported", f"The reference engine's server knows no request {unknown!r}."
+                )
+
+
+def reply_to_failure(failure: Exception) -> dict[str, Json]:
+    """A failure as a reply; the traceback of what is not a refusal goes to the log."""
+    if isinstance(failure, Infeasible):
+        return infeasible_data(failure)
+    traceback.print_exception(failure)
+    text = " ".join(str(failure).split())
+    if isinstance(failure, MemoryError) or any(sign in text for sign in _OUT_OF_MEMORY_SIGNS):
+        return infeasible_data(Infeasible("out_of_memory", f"The model does not fit into memory: {text}"))
+    return infeasible_data(Infeasible("crashed", f"{type(failure).__name__}: {text}"))
+
+
+def main() -> None:
+    """Serve until the parent goes."""
+    guard.watch_from_environment()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print belongs into the log
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=read_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    try:
+        server = Server(message_of(LaunchOrder, requests.get()))
+    except Exception as failure:
+        send(replies, reply_to_failure(failure))
+        return
+    send(replies, {"ok": server.load})
+    while True:
+        request = requests.get()
+        try:
+            reply: dict[str, Json] = {"ok": server.answer(request)}
+        except Exception as failure:
+            reply = reply_to_failure(failure)
+        send(replies, reply)
+
+
+def send(replies: IO[bytes], reply: Mapping[str, Json]) -> None:
+    """Write one reply and push it out."""
+    replies.write(line(reply))
+    replies.flush()
+
+
+if __name__ == "__main__":
+    main()
