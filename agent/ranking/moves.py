@@ -1,0 +1,134 @@
+"""Why the order changed: for every hypothesis that moved, what moved it and the event behind it. Pure.
+
+A hypothesis moves because its own score changed (then the part that changed most is named, with both values),
+or because others did: one ahead left the queue, one entered ahead, it overtook or was overtaken. Its own
+change is the reason only if it points the way it moved; a hypothesis whose gain rose and that fell all the
+same was overtaken.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from agent.ranking.sentences import ordinal
+from agent.ranking.values import Cause, Move, Place, Ranking
+from db.labels import Noun, format_label
+
+SAME = 1e-9
+"""Relative difference up to which two values of a part are the same."""
+
+ABSENT = np.iinfo(np.int64).max
+"""Stands for the place of a hypothesis that is not in the queue: behind all others."""
+
+Places = npt.NDArray[np.int64]
+
+
+def moves(previous: Ranking, new: Ranking, cause: Cause) -> list[Move]:
+    """Every change of place, entries and exits too, in the new order and then those who left."""
+    before = {place.hypothesis_id: place for place in previous.places}
+    after = {place.hypothesis_id: place for place in new.places}
+    everyone = [*after, *(hypothesis for hypothesis in before if hypothesis not in after)]
+    crowd = _Crowd(
+        everyone,
+        np.array([before[h].place if h in before else ABSENT for h in everyone], dtype=np.int64),
+        np.array([after[h].place if h in after else ABSENT for h in everyone], dtype=np.int64),
+    )
+    found = []
+    for number, hypothesis in enumerate(everyone):
+        was, now = before.get(hypothesis), after.get(hypothesis)
+        if was is not None and now is not None and was.place == now.place:
+            continue
+        found.append(
+            Move(
+                hypothesis,
+                was.place if was else None,
+                now.place if now else None,
+                cause.event_id,
+                f"{_why(number, was, now, crowd)}, after {cause.text} (event {cause.event_id})",
+            )
+        )
+    return found
+
+
+class _Crowd:
+    """Places of all hypotheses before and after, to see who passed whom."""
+
+    def __init__(self, hypotheses: list[int], before: Places, after: Places) -> None:
+        self.hypotheses = hypotheses
+        self.before = before
+        self.after = after
+
+    def others(self, number: int) -> str:
+        """What the others did to the hypothesis `number`, which did not move by itself."""
+        was, now = self.before[number], self.after[number]
+        ahead_before, ahead_after = self.before < was, self.after < now
+        if now < was:
+            gone = ahead_before & (self.after == ABSENT)
+            if gone.any():
+                return f"{self._named(gone, self.before)} left the queue ahead of it"
+            return f"overtook {self._named(ahead_before & ~ahead_after, self.before)}"
+        entered = ahead_after & (self.before == ABSENT)
+        if entered.any():
+            return f"{self._named(entered, self.after)} entered the queue ahead of it"
+        return f"overtaken by {self._named(ahead_after & ~ahead_before, self.after)}"
+
+    def _named(self, chosen: npt.NDArray[np.bool_], by: Places) -> str:
+        found = np.flatnonzero(chosen)
+        first = found[np.argmin(by[found])]
+        name = format_label(Noun.HYPOTHESIS, self.hypotheses[first])
+        return name if len(found) == 1 else f"{name} and {len(found) - 1} more"
+
+
+def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> str:
+    if was is None:
+        assert now is not None
+        return f"entered the queue as {ordinal(now.place)}"
+    if now is None:
+        return "left the queue"
+    own = _own_change(was, now)
+    return own if own is not None else crowd.others(number)
+
+
+def _own_change(was: Place, now: Place) -> str | None:
+    """The part of its own that moved it; None if nothing changed, or not the way it moved."""
+    if was.paused != now.paused:
+        return "paused by a ban" if now.paused else "no longer banned"
+    if was.pinned != now.pinned:
+        return "pinned" if now.pinned else "no longer pinned"
+    rose = now.place < was.place
+    if was.pinned or _same(was.score, now.score) or (now.score > was.score) != rose:
+        return None
+    parts = (
+        ("the expected gain", was.gain, now.gain, 1),
+        ("the chance that quality holds", was.p_quality, now.p_quality, 1),
+        ("the chance that it runs", was.p_feasible, now.p_feasible, 1),
+        ("the expected cost", was.cost_s, now.cost_s, -1),
+        ("the factor of the directives", was.directive_factor, now.directive_factor, 1),
+    )
+    name, old, new, _ = max(
+        parts, key=lambda part: part[3] * _log_change(part[1], part[2]) * (1 if rose else -1)
+    )
+    return f"{name} {'rose' if new > old else 'fell'} from {_shown(name, old)} to {_shown(name, new)}"
+
+
+def _same(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=SAME, abs_tol=0.0)
+
+
+def _log_change(old: float, new: float) -> float:
+    if old == new:
+        return 0.0
+    if old <= 0 or new <= 0:
+        return math.inf if new > old else -math.inf
+    return math.log(new / old)
+
+
+def _shown(name: str, value: float) -> str:
+    if name == "the expected gain":
+        return f"{100 * value:.2g} %"
+    if name == "the expected cost":
+        return f"{value:.0f} s"
+    return f"{value:.3g}"

@@ -1,0 +1,137 @@
+"""The order of the queue: what is expected to pay most per second comes first. Pure.
+
+    score = expected gain × P(quality holds) × P(it runs) / expected seconds × factor of the directives
+
+The expected gain is E[max(0, 1 − r)] for r = TPOT of the candidate over the incumbent's, with log r normal:
+only improvements count, because a candidate that is slower is simply not taken. So a wide belief is worth
+more than a narrow one of the same mean: testing it can teach more.
+
+Order: pinned hypotheses first, as they were pinned; then by score; what a ban covers comes last and is
+paused. A ban holds over a pin, since it says what must not run. Ties go to the lower hypothesis id. The
+order depends on the set of candidates and directives alone, not on the order in which they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from agent.ranking.sentences import place_reason
+from agent.ranking.values import Candidate, Directive, Place, Ranking, factors
+from db.states import DirectiveKind
+
+FOCUS_FACTOR = 5.0
+"""How much a focus multiplies a score: what is focused comes first unless something pays five times more."""
+
+BOOST_FACTOR = 2.0
+"""The same for a boost."""
+
+LEAST_COST_S = 1e-3
+"""Costs are not taken below this, so that a score stays finite."""
+
+Array = npt.NDArray[np.float64]
+
+
+def expected_gain(mean: Array, sd: Array) -> Array:
+    """E[max(0, 1 − eᴸ)] for L normal: the expected share of TPOT saved, in [0, 1).
+
+    The value of a put option with strike 1 (Black and Scholes 1973, without discount):
+    Φ(−m/s) − e^(m + s²/2) · Φ(−m/s − s); for s = 0 it is max(0, 1 − eᵐ).
+    """
+    safe = np.where(sd > 0, sd, 1.0)
+    ratio = -mean / safe
+    spread = ndtr(ratio) - np.exp(mean + sd * sd / 2) * ndtr(ratio - sd)
+    return np.maximum(0.0, np.where(sd > 0, spread, -np.expm1(mean)))
+
+
+def rank(
+    candidates: Sequence[Candidate],
+    directives: Sequence[Directive] = (),
+    previous_order: Sequence[int] = (),
+) -> Ranking:
+    """Put the queue in order. Raises `ValueError` for a hypothesis that is given twice.
+
+    `previous_order` are the hypotheses in the order before; it changes no place, and is kept as `came_from`.
+    """
+    if not candidates:
+        return Ranking()
+    ids = np.array([candidate.hypothesis_id for candidate in candidates])
+    if len(set(ids.tolist())) != len(ids):
+        raise ValueError("a hypothesis may stand in the queue once only")
+    mean, sd, quality, feasible, cost = np.array(
+        [(c.log_ratio_mean, c.log_ratio_sd, c.p_quality, c.p_feasible, c.cost_s) for c in candidates]
+    ).T
+    gain = expected_gain(mean, sd)
+    cited = {levers: factors(directives, levers) for levers in {c.levers for c in candidates}}
+    factor = np.array([_factor(cited[c.levers]) for c in candidates])
+    score = gain * quality * feasible / np.maximum(cost, LEAST_COST_S) * factor
+    pins = _pins(candidates, directives)
+    bans = {levers: _ban(directives, levers) for levers in cited}
+    group = np.array([_group(c, pins, bans) for c in candidates])
+    turn = np.array([pins.get(c.hypothesis_id, (0, None))[0] for c in candidates])
+    # the last key of lexsort is the first to decide
+    order = np.lexsort((ids, -score, turn, group))
+    before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
+    gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
+    places = []
+    for place, k in enumerate(order.tolist(), start=1):
+        candidate = candidates[k]
+        pin = pins.get(candidate.hypothesis_id)
+        ban = bans[candidate.levers]
+        places.append(
+            Place(
+                candidate.hypothesis_id,
+                place,
+                scores[k],
+                gains[k],
+                candidate.p_quality,
+                candidate.p_feasible,
+                candidate.cost_s,
+                weights[k],
+                pin is not None,
+                ban is not None,
+                before.get(candidate.hypothesis_id),
+                place_reason(place, candidate, cited[candidate.levers], pin, ban, weights[k]),
+            )
+        )
+    return Ranking(tuple(places))
+
+
+def _factor(directives: Sequence[Directive]) -> float:
+    product = 1.0
+    for directive in directives:
+        default = FOCUS_FACTOR if directive.kind == DirectiveKind.FOCUS else BOOST_FACTOR
+        product *= default if directive.factor is None else directive.factor
+    return product
+
+
+def _pins(
+    candidates: Sequence[Candidate], directives: Sequence[Directive]
+) -> dict[int, tuple[int, Directive | None]]:
+    """Pinned hypotheses with their turn: by the event of the pin, then those pinned when they were
+    enqueued."""
+    pins: dict[int, Directive | None] = {}
+    for each in sorted(directives, key=lambda each: each.event_id):
+        if each.kind == DirectiveKind.PIN and each.hypothesis_id is not None:
+            pins.setdefault(each.hypothesis_id, each)
+    for hypothesis in sorted(c.hypothesis_id for c in candidates if c.pinned):
+        pins.setdefault(hypothesis, None)
+    return {hypothesis: (turn, pin) for turn, (hypothesis, pin) in enumerate(pins.items(), start=1)}
+
+
+def _ban(directives: Sequence[Directive], levers: tuple[str, ...]) -> Directive | None:
+    bans = [each for each in directives if each.kind == DirectiveKind.BAN and each.lever in levers]
+    return min(bans, key=lambda each: each.event_id, default=None)
+
+
+def _group(
+    candidate: Candidate,
+    pins: dict[int, tuple[int, Directive | None]],
+    bans: dict[tuple[str, ...], Directive | None],
+) -> int:
+    if bans[candidate.levers] is not None:
+        return 2
+    return 0 if candidate.hypothesis_id in pins else 1

@@ -1,0 +1,71 @@
+"""Why a hypothesis stands where it stands, in a sentence that a person understands. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from agent.ranking.values import Candidate, Directive
+from db.states import DirectiveKind
+
+Z_80 = 1.2816
+"""Half width of the 80 % interval of a normal, in standard deviations: what a range in brackets shows."""
+
+ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+)
+
+
+def ordinal(place: int) -> str:
+    """A place in words up to tenth, then 11th, 12th …"""
+    if place <= len(ORDINALS):
+        return ORDINALS[place - 1]
+    suffix = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{suffix}"
+
+
+def place_reason(
+    place: int,
+    candidate: Candidate,
+    cited: Sequence[Directive],
+    pin: tuple[int, Directive | None] | None,
+    ban: Directive | None,
+    factor: float,
+) -> str:
+    """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s."""
+    start = "paused" if ban is not None else ordinal(place)
+    words = f"{start}: {_belief(candidate)}"
+    if ban is not None:
+        also = ", although it is pinned" if pin is not None else ""
+        words += f"; the lever {ban.lever} is banned {ban.cited()}{also}"
+    elif pin is not None:
+        words += f"; pinned {pin[1].cited()}" if pin[1] is not None else "; pinned when it was enqueued"
+    if cited:
+        given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
+        words += f"; its score is multiplied by {factor:g}: {given}"
+    return words
+
+
+_VERBS = {DirectiveKind.FOCUS: "focus on", DirectiveKind.BOOST: "boost of"}
+
+
+def _belief(candidate: Candidate) -> str:
+    mean, reach = candidate.log_ratio_mean, Z_80 * candidate.log_ratio_sd
+    saved, worst, best = (-100 * math.expm1(x) for x in (mean, mean + reach, mean - reach))
+    return (
+        f"could save {_whole(saved)} % [{_whole(worst)}, {_whole(best)}], quality held with P "
+        f"{candidate.p_quality:.2f}, runs with P {candidate.p_feasible:.2f}, {candidate.cost_s:.0f} s"
+    )
+
+
+def _whole(percent: float) -> str:
+    return f"{round(percent)}".replace("-", "−")

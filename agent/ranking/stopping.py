@@ -1,0 +1,34 @@
+"""When nothing that is left is worth its price. Pure."""
+
+from __future__ import annotations
+
+from agent.ranking.values import Ranking
+from db.labels import Noun, format_label
+
+WORTH = 0.005
+"""Expected share of TPOT saved below which an experiment is not worth its time: 0.5 %, a sixth of the default
+min_effect of 3 %, so that six such experiments together would be expected to save what one must save to
+count."""
+
+
+def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
+    """Why the campaign may stop, as a sentence; None while something is worth testing.
+
+    The measure is gain × P(quality) × P(runs), the expected share of the incumbent's TPOT saved. What the
+    user pinned is always worth it; what is banned is not counted.
+    """
+    if not ranking.places:
+        return "Nothing is left in the queue."
+    running = [place for place in ranking.places if not place.paused]
+    if not running:
+        return f"All {len(ranking.places)} hypotheses left in the queue are banned."
+    if any(place.pinned for place in running):
+        return None
+    best = max(running, key=lambda place: (place.worth, -place.hypothesis_id))
+    if best.worth >= worth:
+        return None
+    label = format_label(Noun.HYPOTHESIS, best.hypothesis_id)
+    return (
+        f"Nothing left is worth its price: the best of {len(running)}, {label}, is expected to save "
+        f"{100 * best.worth:.2f} % of TPOT, and less than {100 * worth:g} % is not worth an experiment."
+    )

@@ -1,0 +1,118 @@
+"""The values of the ranking: what goes in and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from db.states import DirectiveKind
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A queued hypothesis as the ranking sees it.
+
+    `log_ratio_mean` and `log_ratio_sd` are the belief of log(its candidate's TPOT / the *incumbent's*),
+    whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
+    experiment.
+    """
+
+    hypothesis_id: int
+    levers: tuple[str, ...]
+    log_ratio_mean: float
+    log_ratio_sd: float
+    p_quality: float
+    p_feasible: float
+    cost_s: float
+    pinned: bool = False
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One steering that holds: about a lever (focus, boost, ban) or a hypothesis (pin).
+
+    `who` gave it and `when` (as people read it), by the event `event_id`. `factor` replaces the default of a
+    focus or boost.
+    """
+
+    kind: DirectiveKind
+    event_id: int
+    who: str
+    when: str
+    lever: str | None = None
+    hypothesis_id: int | None = None
+    factor: float | None = None
+
+    def cited(self) -> str:
+        """Who gave it and when, as every sentence cites it."""
+        return f"by {self.who} at {self.when} (event {self.event_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place of the queue, with everything it comes from.
+
+    `score` = `gain` × `p_quality` × `p_feasible` / `cost_s` × `directive_factor`: the expected share of TPOT
+    saved per second. `came_from` is its place in the previous order. `paused` places are not run.
+    """
+
+    hypothesis_id: int
+    place: int
+    score: float
+    gain: float
+    p_quality: float
+    p_feasible: float
+    cost_s: float
+    directive_factor: float
+    pinned: bool
+    paused: bool
+    came_from: int | None
+    reason: str
+
+    @property
+    def worth(self) -> float:
+        """Expected share of TPOT saved by testing it: gain × the probabilities that it comes to something."""
+        return self.gain * self.p_quality * self.p_feasible
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The queue in order, place 1 first; paused places are last."""
+
+    places: tuple[Place, ...] = field(default=())
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The hypotheses in order."""
+        return tuple(place.hypothesis_id for place in self.places)
+
+    @property
+    def next_up(self) -> Place | None:
+        """What is to be tested next; None when everything is paused or nothing is left."""
+        return self.places[0] if self.places and not self.places[0].paused else None
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The event after which the queue was ranked again; `text` names it in a few words."""
+
+    event_id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Move:
+    """A hypothesis that changed its place; None on the side where it was not in the queue."""
+
+    hypothesis_id: int
+    from_place: int | None
+    to_place: int | None
+    event_id: int
+    reason: str
+
+
+def factors(directives: Sequence[Directive], levers: tuple[str, ...]) -> list[Directive]:
+    """The focus and boost directives that speak of one of these levers, by event."""
+    kinds = (DirectiveKind.FOCUS, DirectiveKind.BOOST)
+    found = [each for each in directives if each.kind in kinds and each.lever in levers]
+    return sorted(found, key=lambda each: each.event_id)
