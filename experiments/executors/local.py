@@ -162,12 +162,12 @@ class LocalExecutor:
 
     def cost(self, ref: str) -> Cost:
         """The seconds from the run's start to its end, or to now; never a dollar."""
-        group = self.group(ref)
-        if group is None:
+        started = _read_json(self.root / ref / _PROCESS_NAME)
+        if started is None:
             return Cost(0.0, 0.0)
         ended = _read_json(self.root / ref / EXIT_NAME)
         ended_at_s = time.time() if ended is None else float(str(ended["ended_at_s"]))
-        return Cost(max(0.0, ended_at_s - group.started_at_s), 0.0)
+        return Cost(max(0.0, ended_at_s - float(str(started["submitted_at_s"]))), 0.0)
 
     def reconcile(self) -> list[str]:
         """Refs of runs whose group's leader is alive, whoever started them."""
@@ -200,6 +200,7 @@ class LocalExecutor:
         if paths := _code_path(environment.get("PYTHONPATH")):
             environment["PYTHONPATH"] = paths
         supervise = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(folder))
+        submitted_at_s = time.time()
         try:
             with (folder / _LOG_NAME).open("ab") as log:
                 supervisor = subprocess.Popen(
@@ -221,7 +222,8 @@ class LocalExecutor:
         self._started[key] = _Started(supervisor, guard_write, ended_read)
         started_at_s = psutil.Process(supervisor.pid).create_time()
         temporary = folder / (_PROCESS_NAME + ".tmp")
-        temporary.write_text(json.dumps({"pid": supervisor.pid, "started_at_s": started_at_s}))
+        told = {"pid": supervisor.pid, "started_at_s": started_at_s, "submitted_at_s": submitted_at_s}
+        temporary.write_text(json.dumps(told))
         temporary.rename(folder / _PROCESS_NAME)
 
     def _is_alive(self, ref: str, group: ProcessGroup) -> bool:

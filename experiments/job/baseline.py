@@ -37,17 +37,23 @@ def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
     with stage(job, Stage.SWEEP, planned, "time the configurations of the sweep") as told:
         _sweep(job, spec, wanted, told)
     sweep = [configuration for _, configuration in feasible]
-    chosen = choose(job.records.fold.launches(), sweep, spec.metric)
+    chosen = choose(job.records.fold.launches(), sweep, spec.metric, spec.sweep_blocks)
     job.records.chosen(dict(chosen))
     _measure_chosen(job, spec, chosen)
 
 
-def choose(launches: Sequence[LaunchRecord], sweep: Sequence[Configuration], metric: Metric) -> Configuration:
-    """Return the configuration of the sweep with the best mean log of `metric`; the earlier wins a tie."""
+def choose(
+    launches: Sequence[LaunchRecord], sweep: Sequence[Configuration], metric: Metric, blocks: int
+) -> Configuration:
+    """Return the configuration of the sweep with the best mean log of `metric`; the earlier wins a tie.
+
+    One that died before all its `blocks` were timed is no choice. Raises `Infeasible` when none is left.
+    """
     means: dict[str, float] = {}
     for launch in launches:
-        if launch.stage is Stage.SWEEP and (values := launch.values(metric)):
-            means[launch.configuration_digest] = fmean(map(math.log, values))
+        complete = len({sample.block for sample in launch.samples}) == blocks
+        if launch.stage is Stage.SWEEP and complete:
+            means[launch.configuration_digest] = fmean(map(math.log, launch.values(metric)))
     sign = -1 if metric in HIGHER_IS_BETTER else 1
     measured = [configuration for configuration in sweep if configuration.digest in means]
     if not measured:

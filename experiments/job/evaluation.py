@@ -19,6 +19,9 @@ from experiments.space.configuration import Configuration
 EVALUATION_KIND = "evaluation"
 """Kind of the artifact that holds the scores and token distributions of a reference."""
 
+DECODE_ITEM_PREFIX = "decode:"
+"""Begins the name of a document that an engine scored through its timed path instead of a prefill."""
+
 DISTRIBUTIONS_NAME = "distributions"
 SCORES_NAME = "scores.json"
 
@@ -39,7 +42,10 @@ class ReferenceEvaluation:
 
 
 def quality_values(documents: Sequence[DocumentScore], tasks: Sequence[TaskScore]) -> Values:
-    """Return the quality samples of scores: bits, bytes, KL and agreement a document, 0 or 1 an item."""
+    """Return the quality samples of scores: bits, bytes, KL and agreement a document, 0 or 1 an item.
+
+    A document `decode:…` went through the timed path (see the engine); its agreement is also told apart.
+    """
     values: Values = []
     for score in documents:
         values += [
@@ -50,6 +56,8 @@ def quality_values(documents: Sequence[DocumentScore], tasks: Sequence[TaskScore
             values.append((score.item, Metric.KL_NATS, score.kl_nats))
         if score.top1_agreement is not None:
             values.append((score.item, Metric.TOP1_AGREEMENT, score.top1_agreement))
+            if score.item.startswith(DECODE_ITEM_PREFIX):
+                values.append((score.item, Metric.DECODE_AGREEMENT, score.top1_agreement))
     values += [(task.item, Metric.TASK_CORRECT, float(task.correct)) for task in tasks]
     return values
 

@@ -1,0 +1,297 @@
+"""The runner with real processes of the simulated engine."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agent.judge.launch_interval import LaunchIntervalJudge
+from configs.errors import AutoinferError, DiskFull
+from experiments.artifacts.store import ArtifactStore
+from experiments.engines.port import Infeasible
+from experiments.job.context import JobContext
+from experiments.job.journal import Records
+from experiments.job.limits import StageLimits
+from experiments.job.result import Failure, JobResult, read_records
+from experiments.job.run import run_job
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.measurement.evidence import Arm, Evidence, Metric, NoiseProfile, Stage
+from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Step
+from experiments.space.configuration import Configuration
+from tests.simulated.engine import SimulatedEngine
+from tests.simulated.judges import StepsJudge
+from tests.simulated.material import SimulatedMaterial, SimulatedPruning
+from tests.simulated.specs import CONTROL, FASTER, PLAN, WORKLOAD, a_baseline_job, a_test_job
+
+Run = Callable[..., JobResult]
+
+ONE_PAIR: Sequence[Step] = [MeasurePair(Stage.QUICK, 2)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Runs a spec in a folder of its own; afterwards no process may be left."""
+    (tmp_path / "cache").mkdir()
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    runs = 0
+
+    def run(
+        spec: BaselineJob | TestJob, judge: Judge | Sequence[Step] = ONE_PAIR, **context: object
+    ) -> JobResult:
+        nonlocal runs
+        folder = tmp_path / str(runs)
+        folder.mkdir()
+        runs += 1
+        steering = StepsJudge(judge) if isinstance(judge, Sequence) else judge
+        with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
+            place = JobContext(
+                folder,
+                Path("simulated"),
+                store,
+                tmp_path / "cache",
+                2,
+                SimulatedMaterial(),
+                (SimulatedPruning(),),
+            )
+            result = run_job(spec, replace(place, **context), SimulatedEngine(), steering, records)  # type: ignore[arg-type]
+        assert read_records(folder / "records.jsonl") == result
+        return result
+
+    yield run
+    left = {child.pid for child in psutil.Process().children(recursive=True)} - before
+    assert not left
+
+
+def test_a_pair_is_timed_in_blocks_on_the_same_prompts(run: Run):
+    result = run(a_test_job(), [MeasurePair(Stage.QUICK, 3)])
+    control, candidate = result.launches
+    assert (control.arm, candidate.arm) == (Arm.CONTROL, Arm.CANDIDATE)
+    per_block = {
+        arm.arm: [(s.block, s.item) for s in arm.samples if s.metric is Metric.TPOT_MS]
+        for arm in result.launches
+    }
+    assert per_block[Arm.CONTROL] == per_block[Arm.CANDIDATE]
+    positions = {(s.position, launch.arm) for launch in result.launches for s in launch.samples}
+    order = [arm.value for _, arm in sorted(positions)]
+    assert order == ["control", "candidate", "candidate", "control", "candidate", "control"]
+    assert all(
+        c / d > 0.6
+        for c, d in zip(control.values(Metric.TPOT_MS), candidate.values(Metric.TPOT_MS), strict=True)
+    )
+
+
+def test_every_raw_sample_is_kept_and_warm_up_is_not(run: Run):
+    result = run(a_test_job())
+    for launch in result.launches:
+        requests = 2 * WORKLOAD.prompts_per_block
+        assert len(launch.values(Metric.TTFT_MS)) == len(launch.values(Metric.E2EL_MS)) == requests
+        assert len(launch.values(Metric.TPOT_MS)) == len(launch.values(Metric.TOKENS_PER_S)) == requests
+        assert len(launch.values(Metric.ITL_MS)) == requests * (WORKLOAD.new_tokens - 1)
+        assert "warm-up" not in {sample.item for sample in launch.samples}
+        assert [sample.seq for sample in launch.samples] == list(range(len(launch.samples)))
+        blocks = launch.environment["blocks"]
+        assert isinstance(blocks, list)
+        assert len(blocks) == 2
+        assert all(set(block) == {"block", "position", "before", "after"} for block in blocks)
+        assert launch.resolved == {"engine": "simulated"}
+
+
+def test_measuring_more_continues_the_running_pair(run: Run):
+    result = run(a_test_job(), [MeasurePair(Stage.QUICK, 2), MeasureMore(Stage.FULL, 3)])
+    assert [launch.index for launch in result.launches] == [0, 0]
+    assert {s.block for s in result.launches[0].samples} == {0, 1, 2, 3, 4}
+    assert [(stage.stage, stage.outcome) for stage in result.stages[1:]] == [
+        (Stage.QUICK, "done"),
+        (Stage.FULL, "done"),
+    ]
+
+
+def test_each_pair_is_of_fresh_processes_and_numbered_over_the_stages(run: Run):
+    result = run(
+        a_test_job(),
+        [MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2), MeasurePair(Stage.VALIDATION, 2)],
+    )
+    assert [(launch.stage, launch.index) for launch in result.launches[::2]] == [
+        (Stage.QUICK, 0), (Stage.FULL, 1), (Stage.VALIDATION, 2),
+    ]  # fmt: skip
+    firsts = [
+        min(launches, key=lambda each: each.samples[0].position).arm
+        for launches in zip(result.launches[::2], result.launches[1::2], strict=True)
+    ]
+    assert firsts == [Arm.CONTROL, Arm.CANDIDATE, Arm.CONTROL]
+
+
+def test_the_reference_is_evaluated_once_and_then_reused(run: Run):
+    spec = a_test_job(FASTER | {"simulated.bits": 1100.0})
+    first = run(spec, [MeasurePair(Stage.QUICK, 2), Evaluate()])
+    second = run(spec, [Evaluate()])
+    for result in (first, second):
+        control, candidate = (launch for launch in result.launches if launch.stage is Stage.EVALUATE)
+        assert control.values(Metric.NLL_BITS)[0] == 1000
+        assert candidate.values(Metric.NLL_BITS)[0] == 1100
+        assert candidate.values(Metric.KL_NATS) == pytest.approx([0.1] * WORKLOAD.evaluation_documents)
+        assert [s.item for s in control.samples if s.metric is Metric.TASK_CORRECT] == [
+            s.item for s in candidate.samples if s.metric is Metric.TASK_CORRECT
+        ]
+    assert [artifact.kind for artifact in first.artifacts] == ["evaluation"]
+    assert first.artifacts[0].build_s > 0
+    assert second.artifacts[0].build_s == 0
+    assert second.artifacts[0].digest == first.artifacts[0].digest
+
+
+def test_quality_is_compared_with_the_reference_that_the_spec_names(run: Run):
+    spec = a_test_job(FASTER, reference=CONTROL | {"simulated.bits": 900.0})
+    result = run(spec, [Evaluate()])
+    control, _ = result.launches
+    assert control.configuration_digest == Configuration.of(CONTROL | {"simulated.bits": 900.0}).digest
+    assert control.values(Metric.NLL_BITS)[0] == 900
+
+
+def test_pruning_goes_through_the_store_once(run: Run):
+    spec = a_test_job(FASTER | {"simulated.layers": 3})
+    first, second = run(spec), run(spec)
+    prune = [
+        [stage.outcome for stage in result.stages if stage.stage is Stage.PRUNE] for result in (first, second)
+    ]
+    assert prune == [["done"], ["reused"]]
+    assert first.artifacts[0].digest == second.artifacts[0].digest
+
+
+@pytest.mark.parametrize(
+    ("knobs", "kind", "stage"),
+    [
+        ({"simulated.fails": "check"}, "illegal", Stage.STATIC),
+        ({"simulated.fails": "load"}, "crashed", Stage.QUICK),
+        ({"simulated.fails": "generate", "simulated.fails_after": 3}, "crashed", Stage.QUICK),
+        ({"simulated.layers": 0}, "build_failed", Stage.PRUNE),
+    ],
+)
+def test_a_candidate_that_can_t_run_is_a_result_with_its_cause(
+    run: Run, knobs: dict, kind: str, stage: Stage
+):
+    result = run(a_test_job(FASTER | knobs))
+    assert result.failure is not None
+    assert result.failure.kind == kind
+    assert result.failure.cause.endswith(".")
+    assert (result.stages[-1].stage, result.stages[-1].outcome) == (stage, "failed")
+
+
+def test_samples_before_a_crash_are_kept(run: Run):
+    result = run(
+        a_test_job(FASTER | {"simulated.fails": "generate", "simulated.fails_after": 6}),
+        [MeasurePair(Stage.QUICK, 9)],
+    )
+    assert result.failure is not None
+    assert result.launches[0].values(Metric.TPOT_MS)
+
+
+def test_a_control_that_does_not_run_is_not_the_candidate_s_fault(run: Run):
+    result = run(a_test_job(control=CONTROL | {"simulated.fails": "load"}))
+    assert result.failure == Failure(
+        "control",
+        "The control did not run: The simulated process ended: simulated: no memory for the weights.",
+    )
+
+
+@pytest.mark.parametrize("hangs", ["generate", "score"])
+def test_a_stage_that_hangs_is_ended_at_its_limit(run: Run, hangs: str):
+    limits = {Stage.QUICK: 0.3, Stage.EVALUATE: 0.3}
+    result = run(
+        a_test_job(FASTER | {"simulated.hangs": hangs}),
+        [MeasurePair(Stage.QUICK, 2), Evaluate()],
+        limits_s=limits,
+    )
+    stage = Stage.QUICK if hangs == "generate" else Stage.EVALUATE
+    assert result.failure == Failure(
+        "timed_out", f"The stage {stage.value} took longer than its limit of 0.3 s."
+    )
+    assert (result.stages[-1].stage, result.stages[-1].outcome) == (stage, "timed_out")
+
+
+def test_a_stage_that_computes_in_the_job_itself_is_given_up():
+    given_up = threading.Event()
+    limits = StageLimits({Stage.PRUNE: 0.05}, lambda reason: given_up.set(), stuck_after_s=0.05)
+
+    def compute() -> None:
+        with limits.of(Stage.PRUNE):
+            given_up.wait(10)
+            limits.check()
+
+    with pytest.raises(Infeasible, match="longer than its limit"):
+        compute()
+    assert given_up.is_set()
+
+
+def test_the_baseline_chooses_the_fastest_that_runs(run: Run):
+    broken = {"simulated.tpot_ms": 5.0, "simulated.fails": "generate", "simulated.fails_after": 4}
+    illegal = {"simulated.tpot_ms": 1.0, "simulated.fails": "check"}
+    slow, fast = {"simulated.tpot_ms": 10.0}, {"simulated.tpot_ms": 8.0}
+    result = run(a_baseline_job((slow, illegal, broken, fast)))
+    assert result.chosen == fast
+    assert result.failure is None
+    assert [stage.stage for stage in result.stages] == [
+        Stage.STATIC, Stage.SWEEP, Stage.NOISE, Stage.EVALUATE, Stage.PROFILE,
+    ]  # fmt: skip
+    assert result.stages[0].detail["refused"] == ["The simulated configuration is illegal."]
+    noise = [launch for launch in result.launches if launch.stage is Stage.NOISE]
+    assert [launch.index for launch in noise] == [0, 1, 2]
+    assert {launch.configuration_digest for launch in noise} == {Configuration.of(fast).digest}
+    assert [part.part for part in result.profile] == ["layers", "rest"]
+    evaluated = [launch for launch in result.launches if launch.stage is Stage.EVALUATE]
+    assert evaluated[0].values(Metric.NLL_BITS)
+
+
+def test_a_sweep_interleaves_its_launches(run: Run):
+    sweep = tuple({"simulated.tpot_ms": 10.0 + n} for n in range(3))
+    result = run(a_baseline_job(sweep, sweep_blocks=4))
+    places = {
+        launch.index: [s.position for s in launch.samples if s.metric is Metric.TTFT_MS]
+        for launch in result.launches
+        if launch.stage is Stage.SWEEP
+    }
+    assert len({sum(positions) for positions in places.values()}) == 1
+    assert len({min(positions) for positions in places.values()}) == 3
+
+
+def test_a_baseline_that_can_t_run_at_all_says_why(run: Run):
+    result = run(a_baseline_job(({"simulated.tpot_ms": 1.0, "simulated.fails": "load"},)))
+    assert result.failure == Failure(
+        "crashed", "The simulated process ended: simulated: no memory for the weights."
+    )
+    assert result.chosen is None
+
+
+def test_the_baseline_s_evaluation_serves_the_tests_that_follow(run: Run):
+    run(a_baseline_job((CONTROL,)))
+    result = run(a_test_job(), [Evaluate()])
+    assert [artifact.build_s for artifact in result.artifacts] == [0.0]
+
+
+def test_a_clear_gain_is_supported_by_the_real_judge(run: Run):
+    plan = PLAN.model_copy(update={"margins": PLAN.margins.model_copy(update={"task_points": 10.0})})
+    noise = {"target_key": "desk/cpu", "launches": 12, "degrees_of_freedom": 10, "launch_sd_log": 0.003}
+    spec = a_test_job(judge="launch-interval", plan=plan, noise=noise)
+    result = run(spec, LaunchIntervalJudge())
+    profile = NoiseProfile("desk/cpu", Metric.TPOT_MS, 12, 10, 0.003)
+    changes = Configuration.of(CONTROL).changes_to(Configuration.of(FASTER))
+    verdict = LaunchIntervalJudge().verdict(plan, Evidence(result.launches, profile, changes))
+    assert verdict.outcome is Outcome.SUPPORTED, verdict.reason
+    assert {launch.stage for launch in result.launches} >= {Stage.QUICK, Stage.EVALUATE, Stage.VALIDATION}
+
+
+def test_a_judge_that_never_stops_is_an_error(run: Run):
+    with pytest.raises(AutoinferError, match="did not stop after 100 steps"):
+        run(a_test_job(), [MeasurePair(Stage.QUICK, 2), *[MeasureMore(Stage.FULL, 1)] * 200])
+
+
+def test_a_full_disk_is_an_error_and_no_verdict_on_the_candidate(run: Run, tmp_path: Path):
+    class Full(SimulatedPruning):
+        def build(self, configuration: Configuration, checkpoint: Path, folder: Path) -> None:
+            Path("/dev/full").write_text("weights")
+
+    with pytest.raises(DiskFull, match="No space is left for artifacts"):
+        run(a_test_job(FASTER | {"simulated.layers": 3}), checkpoint_stages=(Full(),))
+    assert read_records(tmp_path / "0" / "records.jsonl").failure is None

@@ -1,0 +1,140 @@
+"""A second implementation of the engine's port for tests: real processes, made-up times.
+
+It measures nothing and must never be taken for a device or a model: it lives in `tests/` alone, is called
+`simulated`, and says so in what it resolves. Its knobs: `simulated.tpot_ms`, `launch_sd`, `load_s`,
+`request_s`, `bits`, and `fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at
+which it dies or hangs.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.engines.port import (
+    DocumentScore,
+    GenerationRequest,
+    GenerationTrace,
+    Infeasible,
+    PartTime,
+    ScoringDocument,
+    ScoringTask,
+    TaskScore,
+)
+from experiments.executors import guard
+from experiments.measurement.evidence import Json
+from experiments.space.configuration import Configuration
+
+_SERVER = Path(__file__).with_name("server.py")
+
+
+class TwoComputedAtOnce(AssertionError):
+    """Two launches were asked to work at the same time: the job broke its first rule."""
+
+
+class SimulatedLaunch:
+    def __init__(self, configuration: Configuration, log_path: Path, cache_dir: Path) -> None:
+        self.configuration = configuration
+        started = time.monotonic()
+        with log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_SERVER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                pass_fds=guard.descriptors(),
+            )
+        self._log_path = log_path
+        self._send({"knobs": dict(configuration), "lock": str(cache_dir / "one-at-a-time")})
+        try:
+            self._receive()
+        except Infeasible:
+            self.close()
+            raise
+        self.load_s = time.monotonic() - started
+
+    def resolved(self) -> Mapping[str, Json]:
+        return {"engine": "simulated"}
+
+    def generate(self, request: GenerationRequest) -> GenerationTrace:
+        told = self._ask(op="generate", new_tokens=request.new_tokens)
+        times = tuple(told["token_times_s"])
+        return GenerationTrace(tuple(range(len(times))), times)
+
+    def score(
+        self,
+        documents: Sequence[ScoringDocument],
+        tasks: Sequence[ScoringTask],
+        *,
+        reference: Path | None = None,
+        write_reference: Path | None = None,
+    ) -> tuple[list[DocumentScore], list[TaskScore]]:
+        told = self._ask(
+            op="score",
+            documents=[document.item for document in documents],
+            tasks=[task.item for task in tasks],
+            reference=str(reference) if reference else None,
+            write_reference=str(write_reference) if write_reference else None,
+        )
+        scores = [
+            DocumentScore(item, bits, 1000, kl, None if kl is None else 1.0)
+            for item, bits, kl in told["documents"]
+        ]
+        return scores, [TaskScore(item, correct) for item, correct in told["tasks"]]
+
+    def profile(self, request: GenerationRequest) -> list[PartTime]:
+        return [PartTime(*part) for part in self._ask(op="profile")["parts"]]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue
+
+    def _ask(self, **request: object) -> dict[str, Any]:
+        self._send(request)
+        told = self._receive()
+        if told.get("overlap"):
+            raise TwoComputedAtOnce
+        return told
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(message) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._dead() from None
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise self._dead()
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def _dead(self) -> Infeasible:
+        last = (self._log_path.read_text().strip().splitlines() or ["it said nothing"])[-1]
+        return Infeasible("crashed", f"The simulated process ended: {last}.")
+
+
+class SimulatedEngine:
+    name = "simulated"
+
+    def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
+        if configuration.get("simulated.fails") == "check":
+            raise Infeasible("illegal", "The simulated configuration is illegal.")
+
+    def launch(
+        self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
+    ) -> SimulatedLaunch:
+        return SimulatedLaunch(configuration, log_path, cache_dir)

@@ -1,0 +1,32 @@
+"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main FOLDER`."""
+
+import sys
+from pathlib import Path
+
+from experiments.executors import guard
+
+
+def main() -> int:
+    guard.watch_from_environment()
+    from agent.judge.launch_interval import LaunchIntervalJudge
+    from experiments.job.process import Workshop, run_in_folder
+    from tests.simulated.engine import SimulatedEngine
+    from tests.simulated.judges import OnePairJudge
+    from tests.simulated.material import SimulatedMaterial, SimulatedPruning
+
+    def assemble(spec: object) -> Workshop:
+        judge = OnePairJudge() if getattr(spec, "judge", "") == "one-pair" else LaunchIntervalJudge()
+        return Workshop(
+            SimulatedEngine(),
+            judge,
+            Path("simulated"),
+            SimulatedMaterial(),
+            (SimulatedPruning(),),
+            {"simulated": "1"},
+        )
+
+    return run_in_folder(Path(sys.argv[1]), assemble)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

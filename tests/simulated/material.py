@@ -1,0 +1,55 @@
+"""Texts for the simulated engine, which reads none of them, and a checkpoint stage that writes one line."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from experiments.artifacts.key import ArtifactKey
+from experiments.engines.port import GenerationRequest, Infeasible, ScoringDocument, ScoringTask
+from experiments.measurement.evidence import Json, Stage
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+
+class SimulatedMaterial:
+    def requests(self, workload: Workload, seed: int, pair: int, block: int) -> Sequence[GenerationRequest]:
+        return [
+            GenerationRequest(f"prompt {pair}.{block}.{number}", (1, 2, 3), workload.new_tokens, seed)
+            for number in range(workload.prompts_per_block)
+        ]
+
+    def warmup(self, workload: Workload, seed: int) -> Sequence[GenerationRequest]:
+        return [GenerationRequest("warm-up", (1,), workload.new_tokens, seed)] * workload.warmup_requests
+
+    def documents(self, workload: Workload) -> Sequence[ScoringDocument]:
+        return [ScoringDocument(f"text {n}", (1, 2), 1000) for n in range(workload.evaluation_documents)]
+
+    def tasks(self, workload: Workload) -> Sequence[ScoringTask]:
+        return [ScoringTask(f"task {n}", (1,), (2,)) for n in range(workload.evaluation_items)]
+
+    def identity(self, workload: Workload) -> Mapping[str, Json]:
+        return {"documents": workload.evaluation_documents, "tasks": workload.evaluation_items}
+
+    def machine(self) -> Mapping[str, Json]:
+        return {"host": "simulated"}
+
+    def moment(self) -> Mapping[str, Json]:
+        return {"load": 0.5}
+
+
+class SimulatedPruning:
+    """Builds a checkpoint when `simulated.layers` is set; 0 layers can't be built."""
+
+    stage = Stage.PRUNE
+
+    def key(
+        self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
+    ) -> ArtifactKey | None:
+        layers = configuration.get("simulated.layers")
+        if layers is None:
+            return None
+        return ArtifactKey("checkpoint", {"layers": layers, "model": model_fingerprint}, tuple(parents))
+
+    def build(self, configuration: Configuration, checkpoint: Path, folder: Path) -> None:
+        if configuration["simulated.layers"] == 0:
+            raise Infeasible("build_failed", "Nothing is left of the simulated model.")
+        (folder / "weights").write_text(str(configuration["simulated.layers"]))

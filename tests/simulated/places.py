@@ -1,0 +1,17 @@
+"""A local executor whose jobs run the simulated engine, below a temporary folder."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from experiments.executors.local import LocalExecutor
+from experiments.job.place import Place
+
+JOB_COMMAND = (sys.executable, "-P", "-m", "tests.simulated.job_main")
+
+
+def simulated_executor(
+    data_dir: Path, environment: Mapping[str, str] | None = None, command: tuple[str, ...] = JOB_COMMAND
+) -> LocalExecutor:
+    place = Place(artifacts_dir=data_dir / "artifacts", cache_dir=data_dir / "cache")
+    return LocalExecutor(data_dir / "jobs", place, command, environment)

@@ -1,0 +1,33 @@
+"""A worker process for tests: `python -P -m tests.simulated.worker_main URL DATA_DIR LEASE_S [WORD…]`.
+
+Words: `once` ends when the queue is empty, `child` ends when the parent dies.
+"""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from db.session import open_database
+from experiments.worker.settings import WorkerTimes
+from experiments.worker.worker import run_worker
+from tests.simulated.places import simulated_executor
+
+
+def main() -> None:
+    url, data_dir, lease_s, words = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    run_worker(
+        open_database(url),
+        simulated_executor(data_dir),
+        next((word for word in words if word not in ("once", "child")), "cpu"),
+        times=WorkerTimes(lease_s=lease_s, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.1),
+        stop=stop,
+        once="once" in words,
+        end_with_parent="child" in words,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.engines.port import PartTime
+from experiments.job.journal import Journal, Records
+from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord, read_records
+from experiments.measurement.evidence import Arm, Metric, Stage
+
+
+def write_a_job(records: Records) -> None:
+    records.started(1)
+    records.progress(Stage.QUICK, 0, 2, "time launch pair 1")
+    control = records.launch(Arm.CONTROL, 0, Stage.QUICK, "c" * 64, {"dtype": "bf16"}, {"host": "desk"}, 1.5)
+    candidate = records.launch(Arm.CANDIDATE, 0, Stage.QUICK, "d" * 64, {}, {}, 2.5)
+    records.block(
+        control, 0, 0, [("p", 0, Metric.TTFT_MS, 9.25), ("p", 1, Metric.TPOT_MS, 0.1)], {}, {"load": 1}
+    )
+    records.block(candidate, 0, 1, [("p", 0, Metric.TTFT_MS, 7.0)], {}, {})
+    records.progress(Stage.QUICK, 2, 2, "time launch pair 1")
+    records.stage(StageRecord(Stage.QUICK, "2026-01-01T00:00:00+00:00", 3.0, "done", {"a": [1]}, "log"))
+    records.artifact(ArtifactRecord("e" * 64, "evaluation", {"model": "m"}, {}, "/a", 5, 0.5))
+    records.profile([PartTime("head", "gemm", 0.5, 100)])
+    records.chosen({"knob": 1})
+    records.failure("crashed", "It ended.")
+    records.stopped("Enough.")
+    records.end(12.5)
+
+
+def test_what_was_told_is_what_is_read(tmp_path: Path):
+    with Records(tmp_path / "records.jsonl") as records:
+        write_a_job(records)
+        told = records.fold.result()
+    result = read_records(tmp_path / "records.jsonl")
+    assert result == told
+    control, candidate = result.launches
+    assert control.values(Metric.TTFT_MS) == [9.25]
+    assert control.environment["blocks"] == [{"block": 0, "position": 0, "before": {}, "after": {"load": 1}}]
+    assert (candidate.arm, candidate.load_s, candidate.samples[0].position) == (Arm.CANDIDATE, 2.5, 1)
+    assert result.failure == Failure("crashed", "It ended.")
+    assert (result.stop_reason, result.wall_s, result.chosen) == ("Enough.", 12.5, {"knob": 1})
+    assert result.profile[0].part == "head"
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 3000))
+def test_a_file_torn_anywhere_gives_its_complete_lines(tmp_path_factory: pytest.TempPathFactory, cut: int):
+    folder = tmp_path_factory.mktemp("torn")
+    with Records(folder / "whole") as records:
+        write_a_job(records)
+    whole = (folder / "whole").read_bytes()
+    cut = min(cut, len(whole))
+    (folder / "torn").write_bytes(whole[:cut])
+    (folder / "complete").write_bytes(whole[: whole.rfind(b"\n", 0, cut) + 1])
+    assert read_records(folder / "torn") == read_records(folder / "complete")
+
+
+@settings(max_examples=30, deadline=None)
+@given(step=st.integers(7, 400))
+def test_following_a_growing_file_adds_up_to_reading_it_whole(
+    tmp_path_factory: pytest.TempPathFactory, step: int
+):
+    folder = tmp_path_factory.mktemp("growing")
+    with Records(folder / "whole") as records:
+        write_a_job(records)
+    whole = (folder / "whole").read_bytes()
+    journal = Journal(folder / "growing")
+    for end in range(0, len(whole) + step, step):
+        (folder / "growing").write_bytes(whole[:end])
+        journal.update()
+    assert journal.result() == read_records(folder / "whole")
+    assert journal.fold.ended
+    assert journal.fold.progress == JobProgress(Stage.QUICK, 2, 2, "time launch pair 1")
+
+
+def test_a_missing_file_is_an_empty_result(tmp_path: Path):
+    assert read_records(tmp_path / "none") == JobResult()
+
+
+def test_lines_of_a_later_version_are_passed_over(tmp_path: Path):
+    path = tmp_path / "records.jsonl"
+    path.write_text(json.dumps({"record": "telepathy", "at": "now"}) + "\n")
+    assert read_records(path) == JobResult()
+
+
+def test_an_error_is_told_apart_from_a_failure(tmp_path: Path):
+    with Records(tmp_path / "records.jsonl") as records:
+        records.error("No space is left.")
+    journal = Journal(tmp_path / "records.jsonl")
+    journal.update()
+    assert journal.fold.error == "No space is left."
+    assert journal.result().failure is None
+    assert not journal.fold.ended
