@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from configs.campaign import CampaignSpec
@@ -17,6 +18,7 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign
+from db.states import CampaignState
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.space.loading import load_space
 from experiments.space.space import Space
@@ -77,6 +79,23 @@ def campaign_space(spec: CampaignSpec, cores: int) -> Space:
         return space
     threads = [value for value in space.knob(THREADS).values if isinstance(value, int) and value <= cores]
     return space.restrict({THREADS: threads})
+
+
+def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
+    """The newest campaign of the same spec on the same ground that never came to its end and that nobody
+    drives, if there is one."""
+    asked = spec.model_dump(mode="json")
+    rows = session.scalars(
+        select(Campaign)
+        .where(
+            Campaign.state != CampaignState.STOPPED,
+            Campaign.model_fingerprint == ground.fingerprint,
+            Campaign.target == ground.target_key,
+            or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now()),
+        )
+        .order_by(Campaign.id.desc())
+    )
+    return next((row.id for row in rows if {**row.spec, "found": None} == {**asked, "found": None}), None)
 
 
 def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int:

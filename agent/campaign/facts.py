@@ -135,9 +135,9 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     verdicts = {
         verdict.experiment_id: verdict
         for verdict in session.scalars(
-            select(Verdict).join(Experiment, Verdict.experiment_id == Experiment.id).where(
-                Experiment.campaign_id == campaign_id
-            )
+            select(Verdict)
+            .join(Experiment, Verdict.experiment_id == Experiment.id)
+            .where(Experiment.campaign_id == campaign_id)
         )
     }
     known = store.configurations(

@@ -135,7 +135,18 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         f"default takes {measured.tpot_ms[naive_digest]:.2f} ms, {ratio:.2f}× as long",
         subject=subject,
         campaign_id=campaign.id,
-        data={"configuration": dict(baseline), "tpot_ms": measured.tpot_ms[baseline.digest]},
+        data={
+            "baseline": {
+                "configuration": dict(baseline),
+                "tpot_ms": measured.tpot_ms[baseline.digest],
+                "ttft_ms": measured.ttft_ms[baseline.digest],
+                "bits_per_byte": measured.bits_per_byte,
+            },
+            "naive": {
+                "configuration": dict(naive[campaign.naive_configuration_id]),
+                "tpot_ms": measured.tpot_ms[naive_digest],
+            },
+        },
     )
     if measured.profile:
         total = math.fsum(part.time_ms for part in measured.profile)
@@ -162,7 +173,7 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
         hypothesis.state = HypothesisState.QUEUED
         hypothesis.state_changed_at = now()
         return None
-    _settle(session, experiment)
+    settle(session, experiment)
     if experiment.failure_kind in NOT_THE_CANDIDATES_FAULT:
         return _leave_open(session, experiment, hypothesis)
     verdict_id, verdict = judge_experiment(session, experiment)
@@ -237,7 +248,7 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
     return row.id, verdict
 
 
-def _settle(session: Session, experiment: Experiment) -> None:
+def settle(session: Session, experiment: Experiment) -> None:
     """Give an experiment whose job used up its attempts, so that no worker could end it, its failure."""
     if experiment.state == ExperimentState.DONE or experiment.failure is not None:
         return

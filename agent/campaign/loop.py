@@ -23,6 +23,7 @@ from agent.campaign.create import campaign_space
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.learn import learn_baseline, learn_test, read_baseline, unlearnt
+from agent.campaign.outcome import note_best
 from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, LeaseLost
 from db import campaign_lease, events, queue
@@ -187,7 +188,7 @@ class CampaignLoop:
                 learn_baseline(session, experiment_id)
             else:
                 learn_test(session, experiment_id)
-                order.note_best(session, read_facts(session, self._campaign_id))
+                note_best(session, self._campaign_id)
             reached(KillPoint.BEFORE_LEARNT)
         if self._worker is not None:
             self._worker.did_well()

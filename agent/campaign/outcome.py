@@ -12,7 +12,9 @@ from sqlalchemy.orm import Session
 from agent.campaign.facts import Facts, Incumbent, read_facts
 from agent.campaign.learn import bits_per_byte, read_baseline
 from agent.proposers.port import Trial
-from db.labels import Noun, format_label
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric
@@ -61,6 +63,31 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0},
         "events": told or 0,
     }
+
+
+def note_best(session: Session, campaign_id: int) -> None:
+    """Write down and tell when another configuration has become the best; call it after each verdict."""
+    campaign = session.get_one(Campaign, campaign_id)
+    facts = read_facts(session, campaign_id)
+    incumbent = facts.incumbent
+    if incumbent is None or incumbent.experiment_id is None:
+        return
+    best = _best(session, facts, incumbent)
+    _, shown = parse_label(best["experiment"])
+    if campaign.best_experiment_id == shown:
+        return
+    campaign.best_experiment_id = shown
+    interval = best["speedup_interval"]
+    around = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    events.append(
+        session,
+        EventKind.CAMPAIGN_BEST,
+        f"The best is now {best['speedup']:.3f}×{around} as fast as the baseline: "
+        f"{best['tpot_ms']:.2f} ms a token ({incumbent.configuration})",
+        subject=best["experiment"],
+        campaign_id=campaign_id,
+        data=best,
+    )
 
 
 def _measured(session: Session, facts: Facts) -> dict[str, Any]:

@@ -1,0 +1,132 @@
+"""`autoinfer run`: an autonomous campaign, told as it goes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.opening import database_of, global_options, settings_of
+from cli.options import Json
+from cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from configs.campaign import CampaignSpec
+    from configs.settings import Settings
+    from db.session import Database
+
+WORKER_LOG = "worker.log"
+"""The file in the log folder that the campaign's worker writes to."""
+
+
+def run(
+    ctx: typer.Context,
+    campaign: Annotated[
+        str, typer.Option("--campaign", metavar="NAME|FILE", help="What to run: packaged name or YAML file.")
+    ] = "default",
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 30m or 8h.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="DIR", help="A checkpoint folder, or `reference`.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of prompts, order and proposers.")] = None,
+    min_effect: Annotated[
+        str | None, typer.Option("--min-effect", metavar="SHARE", help="Smallest gain worth having: 3%.")
+    ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Start a new campaign even where one was interrupted.")
+    ] = False,
+    worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Run a worker beside the campaign, or use others.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Run an autonomous campaign until its budget ends or nothing left is worth its price.
+
+    A campaign that was interrupted is continued when the same one is asked for. Ctrl-C stops it in good
+    order.
+    """
+    from configs.campaign import load_campaign
+
+    spec = load_campaign(
+        campaign,
+        {
+            "budget": budget,
+            "model": model,
+            "target": target,
+            "seed": seed,
+            "plan.min_effect": min_effect,
+        },
+    )
+    settings = settings_of(ctx)
+    with database_of(ctx, create=True, upgrade=True) as database:
+        campaign_id = _start_or_continue(database, spec, new=new)
+        _drive(ctx, database, settings, spec, campaign_id, with_worker=worker, as_json=json)
+
+
+def _start_or_continue(database: Database, spec: CampaignSpec, *, new: bool) -> int:
+    from agent.campaign.create import create_campaign, interrupted, survey
+
+    ground = survey(spec)
+    with database.write() as session:
+        found = None if new else interrupted(session, spec, ground)
+        return create_campaign(session, spec, ground) if found is None else found
+
+
+def _drive(
+    ctx: typer.Context,
+    database: Database,
+    settings: Settings,
+    spec: CampaignSpec,
+    campaign_id: int,
+    *,
+    with_worker: bool,
+    as_json: bool,
+) -> None:
+    from agent.campaign.loop import CampaignLoop, LoopTimes
+    from agent.campaign.outcome import campaign_outcome
+    from agent.campaign.worker_process import WorkerProcess
+    from cli.telling import Teller
+
+    teller = Teller(database, campaign_id, quiet=as_json)
+    teller.header(spec, database.shown)
+    process = WorkerProcess(_worker_command(ctx, settings, spec), settings.log_dir / WORKER_LOG)
+    loop = CampaignLoop(
+        database,
+        campaign_id,
+        worker=process if with_worker else None,
+        times=LoopTimes(lease_s=settings.lease_s),
+        announce=teller.tell_new,
+    )
+    try:
+        if with_worker:
+            process.keep_alive()
+        loop.run()
+    except KeyboardInterrupt:
+        if not as_json:
+            say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")
+        raise
+    finally:
+        process.stop()
+    with database.read() as session:
+        outcome = campaign_outcome(session, campaign_id)
+    if as_json:
+        print_json(outcome, line=True)
+    else:
+        teller.result(outcome)
+
+
+def _worker_command(ctx: typer.Context, settings: Settings, spec: CampaignSpec) -> list[str]:
+    """The command line of the worker, with the same settings as this process."""
+    options = global_options(ctx)
+    command = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
+    command += ["--db", settings.database_url]
+    if options.config is not None:
+        command += ["--config", str(Path(options.config).resolve())]
+    return [*command, "worker", "--device", spec.target, "--end-with-parent"]

@@ -1,0 +1,137 @@
+"""A campaign as it is told on the terminal while it runs: a header, a line an event, and the result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cli.output import console, fields, state
+from knowledge.figures import signed
+
+if TYPE_CHECKING:
+    from configs.campaign import CampaignSpec
+    from db.models import Event
+    from db.session import Database
+
+QUIET_KINDS = frozenset(
+    {
+        "stage.finished",
+        "job.claimed",
+        "noise.recorded",
+        "worker.started",
+        "worker.stopped",
+        "experiment.started",
+        "hypothesis.preregistered",
+        "finding.added",
+        "finding.changed",
+    }
+)
+"""Events that the log keeps and the terminal leaves out."""
+
+MOST_MOVES_NAMED = 3
+"""Moves of a ranking that are told; the others are in `autoinfer queue`."""
+
+
+class Teller:
+    """Prints what is new in the event log of a campaign, once."""
+
+    def __init__(self, database: Database, campaign_id: int, *, quiet: bool) -> None:
+        from db.event_kinds import EventKind
+        from db.events import last_id
+
+        self._database = database
+        self._campaign_id = campaign_id
+        self._quiet = quiet
+        self._out = console()
+        self._quiet_kinds = QUIET_KINDS
+        self._ranked = EventKind.QUEUE_RANKED.value
+        with database.read() as session:
+            self._seen = last_id(session)
+
+    def header(self, spec: CampaignSpec, database: str) -> None:
+        """Say what begins, and where everything is kept."""
+        if self._quiet:
+            return
+        from db.labels import Noun, format_label
+
+        label = format_label(Noun.CAMPAIGN, self._campaign_id)
+        margins = spec.plan.margins
+        self._out.print(
+            f"autoinfer: campaign {label}, {spec.model} model on {spec.target}, engine {spec.engine}"
+        )
+        self._out.print(
+            f"worth having: {spec.plan.min_effect:.0%} less {spec.plan.metric.removesuffix('_ms').upper()}; "
+            f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, tasks −{margins.task_points:g} "
+            f"points at most; budget {spec.budget.wall_s / 60:g} min"
+        )
+        self._out.print(f"everything is kept in {database}\n", style="dim")
+
+    def tell_new(self) -> None:
+        """Print the events that came since the last call."""
+        from db.events import read
+
+        with self._database.read() as session:
+            found = read(session, self._seen, campaign_id=self._campaign_id)
+            for event in found:
+                self._seen = event.id
+                if not self._quiet and event.kind not in self._quiet_kinds:
+                    self._line(event)
+                    if event.kind == self._ranked:
+                        self._moves(event)
+
+    def _line(self, event: Event) -> None:
+        from rich.text import Text
+
+        at = event.at.astimezone().strftime("%H:%M:%S")
+        line = Text(f"{at}  ", style="dim")
+        line.append(f"{event.subject or '':8}", style="bold")
+        line.append(event.text)
+        outcome = (event.data or {}).get("outcome")
+        if isinstance(outcome, str):
+            line.stylize(state(outcome).style)
+        self._out.print(line)
+
+    def _moves(self, event: Event) -> None:
+        for text in (event.data or {}).get("told", [])[:MOST_MOVES_NAMED]:
+            self._out.print(f"{'':18}{text}", style="dim")
+
+    def result(self, outcome: dict[str, Any]) -> None:
+        """Say what the campaign came to."""
+        best, baseline, naive = outcome["best"], outcome["baseline"], outcome["naive"]
+        self._out.print()
+        self._out.print(f"{outcome['campaign_id']} ended: {outcome['stopped_because']}.", style="bold")
+        counts = ", ".join(f"{count} {word}" for word, count in outcome["hypotheses"].items() if count)
+        spent = outcome["spent"]
+        rows: list[tuple[str, str | None]] = [
+            ("hypotheses", counts or "none was judged"),
+            ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments"),
+        ]
+        if baseline is not None:
+            rows += [
+                ("naive default", f"{naive['tpot_ms']:.2f} ms a token"),
+                ("baseline", f"{baseline['tpot_ms']:.2f} ms a token ({_knobs(baseline['configuration'])})"),
+                ("best", _best_words(best, baseline)),
+            ]
+        self._out.print(fields(rows))
+        if best is not None and best["experiment"] is not None:
+            shown = best["experiment"]
+            self._out.print(f"\nSamples: autoinfer show {shown} --samples", style="dim")
+            self._out.print(f"Confirm: autoinfer reproduce {shown}", style="dim")
+        self._out.print("All of it: autoinfer summary", style="dim")
+
+
+def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
+    if best["experiment"] is None:
+        return "the baseline; nothing measured beats it by the smallest effect worth having"
+    interval = best["speedup_interval"]
+    around = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    words = f"{best['tpot_ms']:.2f} ms a token, {best['speedup']:.3f}×{around} as fast"
+    if best["bits_per_byte"] is not None and baseline["bits_per_byte"] is not None:
+        change = 100 * (best["bits_per_byte"] / baseline["bits_per_byte"] - 1)
+        words += f", bits per byte {signed(change)} %"
+    return f"{words} ({_knobs(best['configuration'])}), {best['experiment']}"
+
+
+def _knobs(configuration: dict[str, Any]) -> str:
+    from cli.words import configuration_words
+
+    return configuration_words(configuration)
