@@ -43,7 +43,7 @@ class HardwareProfile(BaseModel):
     source: str = Field(min_length=1)
     """The vendor's document that states the figures."""
     recorded: datetime.date
-    """When the figures were entered here, and compared with public listings that quote the document."""
+    """When the figures were entered here; `docs/configuration.md` says which were compared with listings."""
 
     @model_validator(mode="after")
     def _narrow_is_no_slower(self) -> Self:
