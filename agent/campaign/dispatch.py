@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -29,19 +27,10 @@ def stopping_plan(facts: Facts, prediction: Prediction, min_effect: float) -> St
     )
 
 
-def sweep_of(facts: Facts, space: Space) -> tuple[Configuration, ...]:
-    """The default configuration with every combination of the knobs that trial 0 sweeps."""
-    default = space.configuration({})
-    knobs = [space.knob(name) for name in facts.spec.baseline.sweep]
-    return tuple(
-        space.with_change(default, dict(zip((knob.name for knob in knobs), values, strict=True)))
-        for values in product(*(knob.values for knob in knobs))
-    )
-
-
 def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
     """Enqueue the experiment that finds and measures trial 0; returns its id."""
     naive = space.configuration({})
+    sweep = space.crossing(naive, facts.spec.baseline.sweep)
     naive_id = store.configuration_id(session, naive)
     baseline = facts.spec.baseline
     experiment = Experiment(
@@ -66,7 +55,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
         model_fingerprint=facts.model_fingerprint,
         device=facts.spec.target,
         seed=facts.spec.seed,
-        sweep=tuple(dict(each) for each in sweep_of(facts, space)),
+        sweep=tuple(dict(each) for each in sweep),
         naive=dict(naive),
         metric=Metric(facts.spec.plan.metric),
         workload=Workload.model_validate(facts.spec.plan.workload.model_dump()),
