@@ -25,6 +25,10 @@ KILL_S = 30.0
 """How long to wait after SIGKILL for processes that the kernel still holds, such as in a driver."""
 
 
+LOOK_S = 0.01
+"""How often to look whether a group has ended: processes that are not our children can't be waited for."""
+
+
 def leader_is_alive(pgid: int, started_at_s: float) -> bool:
     """Return whether the leader of the group runs; a zombie does not."""
     try:
@@ -62,17 +66,24 @@ def end_group(pgid: int, started_at_s: float, terminate_s: float = TERMINATE_S) 
     if not found:
         return False
     _signal_group(pgid, signal.SIGTERM)
-    psutil.wait_procs(found, timeout=terminate_s)
-    deadline = time.monotonic() + KILL_S
-    while found := members(pgid, started_at_s):
-        if time.monotonic() > deadline:
-            pids = ", ".join(str(process.pid) for process in found)
+    _signal_group(pgid, signal.SIGCONT)  # a stopped process takes SIGTERM only when it goes on
+    if not _wait_for_end(pgid, started_at_s, terminate_s):
+        _signal_group(pgid, signal.SIGKILL)
+        if not _wait_for_end(pgid, started_at_s, KILL_S):
+            pids = ", ".join(str(process.pid) for process in members(pgid, started_at_s))
             raise AutoinferError(
                 f"Processes {pids} of a job don't end, although they were killed.",
                 "They may hang in a driver: the device may need a restart.",
             )
-        _signal_group(pgid, signal.SIGKILL)
-        psutil.wait_procs(found, timeout=1.0)
+    return True
+
+
+def _wait_for_end(pgid: int, started_at_s: float, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while members(pgid, started_at_s):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(LOOK_S)
     return True
 
 

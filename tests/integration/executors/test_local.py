@@ -1,0 +1,194 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from configs.errors import PermissionRefused
+from experiments.executors.local import LocalExecutor
+from experiments.executors.port import RunState
+from experiments.executors.process_group import end_group, members
+from tests.integration.executors.conformance import SLOW, ExecutorConformance
+from tests.simulated.places import simulated_executor
+from tests.simulated.specs import a_test_job
+
+REPOSITORY = Path(__file__).parents[3]
+PATIENCE_S = 30.0
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline, "took too long"
+        time.sleep(0.005)
+
+
+class LocalPlace:
+    """A folder of runs on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made: list[LocalExecutor] = []
+
+    def executor(self) -> LocalExecutor:
+        self.made.append(simulated_executor(self.folder))
+        return self.made[-1]
+
+    def processes(self, ref: str) -> list[psutil.Process]:
+        group = self.executor().group(ref)
+        return [] if group is None else members(group.pgid, group.started_at_s)
+
+    def living(self, ref: str) -> int:
+        return len(self.processes(ref))
+
+    def kill(self, ref: str) -> None:
+        for process in self.processes(ref):
+            process.kill()
+
+    def wait_for(self, done: Callable[[], bool]) -> None:
+        wait_for(done)
+
+
+@pytest.fixture
+def place(tmp_path: Path):
+    made = LocalPlace(tmp_path)
+    yield made
+    for executor in made.made:
+        for ref in executor.reconcile():
+            executor.cancel(ref)
+            executor.poll(ref)
+
+
+class TestLocalExecutor(ExecutorConformance):
+    pass
+
+
+def measuring(place: LocalPlace, **environment: str) -> tuple[LocalExecutor, str]:
+    executor = simulated_executor(place.folder, environment)
+    place.made.append(executor)
+    return executor, executor.submit("slow", a_test_job(SLOW))
+
+
+def in_measurement(executor: LocalExecutor, ref: str) -> bool:
+    progress = executor.poll(ref).progress
+    return progress is not None and progress.stage == "quick"
+
+
+@pytest.mark.parametrize("victim", ["job", "supervisor"])
+def test_the_rest_of_the_group_ends_with_a_killed_member(place: LocalPlace, victim: str):
+    executor, ref = measuring(place)
+    wait_for(lambda: in_measurement(executor, ref) and place.living(ref) == 4)
+    group = executor.group(ref)
+    assert group is not None
+    supervisor = psutil.Process(group.pgid)
+    [job] = supervisor.children()
+    (supervisor if victim == "supervisor" else job).kill()
+    wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
+    status = executor.poll(ref)
+    assert status.state is RunState.LOST
+    assert place.living(ref) == 0
+    if victim == "job":
+        assert status.failure is not None
+        assert "killed by signal 9" in status.failure
+
+
+def test_a_stopped_group_is_ended_too(place: LocalPlace):
+    executor, ref = measuring(place)
+    wait_for(lambda: in_measurement(executor, ref))
+    group = executor.group(ref)
+    assert group is not None
+    os.killpg(group.pgid, signal.SIGSTOP)
+    executor.cancel(ref)
+    assert place.living(ref) == 0
+
+
+def test_a_group_of_another_start_time_is_left_alone(place: LocalPlace):
+    executor, ref = measuring(place)
+    group = executor.group(ref)
+    assert group is not None
+    assert not end_group(group.pgid, group.started_at_s - 100)
+    assert executor.poll(ref).state in (RunState.PENDING, RunState.RUNNING)
+
+
+SUBMIT_AND_SLEEP = """
+import sys, time
+from pathlib import Path
+from tests.simulated.places import simulated_executor
+from tests.simulated.specs import a_test_job
+from tests.integration.executors.conformance import SLOW
+executor = simulated_executor(Path(sys.argv[1]))
+print(executor.submit("slow", a_test_job(SLOW)), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("also", ["nobody", "job", "supervisor"])
+def test_nothing_is_left_when_the_executor_is_killed(place: LocalPlace, also: str):
+    command = [sys.executable, "-c", SUBMIT_AND_SLEEP, str(place.folder)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        ref = holder.stdout.readline().strip()
+        executor = place.executor()
+        wait_for(lambda: in_measurement(executor, ref) and place.living(ref) == 4)
+        group = executor.group(ref)
+        assert group is not None
+        supervisor = psutil.Process(group.pgid)
+        [job] = supervisor.children()
+        others = [
+            process
+            for process in (holder.pid, *{"job": [job.pid], "supervisor": [supervisor.pid]}.get(also, []))
+        ]
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: place.living(ref) == 0)
+    assert executor.poll(ref).state is RunState.LOST
+    assert executor.reconcile() == []
+
+
+def test_an_executor_that_is_only_frozen_keeps_its_run(place: LocalPlace):
+    command = [sys.executable, "-c", SUBMIT_AND_SLEEP, str(place.folder)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        ref = holder.stdout.readline().strip()
+        executor = place.executor()
+        wait_for(lambda: in_measurement(executor, ref))
+        holder.send_signal(signal.SIGSTOP)
+        assert executor.poll(ref).state is RunState.RUNNING
+        executor.cancel(ref)
+        assert place.living(ref) == 0
+        holder.kill()
+
+
+def test_a_job_that_says_why_it_can_t_go_on_has_failed(place: LocalPlace):
+    executor = LocalExecutor(
+        place.folder / "jobs",
+        place.executor()._place.model_copy(update={"artifacts_dir": Path("/dev/null/no")}),
+    )
+    ref = executor.submit("k", a_test_job(engine="no-such-engine"))
+    wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
+    status = executor.poll(ref)
+    assert status.state in (RunState.FAILED, RunState.LOST)
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").exists(), reason="needs a folder where nobody may write")
+def test_a_folder_that_can_t_be_written_is_told_in_a_sentence(place: LocalPlace):
+    executor = LocalExecutor(Path("/sys/kernel/autoinfer"), place.executor()._place)
+    with pytest.raises(PermissionRefused, match="where runs are kept"):
+        executor.submit("k", a_test_job())
+
+
+def test_logs_are_not_cut_within_a_character(place: LocalPlace):
+    executor = place.executor()
+    folder = place.folder / "jobs" / "k"
+    folder.mkdir(parents=True)
+    text = "µ€𝄞" * 20_000
+    (folder / "log.txt").write_text(text)
+    read, cursor = "", 0
+    while (chunk := executor.logs("k", cursor)).text:
+        read, cursor = read + chunk.text, chunk.cursor
+    assert read == text
