@@ -110,7 +110,7 @@ def unpin(session: Session, hypothesis_id: int) -> Hypothesis:
     return hypothesis
 
 
-def withdraw(session: Session, hypothesis_id: int, reason: str) -> Hypothesis:
+def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user") -> Hypothesis:
     """Take a hypothesis, which must exist, out of the queue for good.
 
     Raises `UsageError` when its test has begun or it was settled before.
@@ -133,7 +133,7 @@ def withdraw(session: Session, hypothesis_id: int, reason: str) -> Hypothesis:
         text,
         _label(hypothesis),
         hypothesis.campaign_id,
-        {"by": "user"},
+        {"by": by},
     )
     return hypothesis
 

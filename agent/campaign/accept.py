@@ -14,7 +14,6 @@ from agent.campaign import store
 from agent.proposers.port import Draft
 from configs.errors import AutoinferError
 from db import events
-from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Hypothesis, HypothesisParent
@@ -98,21 +97,6 @@ def refuse(session: Session, campaign_id: int, draft: Draft, reason: str) -> int
         f"{draft.claim.rstrip('.')}, by {draft.proposer}: {reason}",
         campaign_id=campaign_id,
         data={"proposer": draft.proposer},
-    )
-
-
-def withdraw(session: Session, hypothesis: Hypothesis, reason: str) -> int:
-    """Take a hypothesis out of the queue for good; returns the event's id."""
-    hypothesis.state = HypothesisState.WITHDRAWN
-    hypothesis.state_reason = reason
-    hypothesis.state_changed_at = now()
-    hypothesis.rank = None
-    return events.append(
-        session,
-        EventKind.HYPOTHESIS_WITHDRAWN,
-        reason,
-        subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
-        campaign_id=hypothesis.campaign_id,
     )
 
 

@@ -81,6 +81,7 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued) -> int:
     row.state = HypothesisState.TESTING
     row.state_changed_at = now()
     row.rank = None
+    row.prediction = plan.prediction.model_dump()
     row.preregistration_digest = plan.digest(hypothesis.control.digest, hypothesis.candidate.digest)
     experiment_id = enqueue_test(
         session,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
@@ -74,13 +74,21 @@ class Facts:
     trials: tuple[Trial, ...]
     queue: tuple[Queued, ...]
     under_test: tuple[int, ...]
-    taken: frozenset[str]
-    supported: frozenset[int] = field(default_factory=frozenset)
+    proposed: tuple[tuple[str, str, HypothesisState], ...]
 
     @property
     def label(self) -> str:
         """`C-3`."""
         return format_label(Noun.CAMPAIGN, self.id)
+
+    def taken(self, control: Configuration) -> frozenset[str]:
+        """Digests of candidates that were proposed before; what was withdrawn on another control may come
+        again on this one."""
+        return frozenset(
+            candidate
+            for before, candidate, state in self.proposed
+            if state != HypothesisState.WITHDRAWN or before == control.digest
+        )
 
     @property
     def incumbent(self) -> Incumbent | None:
@@ -180,8 +188,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             if hypothesis.state in (HypothesisState.PROPOSED, HypothesisState.QUEUED)
         ),
         under_test=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING),
-        taken=frozenset(known[h.candidate_configuration_id].digest for h in hypotheses),
-        supported=frozenset(h.id for h in hypotheses if h.state == HypothesisState.SUPPORTED),
+        proposed=tuple(
+            (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
+            for h in hypotheses
+        ),
     )
 
 

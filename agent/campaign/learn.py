@@ -39,12 +39,14 @@ NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error")
 @dataclass(frozen=True)
 class Baseline:
     """What the baseline experiment measured: geometric means in ms over all its launches, by configuration
-    digest; the parts of a decode step; bits per byte of the baseline (None if it was not evaluated)."""
+    digest; the parts of a decode step; bits per byte of the baseline (None if it was not evaluated); the
+    copy bandwidth of the target as the launches' environment tells it (None if it was not measured)."""
 
     tpot_ms: dict[str, float]
     ttft_ms: dict[str, float]
     profile: tuple[PartTime, ...]
     bits_per_byte: float | None
+    bandwidth_bytes_per_s: float | None
 
 
 def unlearnt(session: Session, campaign_id: int) -> list[int]:
@@ -92,6 +94,7 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
         ttft_ms=_by_configuration(launches, Metric.TTFT_MS),
         profile=tuple(PartTime(**part) for part in parts),
         bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
+        bandwidth_bytes_per_s=_bandwidth(launches),
     )
 
 
@@ -259,6 +262,16 @@ def settle(session: Session, experiment: Experiment) -> None:
     experiment.failure_kind = "crashed"
     experiment.failure = error or "every worker that took it was lost"
     experiment.finished_at = now()
+
+
+def _bandwidth(launches: tuple[LaunchRecord, ...]) -> float | None:
+    for launch in launches:
+        machine = launch.environment.get("machine")
+        if isinstance(machine, dict):
+            found = machine.get("copy_bandwidth_bytes_per_s")
+            if isinstance(found, int | float):
+                return float(found)
+    return None
 
 
 def _by_configuration(launches: tuple[LaunchRecord, ...], metric: Metric) -> dict[str, float]:

@@ -13,13 +13,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import order
+from agent.campaign.accept import accept
 from agent.campaign.create import campaign_space
+from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.learn import learn_baseline, learn_test, read_baseline, unlearnt
@@ -156,12 +158,23 @@ class CampaignLoop:
 
     def _next_experiment(self, facts: Facts) -> str | None:
         left_s = facts.spec.budget.wall_s - self._spent(facts)
-        choice = order.choose(self._desk(facts), left_s)
-        if choice.hypothesis is None:
+        desk = self._desk(facts)
+        choice = desk.choose(left_s)
+        if choice.draft is not None:
+            with self._writing() as session:
+                accepted = accept(session, facts.id, choice.draft, facts.spec.plan.metric, desk.space)
+                facts = read_facts(session, facts.id)
+                confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
+                dispatch_test(session, facts, confirmation)
+        elif choice.hypothesis is not None:
+            with self._writing() as session:
+                dispatch_test(
+                    session,
+                    facts,
+                    replace(choice.hypothesis, prediction=desk.prediction_of(choice.hypothesis)),
+                )
+        else:
             return self._stop(choice.reason)
-        with self._writing() as session:
-            dispatch_test(session, facts, choice.hypothesis)
-            self._ranked_through = -1
         return None
 
     def _start_baseline(self, facts: Facts) -> None:
@@ -206,12 +219,12 @@ class CampaignLoop:
         with self._database.read() as session:
             return read_facts(session, self._campaign_id)
 
-    def _desk(self, facts: Facts) -> order.Desk:
+    def _desk(self, facts: Facts) -> Desk:
         with self._database.read() as session:
             assert facts.baseline_experiment_id is not None
             baseline = read_baseline(session, facts.baseline_experiment_id)
             directives = order.read_directives(session, facts.id)
-        return order.Desk(facts, campaign_space(facts.spec, facts.cores), baseline, directives)
+        return Desk(facts, campaign_space(facts.spec, facts.cores), baseline, directives)
 
     def _in_flight(self) -> bool:
         alive = (JobState.QUEUED, JobState.RUNNING)

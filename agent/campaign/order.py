@@ -1,1 +1,196 @@
-"""stub for types"""
+"""The queue in the database: what enters it, its order with reasons, and every move with its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from agent.campaign.accept import Duplicate, accept, refuse
+from agent.campaign.desk import USER, Desk
+from agent.campaign.plugins import load_proposer
+from agent.proposers.port import Draft
+from agent.ranking.moves import moves
+from agent.ranking.values import Cause, Directive, Place, Ranking
+from configs.errors import UsageError
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Directive as DirectiveRow
+from db.models import Event, Hypothesis, Move
+from db.states import HypothesisState
+from knowledge import steering
+
+QUEUE_TARGET = 8
+"""Hypotheses the loop likes to have waiting: enough to choose from and to read on one screen."""
+
+LEAST_DRAFTS = 1
+"""Drafts a proposer is asked for even when the queue is full: a verdict may have opened something better."""
+
+CAUSES = (
+    EventKind.EXPERIMENT_JUDGED,
+    EventKind.DIRECTIVE_GIVEN,
+    EventKind.DIRECTIVE_LIFTED,
+    EventKind.NOTE_ADDED,
+    EventKind.CAMPAIGN_BASELINE,
+    EventKind.CAMPAIGN_RESUMED,
+    EventKind.HYPOTHESIS_WITHDRAWN,
+    EventKind.HYPOTHESIS_PROPOSED,
+    EventKind.JOB_CANCELLED,
+)
+"""Events after which the queue is ranked again; where several came, the first of this list is the cause."""
+
+
+def newest_cause(session: Session, campaign_id: int) -> int:
+    """Id of the newest event that may change the order, 0 when there is none."""
+    kinds = [kind.value for kind in CAUSES]
+    query = select(func.coalesce(func.max(Event.id), 0))
+    return session.execute(query.where(Event.campaign_id == campaign_id, Event.kind.in_(kinds))).scalar_one()
+
+
+def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]:
+    """The user's steering that holds, as the ranking reads it."""
+    rows = session.scalars(
+        select(DirectiveRow)
+        .where(DirectiveRow.campaign_id == campaign_id, DirectiveRow.active)
+        .order_by(DirectiveRow.id)
+    )
+    return tuple(
+        Directive(
+            kind=row.kind,
+            event_id=row.event_id,
+            who="you",
+            when=row.created_at.astimezone().strftime("%H:%M"),
+            lever=row.lever,
+            hypothesis_id=row.hypothesis_id,
+        )
+        for row in rows
+    )
+
+
+def proposals(desk: Desk) -> list[Draft]:
+    """What the campaign's proposers would test next, each draft once; they are asked in the spec's order."""
+    wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.stale()))
+    drafts: dict[tuple[str, str], Draft] = {}
+    for name in desk.facts.spec.proposers:
+        count = max(LEAST_DRAFTS, wanted - len(drafts))
+        for draft in load_proposer(name).propose(desk.view, count):
+            drafts.setdefault((draft.control.digest, draft.candidate.digest), draft)
+    return list(drafts.values())
+
+
+def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
+    """Withdraw what an earlier best made stale, and write the drafts down as queued or refused."""
+    best = desk.incumbent
+    for each in desk.stale():
+        what = (
+            "the baseline"
+            if best.hypothesis_id is None
+            else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
+        )
+        steering.withdraw(
+            session, each.id, f"{what} is the best now, and changes are proposed on top of it", by="agent"
+        )
+    for draft in drafts:
+        try:
+            accept(session, desk.facts.id, draft, desk.facts.spec.plan.metric, desk.space)
+        except Duplicate:
+            continue  # a proposer may repeat itself; only what a person or a model asked for is answered
+        except UsageError as error:
+            refuse(session, desk.facts.id, draft, str(error))
+
+
+def rank_queue(session: Session, desk: Desk) -> int:
+    """Write the order, its reasons and its moves; returns the id of the last event it knows of."""
+    last_ranked = session.scalars(
+        select(Event)
+        .where(Event.campaign_id == desk.facts.id, Event.kind == EventKind.QUEUE_RANKED.value)
+        .order_by(Event.id.desc())
+        .limit(1)
+    ).first()
+    rows = {
+        row.id: row
+        for row in session.scalars(select(Hypothesis).where(Hypothesis.campaign_id == desk.facts.id))
+    }
+    previous = _previous(last_ranked, rows)
+    cause = _cause(session, desk.facts.id, 0 if last_ranked is None else last_ranked.id)
+    ranking = desk.ranking
+    found = moves(previous, ranking, cause)
+    for place in ranking.places:
+        row = rows[place.hypothesis_id]
+        if row.state in (HypothesisState.QUEUED, HypothesisState.PROPOSED):
+            row.rank, row.score, row.rank_reason = place.place, asdict(place), place.reason
+    if not found and last_ranked is not None:
+        return events.last_id(session)
+    shown = [
+        f"{format_label(Noun.HYPOTHESIS, each.hypothesis_id)} {_places(each.from_place, each.to_place)}: "
+        f"{each.reason}"
+        for each in found
+        if each.to_place is not None
+    ]
+    ranking_id = events.append(
+        session,
+        EventKind.QUEUE_RANKED,
+        f"Ranked {len(ranking.places)} hypotheses after {cause.text}; {len(found)} moved",
+        campaign_id=desk.facts.id,
+        data={"order": list(ranking.order), "cause_event_id": cause.event_id, "told": shown[:10]},
+    )
+    session.add_all(
+        Move(
+            event_id=each.event_id,
+            ranking_event_id=ranking_id,
+            hypothesis_id=each.hypothesis_id,
+            from_rank=each.from_place,
+            to_rank=each.to_place,
+            reason=each.reason,
+        )
+        for each in found
+    )
+    return ranking_id
+
+
+def _previous(last_ranked: Event | None, rows: dict[int, Hypothesis]) -> Ranking:
+    """The ranking before, from its event and the places that the hypotheses remember."""
+    order = [] if last_ranked is None or last_ranked.data is None else last_ranked.data.get("order", [])
+    scores = [rows[number].score for number in order if number in rows]
+    return Ranking(tuple(Place(**score) for score in scores if score is not None))
+
+
+def _cause(session: Session, campaign_id: int, after_id: int) -> Cause:
+    """What to name as the cause: the weightiest kind of event since the last ranking, its newest one."""
+    found = events.read(session, after_id, kinds=CAUSES, campaign_id=campaign_id)
+    if not found:
+        last = events.latest(session, 1, campaign_id=campaign_id)[0]
+        return Cause(last.id, _words(last))
+    weight = {kind.value: at for at, kind in enumerate(CAUSES)}
+    chosen = min(found, key=lambda event: (weight[event.kind], -event.id))
+    return Cause(chosen.id, _words(chosen))
+
+
+def _words(event: Event) -> str:
+    """An event in a few words, for the end of a reason."""
+    data = event.data or {}
+    match event.kind:
+        case EventKind.EXPERIMENT_JUDGED.value:
+            return f"{event.subject} was {data.get('outcome', 'judged')}"
+        case EventKind.CAMPAIGN_BASELINE.value:
+            return f"{event.subject} found the baseline"
+        case EventKind.HYPOTHESIS_PROPOSED.value:
+            who = "you" if data.get("proposer") == USER else data.get("proposer", "the agent")
+            return f"{event.subject} came from {who}"
+        case EventKind.HYPOTHESIS_WITHDRAWN.value:
+            return f"{event.subject} was withdrawn"
+        case EventKind.CAMPAIGN_RESUMED.value:
+            return "the campaign was resumed"
+        case EventKind.DIRECTIVE_GIVEN.value | EventKind.DIRECTIVE_LIFTED.value:
+            return f"your directive: {event.text.rstrip('.')}"
+        case _:
+            return event.text.rstrip(".")
+
+
+def _places(before: int | None, after: int | None) -> str:
+    if before is None:
+        return f"enters at {after}"
+    return f"{before} → {after}"

@@ -1,0 +1,210 @@
+"""What is on the loop's desk when it decides: facts, beliefs and the ranking they lead to. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from agent.campaign.facts import Facts, Incumbent, Queued
+from agent.campaign.learn import Baseline
+from agent.proposers.port import CampaignView, Draft
+from agent.ranking.ranking import rank
+from agent.ranking.stopping import nothing_worth_it
+from agent.ranking.values import Candidate, Directive, Place, Ranking
+from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.physics import Physics
+from configs.quantities import format_duration
+from db.states import DirectiveKind
+from experiments.measurement.plan import Margins, Prediction
+from experiments.space.space import Space
+
+USER = "user"
+"""The proposer of what the user enqueued."""
+
+CONFIRMATION = "confirmation"
+"""The proposer of the last test: the best configuration against the baseline itself."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to do next: test a queued hypothesis, accept and test a draft, or stop for a reason."""
+
+    hypothesis: Queued | None = None
+    draft: Draft | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A campaign with its baseline measured."""
+
+    facts: Facts
+    space: Space
+    baseline: Baseline
+    directives: Sequence[Directive]
+
+    @cached_property
+    def incumbent(self) -> Incumbent:
+        """The best configuration so far."""
+        found = self.facts.incumbent
+        assert found is not None
+        return found
+
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """Physics from the baseline, corrected by every trial."""
+        baseline = self.facts.baseline
+        assert baseline is not None
+        swept = self.space.crossing(self.space.configuration({}), self.facts.spec.baseline.sweep)
+        physics = Physics(
+            baseline=baseline,
+            tpot_ms=self.baseline.tpot_ms[baseline.digest],
+            profile=self.baseline.profile,
+            model_layers=self.facts.model_layers,
+            bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
+            measured_tpot_ms={
+                each: self.baseline.tpot_ms[each.digest]
+                for each in swept
+                if each.digest in self.baseline.tpot_ms
+            },
+        )
+        margins = Margins.model_validate(self.facts.spec.plan.margins.model_dump())
+        return Beliefs.learn(self.space, physics, self.facts.trials, margins)
+
+    @cached_property
+    def view(self) -> CampaignView:
+        """What proposers may read."""
+        facts, baseline = self.facts, self.facts.baseline
+        assert baseline is not None
+        return CampaignView(
+            space=self.space,
+            baseline=baseline,
+            incumbent=self.incumbent.configuration,
+            incumbent_hypothesis_id=self.incumbent.hypothesis_id,
+            tpot_ms=self.baseline.tpot_ms[baseline.digest] * math.exp(self.incumbent.log_ratio),
+            profile=self.baseline.profile,
+            model_layers=facts.model_layers,
+            cores=facts.cores,
+            trials=facts.trials,
+            taken=facts.taken(self.incumbent.configuration),
+            banned_levers=frozenset(
+                each.lever
+                for each in self.directives
+                if each.kind == DirectiveKind.BAN and each.lever is not None
+            ),
+            predict=self.beliefs.predict,
+            min_effect=facts.spec.plan.min_effect,
+            seed=facts.spec.seed,
+        )
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The order of the queue now."""
+        queue = self.facts.queue
+        beliefs = self.beliefs.about([(self.incumbent.configuration, each.candidate) for each in queue])
+        candidates = []
+        for each, belief in zip(queue, beliefs, strict=True):
+            prediction = belief.prediction
+            if each.proposer == USER:
+                prediction = combined(prediction, self._from_incumbent(each))
+            candidates.append(
+                Candidate(
+                    hypothesis_id=each.id,
+                    levers=self.space.levers_between(each.control, each.candidate),
+                    log_ratio_mean=prediction.log_ratio_mean,
+                    log_ratio_sd=prediction.log_ratio_sd,
+                    p_quality=belief.p_quality,
+                    p_feasible=belief.p_feasible,
+                    cost_s=belief.cost_s,
+                    pinned=each.pinned,
+                )
+            )
+        return rank(candidates, self.directives)
+
+    def stale(self) -> tuple[Queued, ...]:
+        """What the agent proposed on a configuration that is no longer the best."""
+        best = self.incumbent.configuration
+        return tuple(
+            each
+            for each in self.facts.queue
+            if each.control != best and not each.pinned and each.proposer not in (USER, CONFIRMATION)
+        )
+
+    def prediction_of(self, hypothesis: Queued) -> Prediction:
+        """What is predicted for a test now: the user's own number, else what is believed by now."""
+        if hypothesis.proposer == USER:
+            return hypothesis.prediction
+        return self.beliefs.predict(hypothesis.control, hypothesis.candidate)
+
+    def choose(self, left_s: float) -> Choice:
+        """The best hypothesis that the budget still bears, the confirmation of the best, or why to stop."""
+        budget = format_duration(self.facts.spec.budget.wall_s)
+        if left_s <= 0:
+            return Choice(reason=f"the budget of {budget} is spent")
+        confirmation = self._confirmation()
+        reserve_s = 0.0 if confirmation is None else self.beliefs.cost_s(confirmation.candidate)
+        ended = nothing_worth_it(self.ranking)
+        if ended is None:
+            running = [place for place in self.ranking.places if not place.paused]
+            fitting = next((place for place in running if place.cost_s <= left_s - reserve_s), None)
+            if fitting is not None:
+                return Choice(hypothesis=self._queued(fitting))
+            ended = (
+                f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
+                f"{len(running)} queued hypotheses fits into them"
+            )
+        if confirmation is not None and reserve_s <= left_s:
+            return Choice(draft=confirmation)
+        return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
+
+    def _queued(self, place: Place) -> Queued:
+        return next(each for each in self.facts.queue if each.id == place.hypothesis_id)
+
+    def _from_incumbent(self, hypothesis: Queued) -> Prediction:
+        """The user's prediction, which is about their control, as one about the incumbent."""
+        step = self.beliefs.predict(self.incumbent.configuration, hypothesis.control)
+        same = hypothesis.control == self.incumbent.configuration
+        own = hypothesis.prediction
+        return Prediction(
+            log_ratio_mean=own.log_ratio_mean + (0.0 if same else step.log_ratio_mean),
+            log_ratio_sd=math.hypot(own.log_ratio_sd, 0.0 if same else step.log_ratio_sd),
+        )
+
+    def _confirmation(self) -> Draft | None:
+        """A direct test of the best against the baseline, where only a chain of steps supports it."""
+        baseline, best = self.facts.baseline, self.incumbent
+        assert baseline is not None
+        if best.steps < 2 or any(
+            (each.control, each.candidate) == (baseline, best.configuration) for each in self.facts.trials
+        ):
+            return None
+        prediction = self.beliefs.predict(baseline, best.configuration)
+        share = -math.expm1(prediction.log_ratio_mean)
+        levers = self.space.levers_between(baseline, best.configuration)
+        return Draft(
+            claim=f"Together the supported changes make a token {share:.0%} faster than the baseline.",
+            control=baseline,
+            candidate=best.configuration,
+            lever=levers[0],
+            prediction=prediction,
+            min_effect=self.facts.spec.plan.min_effect,
+            refuted_if=(
+                f"the interval of the effect on TPOT excludes {self.facts.spec.plan.min_effect:.0%}, or "
+                "quality falls by more than the margins"
+            ),
+            rationale=(
+                f"Each of the {best.steps} steps was measured against the one before; this measures all of "
+                "them against the baseline in one experiment."
+            ),
+            proposer=CONFIRMATION,
+            parents=() if best.hypothesis_id is None else (best.hypothesis_id,),
+        )
+
+
+def combined(one: Prediction, other: Prediction) -> Prediction:
+    """Two independent beliefs of one quantity as one: the product of normals."""
+    weights = one.log_ratio_sd**-2, other.log_ratio_sd**-2
+    mean = (weights[0] * one.log_ratio_mean + weights[1] * other.log_ratio_mean) / sum(weights)
+    return Prediction(log_ratio_mean=mean, log_ratio_sd=sum(weights) ** -0.5)
