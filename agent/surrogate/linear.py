@@ -45,8 +45,8 @@ class LinearBelief:
                 x[number, place[name]] = value
         weights = 1 / np.asarray(variances, dtype=np.float64)
         precision = np.eye(len(names)) + (x * weights[:, None]).T @ x
-        covariance = np.linalg.inv(precision)
-        mean = covariance @ (x.T @ (weights * np.asarray(residuals, dtype=np.float64)))
+        covariance: Array = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+        mean: Array = covariance @ (x.T @ (weights * np.asarray(residuals, dtype=np.float64)))
         return cls(names, mean, covariance)
 
     def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
