@@ -8,9 +8,13 @@ from collections.abc import Sequence
 from agent.proposers.port import CampaignView, Draft
 from agent.surrogate.levers import joined
 from experiments.space.configuration import Change, Configuration
+from experiments.space.space import Space
 
 MOST_CHANGES_NAMED = 4
-"""Changes that a claim spells out; of more it says how many."""
+"""Changes of a lever that a claim spells out; of more it says how many."""
+
+Z_80 = 1.2816
+"""Half width of the 80 % interval of a normal, in standard deviations."""
 
 
 def draft_of(
@@ -26,7 +30,7 @@ def draft_of(
     levers = view.space.levers_between(control, candidate)
     own = () if view.incumbent_hypothesis_id is None else (view.incumbent_hypothesis_id,)
     return Draft(
-        claim=claim(control.changes_to(candidate), levers, view.min_effect),
+        claim=claim(view.space, control, candidate, view.min_effect),
         control=control,
         candidate=candidate,
         lever=joined(levers),
@@ -39,9 +43,18 @@ def draft_of(
     )
 
 
-def claim(changes: Sequence[Change], levers: Sequence[str], min_effect: float) -> str:
-    """A falsifiable sentence, such as: Compiling the decode step makes a token at least 3 % faster."""
-    return f"{_subject(changes, levers)} makes a token at least {100 * min_effect:g} % faster."
+def claim(space: Space, control: Configuration, candidate: Configuration, min_effect: float) -> str:
+    """A falsifiable sentence, such as: Compiling the decode step (default) makes a token at least 3 %
+    faster."""
+    lever_of = {knob.name: knob.lever for knob in space.knobs}
+    changes = control.changes_to(candidate)
+    phrases = [
+        _phrase(lever, [change for change in changes if lever_of[change.knob] == lever])
+        for lever in space.levers_between(control, candidate)
+    ]
+    subject = phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]} together"
+    verb = "makes" if len(phrases) == 1 else "make"
+    return f"{subject[0].upper()}{subject[1:]} {verb} a token at least {100 * min_effect:g} % faster."
 
 
 def refuted_if(min_effect: float) -> str:
@@ -64,28 +77,23 @@ def predicted(view: CampaignView, candidate: Configuration) -> str:
     return f"predicted {percent(found.log_ratio_mean)} % [{percent(low)}, {percent(high)}]"
 
 
-Z_80 = 1.2816
-"""Half width of the 80 % interval of a normal, in standard deviations."""
-
-
-def _subject(changes: Sequence[Change], levers: Sequence[str]) -> str:
+def _phrase(lever: str, changes: Sequence[Change]) -> str:
+    """What changing one lever means, as a gerund: `compiling the decode step (default)`."""
     after = {change.knob: change.after for change in changes}
-    if tuple(levers) == ("compile",) and after.get("serving.compile") not in (None, "off"):
-        return f"Compiling the decode step ({_listed(changes)})"
-    if tuple(levers) == ("pruning",) and "pruning.layers_removed" in after:
-        count = after["pruning.layers_removed"]
+    before = {change.knob: change.before for change in changes}
+    mode = after.get("serving.compile")
+    if lever == "compile" and mode not in (None, "off"):
+        return f"compiling the decode step ({mode})"
+    removed, fewer = after.get("pruning.layers_removed"), before.get("pruning.layers_removed")
+    if lever == "pruning" and isinstance(removed, int):
         kind = after.get("pruning.restrict")
         which = f"{kind} " if kind not in (None, "any") else ""
-        if count is not None:
-            return f"Removing {count} {which}{'layer' if count == 1 else 'layers'} ({_listed(changes)})"
-    if tuple(levers) == ("dtype",):
-        return f"Another number format ({_listed(changes)})"
-    if tuple(levers) == ("threads",):
-        return f"Another number of threads ({_listed(changes)})"
-    return f"Changing {_listed(changes)}"
-
-
-def _listed(changes: Sequence[Change]) -> str:
+        instead = f" instead of {fewer}" if fewer is not None else ""
+        return f"removing {removed} {which}{'layer' if removed == 1 else 'layers'}{instead}"
+    if lever == "dtype" and "serving.dtype" in after:
+        return f"serving in {after['serving.dtype']} instead of {before['serving.dtype']}"
+    if lever == "threads" and "serving.threads" in after:
+        return f"running {after['serving.threads']} instead of {before['serving.threads']} threads"
     shown = [str(change) for change in changes[:MOST_CHANGES_NAMED]]
     more = len(changes) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return f"changing {', '.join(shown)}" + (f" and {more} more" if more else "")

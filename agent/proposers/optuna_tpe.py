@@ -58,9 +58,11 @@ class OptunaProposer:
                 study.tell(trial, state=TrialState.FAIL)
                 continue
             seen.add(candidate.digest)  # the trial stays open: the sampler keeps away from it
+            how = (
+                "draws this point at random, to start with" if told < STARTUP_TRIALS else "prefers this point"
+            )
             rationale = (
-                f"TPE over {told} told trials (baseline included) puts this point among the most promising; "
-                f"it differs from the incumbent in {', '.join(sorted(levers))}. Surrogate: "
+                f"TPE, told {told} of what was measured (baseline included), {how}; it differs from the incumbent in {', '.join(sorted(levers))}. Surrogate: "
                 f"{predicted(view, candidate)}."
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))

@@ -30,7 +30,7 @@ COMPILE, COMPILE_OFF = "serving.compile", "off"
 """The knob of compilation, and its value that undoes it, which this rule never proposes."""
 
 MOST_LAYERS_AT_ONCE = 2
-"""Layers beyond the incumbent's that are proposed to go: what three cost is seldom worth a test before two."""
+"""Layers beyond the incumbent's that are proposed to go: three are seldom worth a test before two."""
 
 LINEAR_WORDS = ("linear", "gdn")
 """Words in a layer's kind that make it a GatedDeltaNet layer."""
@@ -144,7 +144,7 @@ def _pruning_why(view: CampaignView, step: StepProfile | None, count: int, restr
         return f"Each of {len(view.model_layers)} layers runs once a token; {count} of them would go."
     share = step.share_of(chosen)
     return (
-        f"The layers take {100 * step.layers:.0f} % of a step of {step.tpot_ms:.2f} ms, a {kinds}layer "
+        f"The layers take {100 * step.layers:.0f} % of a step of {step.tpot_ms:.2f} ms, one {kinds}layer "
         f"{100 * share:.1f} % on average, so {count} fewer should save {100 * share * count:.1f} %; whether "
         "the quality holds is the open question."
     )

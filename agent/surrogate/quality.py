@@ -52,7 +52,7 @@ documents."""
 BITS_SE_LOG = 0.001
 """Error with which a measured ratio speaks of the ratio on all text."""
 
-TASK_PRIOR: Mapping[str, tuple[float, float]] = {"pruning": (1.0, 1.0), "quantization": (4.0, 1.0)}
+TASK_PRIOR: Mapping[str, tuple[float, float]] = {"pruning": (2.0, 1.0), "quantization": (4.0, 1.0)}
 """Beta counts (kept, lost) of the task limit before any trial."""
 
 TASK_PRIOR_OTHERWISE = (19.0, 1.0)
