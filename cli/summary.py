@@ -9,6 +9,9 @@ from cli.options import CampaignLabel, Json
 
 def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = False) -> None:
     """What is being validated, what was found, what was ruled out."""
+    from dataclasses import replace
+
+    from agent.campaign.outcome import campaign_outcome
     from cli.opening import reading
     from cli.output import console, fields, print_json
     from knowledge.queries.facts import campaign_facts
@@ -16,7 +19,10 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     from knowledge.summary import summarize
 
     with reading(ctx) as session:
-        found = summarize(campaign_facts(session, campaign_of(session, campaign)))
+        campaign_id = campaign_of(session, campaign)
+        outcome = campaign_outcome(session, campaign_id)
+        facts = campaign_facts(session, campaign_id)
+    found = summarize(replace(facts, outcome=outcome))
     if as_json:
         print_json(found)
         return

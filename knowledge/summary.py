@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from configs.quantities import format_duration
 from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState, VerdictOutcome
+from experiments.space.configuration import Configuration
 from knowledge.figures import counted, effect, listed, metric_word, milliseconds, percent, percent_interval
 from knowledge.queries.view import View
 from knowledge.stored import number
@@ -81,9 +82,9 @@ class CampaignFacts:
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
     judged: tuple[JudgedFact, ...]
-    baseline: JsonObject | None
-    best: JsonObject | None
-    best_experiment: str | None
+    outcome: JsonObject = field(default_factory=dict)
+    """What it came to: `baseline`, `naive` and `best`, each with `tpot_ms`; empty before trial 0 is
+    measured."""
 
 
 class PartView(View):
@@ -247,40 +248,28 @@ def _spent(facts: CampaignFacts) -> PartView:
 
 
 def _best(facts: CampaignFacts) -> PartView:
-    """Say what the last `campaign.best` event said, or that the baseline leads."""
     title = "Best so far"
-    lines = []
-    baseline_ms = number(_inner(facts.baseline, "baseline").get("tpot_ms"))
-    naive_ms = number(_inner(facts.baseline, "naive").get("tpot_ms"))
-    if baseline_ms is not None:
-        naive = f"; the engine's own default takes {milliseconds(naive_ms)}" if naive_ms is not None else ""
-        lines.append(f"The baseline takes {milliseconds(baseline_ms)} a token{naive}.")
-    best = facts.best or {}
+    baseline, naive, best = (_part(facts.outcome, name) for name in ("baseline", "naive", "best"))
+    baseline_ms, naive_ms = number(baseline.get("tpot_ms")), number(naive.get("tpot_ms"))
+    if baseline_ms is None:
+        return PartView(title=title, sentence="The baseline is not measured yet.")
+    default = f"; the engine's own default takes {milliseconds(naive_ms)}" if naive_ms is not None else ""
+    lines = [f"The baseline takes {milliseconds(baseline_ms)} a token{default}."]
     speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
-    if speedup is None:
-        found = (
-            f"{facts.best_experiment} leads." if facts.best_experiment else "Nothing beats the baseline yet."
-        )
-        return PartView(title=title, sentence=found, lines=tuple(lines))
+    if speedup is None or best.get("experiment") is None:
+        return PartView(title=title, sentence="Nothing beats the baseline yet.", lines=tuple(lines))
     interval = best.get("speedup_interval")
-    around = ""
-    if isinstance(interval, list | tuple) and len(interval) == 2:
-        around = f" [{interval[0]:.3g}, {interval[1]:.3g}]"
+    around = f" [{interval[0]:.3f}, {interval[1]:.3f}]" if isinstance(interval, list) else ""
+    basis = ", multiplied along a chain of supported steps" if best.get("speedup_basis") == "chain" else ""
     taken = f", {milliseconds(tpot_ms)} a token" if tpot_ms is not None else ""
-    shown = f" ({facts.best_experiment})" if facts.best_experiment else ""
-    configuration = best.get("configuration")
-    if isinstance(configuration, dict):
-        lines.append(", ".join(f"{knob}={value}" for knob, value in sorted(configuration.items())))
-    sentence = f"{speedup:.3g}×{around} as fast as the baseline{taken}{shown}."
+    lines.append(str(Configuration.of(_part(best, "configuration"))))
+    sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{taken} ({best['experiment']})."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))
 
 
-def _inner(data: JsonObject | None, name: str) -> JsonObject:
-    """Return the object `name` of an event's data; the data itself when it has no such part."""
-    inner = (data or {}).get(name)
-    if isinstance(inner, dict):
-        return inner
-    return (data or {}) if name == "baseline" else {}
+def _part(data: JsonObject, name: str) -> JsonObject:
+    part = data.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def _named(lines: Sequence[str]) -> tuple[str, ...]:

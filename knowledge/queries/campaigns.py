@@ -10,9 +10,8 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.clock import now
-from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Directive, Event, Experiment, Hypothesis
+from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind
 from knowledge.queries.view import Page, View
@@ -40,11 +39,7 @@ class DirectiveView(View):
 
 
 class CampaignView(View):
-    """A campaign.
-
-    `baseline` and `best` are the data of the last events that told of them (`campaign.baseline`,
-    `campaign.best`).
-    """
+    """A campaign; `hypotheses` counts them by state."""
 
     id: str
     name: str
@@ -59,8 +54,6 @@ class CampaignView(View):
     seed: int
     hypotheses: dict[str, int]
     spent: SpentView
-    baseline: JsonObject | None
-    best: JsonObject | None
     best_experiment: str | None
     directives: tuple[DirectiveView, ...]
     created_at: datetime
@@ -99,7 +92,6 @@ def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignVie
     spent = {
         campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
     }
-    told = _told(session, ids)
     directives = _directives(session, ids)
     present = session.scalars(select(now())).one()
     return tuple(
@@ -117,8 +109,6 @@ def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignVie
             seed=each.seed,
             hypotheses=states[each.id],
             spent=_spent(each, spent.get(each.id, (0, 0.0)), present),
-            baseline=told.get((each.id, EventKind.CAMPAIGN_BASELINE.value)),
-            best=told.get((each.id, EventKind.CAMPAIGN_BEST.value)),
             best_experiment=None
             if each.best_experiment_id is None
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
@@ -136,21 +126,6 @@ def _spent(campaign: Campaign, experiments: tuple[int, float], present: datetime
     if campaign.started_at is not None:
         wall_s = ((campaign.ended_at or present) - campaign.started_at).total_seconds()
     return SpentView(experiments=experiments[0], experiment_s=experiments[1], wall_s=wall_s)
-
-
-def _told(session: Session, ids: Sequence[int]) -> dict[tuple[int, str], JsonObject]:
-    kinds = [EventKind.CAMPAIGN_BASELINE.value, EventKind.CAMPAIGN_BEST.value]
-    last = (
-        select(func.max(Event.id))
-        .where(Event.campaign_id.in_(ids), Event.kind.in_(kinds))
-        .group_by(Event.campaign_id, Event.kind)
-    )
-    query = select(Event.campaign_id, Event.kind, Event.data).where(Event.id.in_(last))
-    return {
-        (campaign_id, kind): data
-        for campaign_id, kind, data in session.execute(query)
-        if campaign_id is not None and data is not None
-    }
 
 
 def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[DirectiveView, ...]]:

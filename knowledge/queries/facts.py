@@ -36,9 +36,6 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         testing=_testing(session, campaign_id),
         next=_next(session, campaign_id),
         judged=_judged(session, campaign_id),
-        baseline=campaign.baseline,
-        best=campaign.best,
-        best_experiment=campaign.best_experiment,
     )
 
 

@@ -1,0 +1,184 @@
+"""`autoinfer artifacts`: list, size, prune."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import DEFAULT_LIMIT, Json, Limit, Offset
+
+if TYPE_CHECKING:
+    from experiments.artifacts.store import ArtifactStore, StoredArtifact
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, help="List, measure or prune what stages left on the disk."
+)
+
+SHOWN_DIGITS = 12
+"""Hexadecimal digits of a digest in a list: enough to name it, and to show it with `A-…`."""
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context, limit: Limit = DEFAULT_LIMIT, offset: Offset = 0, as_json: Json = False
+) -> None:
+    """The artifacts on this disk, least recently used first."""
+    from cli.output import console, pager_line, print_json, say, table, when
+    from configs.quantities import format_duration
+    from knowledge.figures import size as bytes_words
+
+    with _store(ctx) as store:
+        found = store.list()
+    shown = found[offset : offset + limit]
+    if as_json:
+        items = [_as_json(each) for each in shown]
+        print_json({"items": items, "total": len(found), "limit": limit, "offset": offset})
+        return
+    if not found:
+        say(f"There is no artifact in {store.root}.")
+        return
+    rows = [
+        (
+            f"A-{each.digest[:SHOWN_DIGITS]}",
+            each.kind,
+            bytes_words(each.bytes),
+            format_duration(each.build_s),
+            when(each.last_used_at),
+            each.damage or "whole",
+        )
+        for each in shown
+    ]
+    console().print(
+        table(("digest", "kind", ">size", ">built in", "last used", "state"), rows, wide=("state",))
+    )
+    if rest := pager_line(len(shown), len(found), offset, "artifacts"):
+        say("", rest)
+
+
+@app.command()
+def size(ctx: typer.Context, as_json: Json = False) -> None:
+    """How much the artifacts take, by kind."""
+    from cli.output import console, print_json, say, table
+    from knowledge.figures import size as bytes_words
+
+    with _store(ctx) as store:
+        found = store.list()
+    kinds: dict[str, tuple[int, int]] = {}
+    for each in found:
+        count, total = kinds.get(each.kind, (0, 0))
+        kinds[each.kind] = (count + 1, total + each.bytes)
+    everything = sum(each.bytes for each in found)
+    if as_json:
+        by_kind = {kind: {"count": count, "bytes": total} for kind, (count, total) in sorted(kinds.items())}
+        print_json({"root": str(store.root), "count": len(found), "bytes": everything, "kinds": by_kind})
+        return
+    rows = [(kind, str(count), bytes_words(total)) for kind, (count, total) in sorted(kinds.items())]
+    if rows:
+        console().print(table(("kind", ">count", ">size"), rows))
+    say(f"{bytes_words(everything)} in {store.root}")
+
+
+@app.command()
+def prune(
+    ctx: typer.Context,
+    unused_for: Annotated[
+        str,
+        typer.Option(
+            "--unused-for", metavar="AGE", help="Delete what was not used for this long, such as 7d."
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Delete artifacts that were not used for a while, and what crashed builds left behind.
+
+    What an experiment uses now stays. Results stay in the database; an artifact is built again when it is
+    needed.
+    """
+    from datetime import UTC, datetime, timedelta
+
+    from cli.opening import settings_of
+    from cli.output import print_json, say
+    from configs.quantities import parse_duration_s
+    from knowledge.figures import counted
+    from knowledge.figures import size as bytes_words
+
+    before = datetime.now(UTC) - timedelta(seconds=parse_duration_s(unused_for))
+    with _store(ctx) as store:
+        if dry_run:
+            old = [each for each in store.list() if each.last_used_at < before]
+            digests, freed, in_use, swept = (
+                [each.digest for each in old],
+                sum(each.bytes for each in old),
+                [],
+                0,
+            )
+        else:
+            done = store.prune(before)
+            digests, freed, in_use, swept = list(done.digests), done.bytes, list(done.in_use), store.sweep()
+    if digests and not dry_run:
+        _tell(settings_of(ctx).database_url, digests, freed)
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "deleted": digests,
+                "freed_bytes": freed,
+                "in_use": in_use,
+                "swept_builds": swept,
+            }
+        )
+        return
+    would = "would be deleted" if dry_run else "deleted"
+    say(f"{counted(len(digests), 'artifact')} {would}, {bytes_words(freed)}.")
+    if in_use:
+        say(f"{counted(len(in_use), 'artifact')} left, in use by an experiment.")
+    if swept:
+        say(f"{counted(swept, 'unfinished build')} cleared away.")
+
+
+def _store(ctx: typer.Context) -> ArtifactStore:
+    from cli.opening import settings_of
+    from experiments.artifacts.store import ArtifactStore
+
+    return ArtifactStore(settings_of(ctx).artifacts_dir)
+
+
+def _as_json(artifact: StoredArtifact) -> dict[str, object]:
+    return {
+        "digest": artifact.digest,
+        "kind": artifact.kind,
+        "inputs": dict(artifact.inputs),
+        "parents": list(artifact.parents),
+        "tool_versions": dict(artifact.tool_versions),
+        "path": str(artifact.path),
+        "bytes": artifact.bytes,
+        "build_s": artifact.build_s,
+        "created_at": artifact.created_at.isoformat(),
+        "last_used_at": artifact.last_used_at.isoformat(),
+        "damage": artifact.damage,
+    }
+
+
+def _tell(url: str, digests: list[str], freed: int) -> None:
+    """Write the deletion into the log, where there is a database; the artifacts are gone either way."""
+    from configs.errors import DatabaseError
+    from db import events
+    from db.event_kinds import EventKind
+    from db.session import open_database
+    from knowledge.figures import counted
+    from knowledge.figures import size as bytes_words
+
+    try:
+        database = open_database(url)
+    except DatabaseError:
+        return
+    try:
+        with database.write() as session:
+            text = f"{counted(len(digests), 'artifact')} deleted, {bytes_words(freed)} set free."
+            events.append(
+                session, EventKind.ARTIFACT_PRUNED, text, data={"digests": digests, "freed_bytes": freed}
+            )
+    finally:
+        database.close()

@@ -1,0 +1,65 @@
+"""`autoinfer enqueue`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.options import CampaignLabel, Json
+
+
+def enqueue(
+    ctx: typer.Context,
+    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="What you claim, in a sentence.")],
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KNOB=VALUE", help="The change that is to be tested; may be given again."
+        ),
+    ],
+    expect: Annotated[
+        str,
+        typer.Option(
+            "--expect", metavar="EFFECT", help="The effect you predict, such as tpot=-10% or tpot=-10%±4%."
+        ),
+    ],
+    min_effect: Annotated[
+        str | None,
+        typer.Option(
+            "--min-effect",
+            metavar="PERCENT",
+            help="The smallest effect worth having; the campaign's if not given.",
+        ),
+    ] = None,
+    why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="Why you expect it.")] = None,
+    pin: Annotated[bool, typer.Option("--pin", help="Test it before all others.")] = False,
+    campaign: CampaignLabel = None,
+    as_json: Json = False,
+) -> None:
+    """Put a hypothesis of your own into the queue, beside the agent's."""
+    from agent.campaign.enqueue import enqueue as put_into_queue
+
+    from cli.opening import writing
+    from cli.output import print_json, say
+    from db.labels import Noun, format_label
+    from knowledge.queries.hypotheses import hypothesis_detail
+    from knowledge.queries.lookup import campaign_of
+
+    with writing(ctx) as session:
+        hypothesis_id = put_into_queue(
+            session,
+            campaign_of(session, campaign),
+            claim=claim,
+            assignments=set_,
+            expect=expect,
+            min_effect=min_effect,
+            why=why,
+            pin=pin,
+        )
+        detail = hypothesis_detail(session, hypothesis_id)
+    label = format_label(Noun.HYPOTHESIS, hypothesis_id)
+    if as_json:
+        print_json(detail)
+        return
+    say(f"{label} is in the queue: {claim}", f"Follow it with: autoinfer show {label}")

@@ -1,0 +1,1 @@
+"""What `autoinfer show` prints about one thing: a sheet for each noun."""

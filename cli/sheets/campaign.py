@@ -1,0 +1,43 @@
+"""The sheet of a campaign: what it is asked for, what became of it, what steers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.output import console, fields, state, when
+from cli.words import configuration_words
+from configs.quantities import format_duration
+
+if TYPE_CHECKING:
+    from knowledge.queries.campaigns import CampaignView
+
+
+def print_campaign(campaign: CampaignView) -> None:
+    """Print everything about a campaign but its lists."""
+    out = console()
+    out.print(campaign.id, state(campaign.state.value), campaign.name, sep="  ")
+    spent = campaign.spent
+    measured = f"{spent.experiments} experiments in {format_duration(spent.experiment_s)}"
+    gone = "" if spent.wall_s is None else f", {format_duration(spent.wall_s)} gone by"
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(campaign.hypotheses.items()))
+    out.print(
+        fields(
+            [
+                ("model", campaign.model),
+                ("fingerprint", campaign.model_fingerprint),
+                ("target", campaign.target),
+                ("objective", configuration_words(campaign.objective)),
+                ("limits", configuration_words(campaign.limits)),
+                ("budget", configuration_words(campaign.budget)),
+                ("seed", str(campaign.seed)),
+                ("started", when(campaign.started_at)),
+                ("ended", None if campaign.ended_at is None else when(campaign.ended_at)),
+                ("stopped because", campaign.stopped_because),
+                ("hypotheses", counts),
+                ("spent", measured + gone),
+                ("best", campaign.best_experiment),
+                *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),
+                ("see", f"autoinfer summary --campaign {campaign.id}"),
+            ]
+        )
+    )

@@ -1,0 +1,228 @@
+"""The sheet of an experiment: from the hypothesis down to the samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.output import console, fields, state, table, when
+from cli.words import change_words, configuration_words, effect_words, value_words
+from configs.quantities import format_duration
+from knowledge.figures import counted, metric_word, size
+from knowledge.queries.resolved import flat
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from knowledge.queries.experiment_detail import ExperimentDetail, LaunchView
+    from knowledge.queries.spread import SpreadView
+
+SHOWN_DIGITS = 12
+"""Hexadecimal digits of a digest."""
+
+LATENCY_METRICS = ("tpot_ms", "ttft_ms", "e2el_ms")
+"""Latency metrics shown a launch, the judged one first."""
+
+
+def print_experiment(detail: ExperimentDetail) -> None:
+    """Print everything about an experiment."""
+    out = console()
+    _head(out, detail)
+    _verdict(out, detail)
+    _launches(out, detail)
+    _resolved(out, detail)
+    _stages(out, detail)
+    _artifacts(out, detail)
+    _environment(out, detail)
+    _samples(out, detail)
+    out.print()
+    out.print(
+        fields([("reproduce", detail.reproduce_command), ("reproduced by", ", ".join(detail.reproduced_by))])
+    )
+
+
+def _head(out: Console, detail: ExperimentDetail) -> None:
+    out.print(detail.id, detail.kind.value, state(detail.state.value), f"in {detail.campaign}", sep="  ")
+    progress = None
+    if detail.finished_at is None and detail.stage is not None:
+        told = (detail.progress or {}).get("text")
+        progress = f"{detail.stage}: {told}" if told else detail.stage
+    hypothesis = f"{detail.hypothesis}  {detail.claim}" if detail.hypothesis else None
+    out.print(
+        fields(
+            [
+                ("hypothesis", hypothesis),
+                ("because", detail.rationale),
+                ("refuted if", detail.refuted_if),
+                ("reproduces", detail.reproduces),
+                ("change", change_words(detail.change)),
+                ("control", configuration_words(detail.control)),
+                ("candidate", None if detail.candidate is None else configuration_words(detail.candidate)),
+                ("target", detail.target),
+                ("now", progress),
+                ("failed", detail.failure and f"{detail.failure_kind}: {detail.failure}"),
+                ("started", when(detail.started_at)),
+                ("took", None if detail.wall_s is None else format_duration(detail.wall_s)),
+                ("sealed as", (detail.preregistration_digest or "")[:SHOWN_DIGITS]),
+            ]
+        )
+    )
+
+
+def _verdict(out: Console, detail: ExperimentDetail) -> None:
+    verdict = detail.verdict
+    if verdict is None:
+        return
+    n = f"{counted(verdict.launches, 'launch', 'launches')}, {counted(verdict.samples, 'sample')}"
+    judge = f"{verdict.judge.get('name', 'unknown')} {verdict.judge.get('version', '')}".strip()
+    _title(out, "Verdict")
+    out.print(
+        fields(
+            [
+                ("outcome", state(verdict.outcome.value)),
+                (
+                    metric_word(detail.metric),
+                    None if verdict.effect is None else effect_words(verdict.effect),
+                ),
+                ("from", n),
+                ("why", verdict.reason),
+                ("judge", judge),
+            ]
+        )
+    )
+
+
+def _launches(out: Console, detail: ExperimentDetail) -> None:
+    if not detail.launches:
+        return
+    _title(out, "Launches")
+    judged = [detail.metric, *(metric for metric in LATENCY_METRICS if metric != detail.metric)]
+    present = {spread.metric for launch in detail.launches for spread in launch.spreads}
+    shown = [metric for metric in judged if metric in present]
+    rows = [
+        (
+            launch.arm.value,
+            str(launch.index),
+            launch.stage,
+            "—" if launch.load_s is None else format_duration(launch.load_s),
+            *(_spread_words(_of(launch, metric)) for metric in shown),
+        )
+        for launch in detail.launches
+    ]
+    columns = ("arm", ">launch", "stage", ">loaded in", *(metric_word(metric) for metric in shown))
+    out.print(table(columns, rows))
+    out.print("median [middle 80 %] × samples; a launch is a fresh process", style="dim")
+    _quality(out, detail)
+
+
+def _quality(out: Console, detail: ExperimentDetail) -> None:
+    found = [
+        (
+            launch.arm.value,
+            str(launch.index),
+            spread.metric,
+            f"{spread.median:.4g} {spread.unit}",
+            str(spread.count),
+        )
+        for launch in detail.launches
+        for spread in launch.spreads
+        if spread.metric.endswith(("_bits", "_nats", "_agreement", "_correct"))
+    ]
+    if found:
+        _title(out, "Quality samples")
+        out.print(table(("arm", ">launch", "metric", ">median", ">samples"), found))
+
+
+def _resolved(out: Console, detail: ExperimentDetail) -> None:
+    if not detail.launches:
+        return
+    _title(out, "What ran differently")
+    if not detail.resolved_differences:
+        out.print("Nothing that both arms told differs.")
+        return
+    rows = [
+        (each.name, value_words(each.control), value_words(each.candidate))
+        for each in detail.resolved_differences
+    ]
+    out.print(table(("resolved", "control", "candidate"), rows, wide=("control", "candidate")))
+
+
+def _stages(out: Console, detail: ExperimentDetail) -> None:
+    if not detail.stages:
+        return
+    _title(out, "Stages")
+    rows = [
+        (
+            each.stage,
+            str(each.attempt),
+            state(each.outcome.value if each.outcome else "running"),
+            "—" if each.wall_s is None else format_duration(each.wall_s),
+            each.log_path or "—",
+        )
+        for each in detail.stages
+    ]
+    out.print(table(("stage", ">attempt", "outcome", ">took", "log"), rows, wide=("log",)))
+
+
+def _artifacts(out: Console, detail: ExperimentDetail) -> None:
+    if not detail.artifacts:
+        return
+    _title(out, "Artifacts")
+    rows = [
+        (f"A-{each.digest[:SHOWN_DIGITS]}", each.kind, size(each.bytes), format_duration(each.build_s))
+        for each in detail.artifacts
+    ]
+    out.print(table(("digest", "kind", ">size", ">built in"), rows))
+
+
+def _environment(out: Console, detail: ExperimentDetail) -> None:
+    told = [flat(data) for data in detail.environments.values()]
+    if not told and not detail.versions:
+        return
+    same = {
+        name: value
+        for name, value in (told[0] if told else {}).items()
+        if all(each.get(name) == value for each in told)
+    }
+    varied = sorted({name for each in told for name in each} - set(same))
+    _title(out, "Environment")
+    rows = [(name, value_words(value)) for name, value in sorted({**(detail.versions or {}), **same}.items())]
+    if varied:
+        rows.append(("varied", ", ".join(varied)))
+    out.print(fields(rows))
+
+
+def _samples(out: Console, detail: ExperimentDetail) -> None:
+    if detail.samples is None:
+        return
+    _title(out, "Samples")
+    rows = [
+        (
+            each.arm.value,
+            str(each.launch),
+            each.stage,
+            str(each.block),
+            str(each.position),
+            each.item,
+            str(each.seq),
+            each.metric,
+            f"{each.value:.6g} {each.unit}",
+        )
+        for each in detail.samples
+    ]
+    columns = ("arm", ">launch", "stage", ">block", ">position", "item", ">seq", "metric", ">value")
+    out.print(table(columns, rows))
+
+
+def _of(launch: LaunchView, metric: str) -> SpreadView | None:
+    return next((spread for spread in launch.spreads if spread.metric == metric), None)
+
+
+def _spread_words(spread: SpreadView | None) -> str:
+    if spread is None:
+        return "—"
+    return f"{spread.median:.4g} [{spread.low:.4g}, {spread.high:.4g}] {spread.unit} × {spread.count}"
+
+
+def _title(out: Console, text: str) -> None:
+    out.print()
+    out.print(text, style="bold")

@@ -1,0 +1,76 @@
+"""The sheet of a hypothesis: the claim, the prediction, its place and moves, its tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.output import console, fields, state, table, when
+from cli.words import change_words, configuration_words, effect_words
+from configs.quantities import format_duration
+from knowledge.figures import metric_word
+
+if TYPE_CHECKING:
+    from knowledge.queries.hypotheses import HypothesisDetail
+
+
+def print_hypothesis(detail: HypothesisDetail) -> None:
+    """Print everything about a hypothesis."""
+    out = console()
+    out.print(detail.id, state(detail.state.value), f"in {detail.campaign}", sep="  ")
+    out.print(detail.claim)
+    out.print()
+    metric = metric_word(detail.metric)
+    predicted = (
+        None if detail.predicted is None else f"{metric} {effect_words(detail.predicted)}, 80 % interval"
+    )
+    measured = (
+        None
+        if detail.measured is None
+        else f"{metric} {effect_words(detail.measured)} in {detail.experiment}"
+    )
+    rank = None if detail.rank is None else f"{detail.rank}{' (pinned)' if detail.pinned else ''}"
+    out.print(
+        fields(
+            [
+                ("change", change_words(detail.change)),
+                ("control", configuration_words(detail.control)),
+                ("because", detail.rationale),
+                ("predicted", predicted),
+                ("measured", measured),
+                ("worth having", f"from {100 * detail.min_effect:g} % on"),
+                ("refuted if", detail.refuted_if),
+                ("verdict", detail.verdict_reason or detail.state_reason),
+                ("rank", rank),
+                ("why there", detail.rank_reason if detail.rank is not None else None),
+                ("proposed by", f"{detail.proposer}, {when(detail.created_at)}"),
+                ("follows from", ", ".join(detail.parents)),
+                ("led to", ", ".join(detail.children)),
+                ("sealed as", detail.preregistration_digest),
+            ]
+        )
+    )
+    if detail.experiments:
+        out.print()
+        rows = [
+            (
+                each.id,
+                each.kind.value,
+                state(each.state.value),
+                "—" if each.wall_s is None else format_duration(each.wall_s),
+            )
+            for each in detail.experiments
+        ]
+        out.print(table(("experiment", "kind", "state", ">took"), rows))
+    if detail.moves:
+        out.print()
+        moves = [
+            (_rank(each.from_rank), _rank(each.to_rank), str(each.event_id), each.reason)
+            for each in detail.moves
+        ]
+        out.print(
+            table((">from", ">to", ">event", "reason of the move"), moves, wide=("reason of the move",))
+        )
+
+
+def _rank(rank: int | None) -> str:
+    return "—" if rank is None else str(rank)

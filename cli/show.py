@@ -1,0 +1,115 @@
+"""`autoinfer show`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from db.labels import Noun
+
+_ARTIFACT = re.compile(r"A-([0-9a-f]{4,64})", re.IGNORECASE | re.ASCII)
+
+
+def show(
+    ctx: typer.Context,
+    label: Annotated[
+        str, typer.Argument(metavar="ID", help="A label (C-1 H-021 E-0020 F-006) or A- and a digest.")
+    ],
+    samples: Annotated[
+        bool, typer.Option("--samples", help="Of an experiment, print every raw sample.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Everything about one thing, named by its label or digest.
+
+    An experiment is shown with its hypothesis, its verdict and interval, both arms launch by launch, what ran
+    differently, environment, stages, artifacts, and the command that reproduces it.
+    """
+    from cli.opening import reading
+    from configs.errors import UsageError
+    from db.labels import Noun, parse_label
+
+    artifact = _ARTIFACT.fullmatch(label.strip())
+    noun, number = (None, 0) if artifact else parse_label(label)
+    if samples and noun is not Noun.EXPERIMENT:
+        raise UsageError(f"--samples belongs to an experiment, and {label} is none.", "Leave it out.")
+    with reading(ctx) as session:
+        if artifact is not None:
+            _show_artifact(session, artifact.group(1).lower(), as_json)
+        else:
+            assert noun is not None
+            _show(session, noun, number, samples, as_json)
+
+
+def _show(session: Session, noun: Noun, number: int, samples: bool, as_json: bool) -> None:
+    from configs.errors import UsageError
+    from db.labels import Noun, format_label
+    from knowledge.queries.lookup import existing
+
+    showers = {
+        Noun.CAMPAIGN: _show_campaign,
+        Noun.HYPOTHESIS: _show_hypothesis,
+        Noun.FINDING: _show_finding,
+    }
+    existing(session, noun, number)
+    if noun is Noun.EXPERIMENT:
+        _show_experiment(session, number, samples, as_json)
+    elif noun in showers:
+        showers[noun](session, number, as_json)
+    else:
+        raise UsageError(
+            f"{format_label(noun, number)} is a {noun.word}, of which there is no page.",
+            "Show its campaign (C-…) or its experiment (E-…); the log tells which.",
+        )
+
+
+def _show_experiment(session: Session, number: int, samples: bool, as_json: bool) -> None:
+    from cli.output import print_json
+    from cli.sheets.experiment import print_experiment
+    from knowledge.queries.experiment_detail import experiment_detail
+
+    detail = experiment_detail(session, number, samples=samples)
+    print_json(detail) if as_json else print_experiment(detail)
+
+
+def _show_hypothesis(session: Session, number: int, as_json: bool) -> None:
+    from cli.output import print_json
+    from cli.sheets.hypothesis import print_hypothesis
+    from knowledge.queries.hypotheses import hypothesis_detail
+
+    detail = hypothesis_detail(session, number)
+    print_json(detail) if as_json else print_hypothesis(detail)
+
+
+def _show_finding(session: Session, number: int, as_json: bool) -> None:
+    from cli.output import print_json
+    from cli.sheets.finding import print_finding
+    from knowledge.queries.findings import finding_detail
+
+    finding = finding_detail(session, number)
+    print_json(finding) if as_json else print_finding(finding)
+
+
+def _show_campaign(session: Session, number: int, as_json: bool) -> None:
+    from cli.output import print_json
+    from cli.sheets.campaign import print_campaign
+    from knowledge.queries.campaigns import campaign_detail
+
+    campaign = campaign_detail(session, number)
+    print_json(campaign) if as_json else print_campaign(campaign)
+
+
+def _show_artifact(session: Session, prefix: str, as_json: bool) -> None:
+    from cli.output import print_json
+    from cli.sheets.artifact import print_artifact
+    from knowledge.queries.artifacts import artifact_detail
+
+    artifact = artifact_detail(session, prefix)
+    print_json(artifact) if as_json else print_artifact(artifact)

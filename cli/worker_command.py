@@ -1,0 +1,23 @@
+"""The command line of a worker that is started beside another command, with the same settings."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli.opening import global_options
+
+if TYPE_CHECKING:
+    from configs.settings import Settings
+
+
+def worker_command(ctx: typer.Context, settings: Settings, device: str) -> list[str]:
+    """Return the words that start a worker for `device` which ends with this process."""
+    command = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
+    command += ["--db", settings.database_url]
+    config = global_options(ctx).config
+    if config is not None:
+        command += ["--config", str(config.resolve())]
+    return [*command, "worker", "--device", device, "--end-with-parent"]
