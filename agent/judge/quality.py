@@ -78,7 +78,7 @@ class QualityReport:
     bits: Bound | None
     tasks: Bound | None
     tasks_asked: bool
-    control_accuracy: float | None
+    reference_accuracy: float | None
     kl_nats_mean: float | None
     top1_agreement_mean: float | None
 
@@ -108,9 +108,9 @@ class QualityReport:
                 f"tasks {-self.tasks.difference:+.1f} points (at worst {-self.tasks.high:+.1f}, allowed "
                 f"{-self.tasks.margin:+.1f}; {self.tasks.count} items)"
             )
-            if self.control_accuracy is not None and POINTS * self.control_accuracy < self.tasks.margin:
+            if self.reference_accuracy is not None and POINTS * self.reference_accuracy < self.tasks.margin:
                 parts.append(
-                    f"the control solves {POINTS * self.control_accuracy:.1f} % of the items, too few to lose"
+                    f"the reference solves {POINTS * self.reference_accuracy:.1f} % of the items, too few to lose"
                 )
         elif self.tasks_asked:
             parts.append("no paired task items")
@@ -123,7 +123,7 @@ class QualityReport:
             found["bits_per_byte_relative"] = _bound_json(self.bits)
         if self.tasks is not None:
             found["task_points_lost"] = _bound_json(self.tasks)
-        found["control_accuracy"] = self.control_accuracy
+        found["reference_accuracy"] = self.reference_accuracy
         found["kl_nats_mean"] = self.kl_nats_mean
         found["top1_agreement_mean"] = self.top1_agreement_mean
         return found
@@ -149,7 +149,7 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
             margin_points=plan.margins.task_points,
             alpha=plan.alpha,
         ),
-        control_accuracy=_mean(tasks[Arm.CONTROL]),
+        reference_accuracy=_mean(tasks[Arm.CONTROL]),
         tasks_asked=plan.workload.evaluation_items > 0,
         kl_nats_mean=_mean(_by_item(evidence, Arm.CANDIDATE, Metric.KL_NATS)),
         top1_agreement_mean=_mean(_by_item(evidence, Arm.CANDIDATE, Metric.TOP1_AGREEMENT)),

@@ -58,15 +58,16 @@ class OptunaProposer:
                 study.tell(trial, state=TrialState.FAIL)
                 continue
             seen.add(candidate.digest)  # the trial stays open: the sampler keeps away from it
-            how = (
-                "draws this point at random, to start with" if told < STARTUP_TRIALS else "prefers this point"
-            )
             rationale = (
-                f"TPE, told {told} of what was measured (baseline included), {how}; it differs from the incumbent in {', '.join(sorted(levers))}. Surrogate: "
-                f"{predicted(view, candidate)}."
+                f"TPE, told {told} of what was measured (baseline included), {_how(told)}; it differs from "
+                f"the incumbent in {', '.join(sorted(levers))}. Surrogate: {predicted(view, candidate)}."
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))
         return drafts
+
+
+def _how(told: int) -> str:
+    return "draws this point at random, to start with" if told < STARTUP_TRIALS else "prefers this point"
 
 
 def values_told(view: CampaignView) -> list[tuple[Configuration, float]]:
