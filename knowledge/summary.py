@@ -158,14 +158,16 @@ def _headline(facts: CampaignFacts) -> str:
 def _validating(facts: CampaignFacts) -> PartView:
     title = "Being validated"
     lines = [
-        f"{fact.id}  {fact.claim}" + (f" ({fact.stage})" if fact.stage else "") for fact in facts.testing
+        f"{fact.id}  {_clause(fact.claim)}" + (f" ({fact.stage})" if fact.stage else "")
+        for fact in facts.testing
     ]
     waiting = facts.hypotheses.get(HypothesisState.QUEUED.value, 0)
     queued = (
         f"{counted(waiting, 'hypothesis', 'hypotheses')} in the queue" if waiting else "the queue is empty"
     )
     lines += [
-        f"then {fact.id}  {fact.claim}" + (f": {fact.reason}" if fact.reason else "") for fact in facts.next
+        f"then {fact.id}  {_clause(fact.claim)}" + (f": {fact.reason}" if fact.reason else "")
+        for fact in facts.next
     ]
     if not facts.testing:
         return PartView(title=title, sentence=f"Nothing is under test; {queued}.", lines=tuple(lines))
@@ -181,7 +183,7 @@ def _supported(found: Sequence[JudgedFact]) -> PartView:
         found, key=lambda fact: (fact.effect_log if fact.effect_log is not None else 0.0, fact.id)
     )
     lines = [
-        f"{fact.id}  {fact.claim}: {metric_word(fact.metric)} "
+        f"{fact.id}  {_clause(fact.claim)}: {metric_word(fact.metric)} "
         f"{effect(fact.effect_log, fact.low_log, fact.high_log)} ({fact.experiment})"
         for fact in best_first
     ]
@@ -196,7 +198,9 @@ def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]]) -> PartView:
     if not counts:
         return PartView(title=title, sentence="Nothing is ruled out yet.")
     lines = [
-        f"{fact.id}  {fact.claim}: {_clause(fact.reason)}" for kind in kinds for fact in by_outcome[kind]
+        f"{fact.id}  {_clause(fact.claim)}: {_clause(fact.reason)}"
+        for kind in kinds
+        for fact in by_outcome[kind]
     ]
     return PartView(title=title, sentence=f"{listed(counts)}.", lines=_named(lines))
 
@@ -205,7 +209,7 @@ def _inconclusive(found: Sequence[JudgedFact]) -> PartView:
     title = "Still open"
     if not found:
         return PartView(title=title, sentence="No test was inconclusive.")
-    lines = [f"{fact.id}  {fact.claim}: {_clause(fact.reason)}" for fact in found]
+    lines = [f"{fact.id}  {_clause(fact.claim)}: {_clause(fact.reason)}" for fact in found]
     return PartView(
         title=title,
         sentence=f"{counted(len(found), 'test was', 'tests were')} inconclusive.",
@@ -231,7 +235,7 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
         assert fact.predicted_log is not None
         mean, low, high = fact.predicted_log
         lines.append(
-            f"{fact.id}  {fact.claim}: measured {percent(fact.effect_log)}, "
+            f"{fact.id}  {_clause(fact.claim)}: measured {percent(fact.effect_log)}, "
             f"predicted {percent(mean)} within {percent_interval(low, high)}"
         )
     sentence = f"{len(outside)} of {counted(len(predicted), 'outcome')} outside the 80 % prediction."

@@ -99,7 +99,7 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         .join(Configuration, Configuration.id == Launch.configuration_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
         .where(Launch.experiment_id == experiment_id)
-        .order_by(Launch.attempt, Launch.index, Launch.arm, Launch.id)
+        .order_by(Launch.attempt, Launch.index, (Launch.arm == Arm.CONTROL).desc(), Launch.id)
     ).all()
     taken = _measurements(session, experiment_id, with_itl=samples)
     by_launch: dict[int, list[Measurement]] = defaultdict(list)
