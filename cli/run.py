@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.opening import database_of, global_options, settings_of
+from cli.opening import database_of, settings_of
 from cli.options import Json
 from cli.output import print_json, say
 
@@ -93,10 +91,11 @@ def _drive(
     from agent.campaign.outcome import campaign_outcome
     from agent.campaign.worker_process import WorkerProcess
     from cli.telling import Teller
+    from cli.worker_command import worker_command
 
     teller = Teller(database, campaign_id, quiet=as_json)
     teller.header(spec, database.shown)
-    process = WorkerProcess(_worker_command(ctx, settings, spec), settings.log_dir / WORKER_LOG)
+    process = WorkerProcess(worker_command(ctx, settings, spec.target), settings.log_dir / WORKER_LOG)
     loop = CampaignLoop(
         database,
         campaign_id,
@@ -120,13 +119,3 @@ def _drive(
         print_json(outcome, line=True)
     else:
         teller.result(outcome)
-
-
-def _worker_command(ctx: typer.Context, settings: Settings, spec: CampaignSpec) -> list[str]:
-    """The command line of the worker, with the same settings as this process."""
-    options = global_options(ctx)
-    command = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
-    command += ["--db", settings.database_url]
-    if options.config is not None:
-        command += ["--config", str(Path(options.config).resolve())]
-    return [*command, "worker", "--device", spec.target, "--end-with-parent"]

@@ -100,16 +100,16 @@ class Settings(BaseSettings):
         description="Seconds one stage of an experiment may take before it is ended.",
     )
     queue_poll_s: float = Field(
-        default=0.2,
+        default=0.1,
         gt=0,
         allow_inf_nan=False,
         description="Seconds between two looks of an idle worker into the queue.",
     )
     job_poll_s: float = Field(
-        default=0.2,
+        default=1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds between two looks of a worker at its running job.",
+        description="Seconds between two looks of a worker at its running job; its end is noticed at once.",
     )
     log_poll_s: float = Field(
         default=0.5,

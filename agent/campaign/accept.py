@@ -11,8 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.port import Draft
-from configs.errors import AutoinferError
+from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -22,7 +23,7 @@ from experiments.space.configuration import Change
 from experiments.space.space import Space
 
 
-class Duplicate(AutoinferError):
+class Duplicate(UsageError):
     """The same change to the same control was proposed before; the message names where."""
 
 
@@ -37,26 +38,27 @@ class Accepted:
 def accept(session: Session, campaign_id: int, draft: Draft, metric: str, space: Space) -> Accepted:
     """Write the draft down as a queued hypothesis.
 
-    Raises `Duplicate` for the same candidate against the same control, and `UsageError` when the candidate
-    is not legal in the space.
+    Raises `Duplicate` for the same candidate against the same control, and `UsageError` for a draft that is
+    illegal in the space or says nothing.
     """
-    space.configuration(draft.candidate)
     changes = draft.control.changes_to(draft.candidate)
     control_id = store.configuration_id(session, draft.control)
     candidate_id = store.configuration_id(session, draft.candidate)
-    earlier = session.scalars(
-        select(Hypothesis).where(
+    same_arms = session.execute(
+        select(Hypothesis.id, Hypothesis.state).where(
             Hypothesis.campaign_id == campaign_id,
             Hypothesis.control_configuration_id == control_id,
             Hypothesis.candidate_configuration_id == candidate_id,
         )
-    ).first()
-    if earlier is not None:
-        label = format_label(Noun.HYPOTHESIS, earlier.id)
-        raise Duplicate(
-            f"{label} claims the same change ({describe(changes)}) and is {earlier.state.value}.",
-            f"See it with: autoinfer show {label}",
-        )
+    )
+    earlier = [
+        Earlier(number, draft.control.digest, draft.candidate.digest, state.value)
+        for number, state in same_arms
+    ]
+    refused = refusal(draft, space, earlier)
+    if refused is not None:
+        kind = UsageError if refused.duplicate_of is None else Duplicate
+        raise kind(refused.reason, refused.hint)
     row = Hypothesis(
         campaign_id=campaign_id,
         claim=draft.claim,

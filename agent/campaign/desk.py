@@ -10,18 +10,17 @@ from functools import cached_property
 from agent.campaign.facts import Facts, Incumbent, Queued
 from agent.campaign.learn import Baseline
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
 from agent.ranking.stopping import nothing_worth_it
 from agent.ranking.values import Candidate, Directive, Place, Ranking
 from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.levers import joined
 from agent.surrogate.physics import Physics
 from configs.quantities import format_duration
 from db.states import DirectiveKind
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.space import Space
-
-USER = "user"
-"""The proposer of what the user enqueued."""
 
 CONFIRMATION = "confirmation"
 """The proposer of the last test: the best configuration against the baseline itself."""
@@ -187,7 +186,7 @@ class Desk:
             claim=f"Together the supported changes make a token {share:.0%} faster than the baseline.",
             control=baseline,
             candidate=best.configuration,
-            lever=levers[0],
+            lever=joined(levers),
             prediction=prediction,
             min_effect=self.facts.spec.plan.min_effect,
             refuted_if=(

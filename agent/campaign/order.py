@@ -9,9 +9,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import Duplicate, accept, refuse
-from agent.campaign.desk import USER, Desk
+from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
 from agent.proposers.port import Draft
+from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
 from agent.ranking.values import Cause, Directive, Place, Ranking
 from configs.errors import UsageError
