@@ -40,6 +40,10 @@ def run(
     new: Annotated[
         bool, typer.Option("--new", help="Start a new campaign even where one was interrupted.")
     ] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="C-ID", help="Go on with this campaign; --budget adds to it."),
+    ] = None,
     worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Run a worker beside the campaign, or use others.")
     ] = True,
@@ -52,6 +56,9 @@ def run(
     """
     from configs.campaign import load_campaign
 
+    if resume is not None:
+        _resume(ctx, resume, budget, with_worker=worker, as_json=json)
+        return
     spec = load_campaign(
         campaign,
         {
@@ -66,6 +73,24 @@ def run(
     with database_of(ctx, create=True, upgrade=True) as database:
         campaign_id = _start_or_continue(database, spec, new=new)
         _drive(ctx, database, settings, spec, campaign_id, with_worker=worker, as_json=json)
+
+
+def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: bool, as_json: bool) -> None:
+    from agent.campaign.create import extend, survey
+    from agent.campaign.facts import read_facts
+    from configs.quantities import parse_duration_s
+    from db.labels import Noun
+    from knowledge.queries.lookup import labelled
+
+    more_s = 0.0 if budget is None else parse_duration_s(budget)
+    settings = settings_of(ctx)
+    with database_of(ctx) as database:
+        with database.write() as session:
+            campaign_id = labelled(session, Noun.CAMPAIGN, label)
+            extend(session, campaign_id, more_s)
+            spec = read_facts(session, campaign_id).spec
+            survey(spec)
+        _drive(ctx, database, settings, spec, campaign_id, with_worker=with_worker, as_json=as_json)
 
 
 def _start_or_continue(database: Database, spec: CampaignSpec, *, new: bool) -> int:

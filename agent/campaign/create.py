@@ -13,6 +13,7 @@ from configs.campaign import CampaignSpec
 from configs.checkpoints import profile_of_checkpoint
 from configs.cpu import probe_cpu
 from configs.errors import AutoinferError, UsageError
+from configs.quantities import format_duration
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -96,6 +97,25 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
         .order_by(Campaign.id.desc())
     )
     return next((row.id for row in rows if {**row.spec, "found": None} == {**asked, "found": None}), None)
+
+
+def extend(session: Session, campaign_id: int, more_s: float) -> None:
+    """Let a campaign spend `more_s` seconds from now on, or what was left when `more_s` is 0.
+
+    Raises `UsageError` when nothing is left and nothing is added.
+    """
+    campaign = session.get_one(Campaign, campaign_id)
+    spent_s = float(campaign.budget.get("spent_s", 0.0))
+    wall_s = float(campaign.budget["wall_s"])
+    if more_s > 0:
+        wall_s = spent_s + more_s
+    elif spent_s >= wall_s:
+        raise UsageError(
+            f"{format_label(Noun.CAMPAIGN, campaign_id)} has spent its budget of {format_duration(wall_s)}.",
+            "Give it more: --budget 30m",
+        )
+    campaign.budget = {**campaign.budget, "wall_s": wall_s}
+    campaign.spec = {**campaign.spec, "budget": {"wall_s": wall_s}}
 
 
 def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int:

@@ -56,7 +56,7 @@ class WorkerProcess:
             if self._deaths > MAX_QUICK_DEATHS:
                 raise AutoinferError(
                     f"The worker died {self._deaths} times in a row; its log ends with: {self._tail()}",
-                    f"Look into {self._log}, then continue with: autoinfer run --resume",
+                    f"Look into {self._log}, then continue with: autoinfer run",
                 )
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
