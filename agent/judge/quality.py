@@ -10,8 +10,9 @@ margin, and the state is *undecided*.
   comes from the residuals e_j = y_j − R·x_j (Cochran, *Sampling Techniques*, §6.3), with
   Student's t on n − 1.
 - **Tasks**, paired by item. b items were right before and are wrong now, c the other way round; the net loss
-  is (b − c) / n. Its bound is Tango's score bound for paired proportions (Statistics in Medicine 17, 1998),
-  which stays honest where the usual one fails, at few or no discordant items.
+  is (b − c) / n. Its bound is Tango's score bound for paired proportions (Statistics in Medicine 17, 1998)
+  with a small correction for continuity, which keeps its level where the usual one fails, at few or no
+  discordant items.
 
 KL and top-1 agreement are reported, and gate nothing here: near the baseline they don't rank candidates.
 """
@@ -35,6 +36,10 @@ MIN_DOCUMENTS = 8
 
 POINTS = 100.0
 """Percentage points in one."""
+
+CONTINUITY_ITEMS = 0.25
+"""Added to the lost items: with it the exact size of the task test, by enumeration over all chances to lose
+and gain at 150, 300 and 600 items, is at most alpha = 5 %; without it up to 6 %."""
 
 BISECTIONS = 40
 """Halvings of an interval of length ≤ 2: a bound is exact to 2e-12."""
@@ -110,7 +115,7 @@ class QualityReport:
             )
             if self.reference_accuracy is not None and POINTS * self.reference_accuracy < self.tasks.margin:
                 parts.append(
-                    f"the reference solves {POINTS * self.reference_accuracy:.1f} % of the items, too few to lose"
+                    f"the reference solves {POINTS * self.reference_accuracy:.1f} % of them, too few to lose"
                 )
         elif self.tasks_asked:
             parts.append("no paired task items")
@@ -195,14 +200,14 @@ def _tango_upper(lost: int, gained: int, items: int, alpha: float) -> float:
     low, high = (lost - gained) / items, 1.0
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        if _tango_score(lost, gained, items, middle) < z:
+        if _tango_score(lost + CONTINUITY_ITEMS, gained, items, middle) < z:
             low = middle
         else:
             high = middle
     return high
 
 
-def _tango_score(lost: int, gained: int, items: int, loss: float) -> float:
+def _tango_score(lost: float, gained: int, items: int, loss: float) -> float:
     """How many standard errors the observed net loss lies below `loss`.
 
     Under a net loss δ the chances are q + δ (lost) and q (gained); q is the constrained maximum-likelihood

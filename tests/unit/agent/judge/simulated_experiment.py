@@ -1,0 +1,193 @@
+"""Experiments with a known truth: samples drawn from a stated model, steered by a real judge to its stop.
+
+The log of a sample is the sum of: the arm's effect, the launch's own effect, a linear drift of the machine
+over the whole experiment, an autocorrelated disturbance (AR(1) over the blocks of a pair), the prompt's
+level, the request's noise and, rarely, an interruption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from experiments.measurement.evidence import (
+    Arm,
+    Evidence,
+    Json,
+    LaunchRecord,
+    Metric,
+    NoiseProfile,
+    Sample,
+    Stage,
+)
+from experiments.measurement.judging import Evaluate, Judge, JudgeVerdict, MeasureMore, MeasurePair, Stop
+from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
+from experiments.measurement.plan import Prediction, StoppingPlan, Workload
+from experiments.space.configuration import Change
+
+PLAN = StoppingPlan(
+    prediction=Prediction(log_ratio_mean=-0.1, log_ratio_sd=0.1), workload=Workload(evaluation_items=200)
+)
+COMPILED = (Change("serving.compile", "off", "default"),)
+PRUNED = (Change("pruning.method", "none", "depth"), Change("pruning.layers_removed", None, 1))
+MOST_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the samples are drawn from, all on the log scale but for `load_s` and `tpot_ms`."""
+
+    effect_log: float = 0.0
+    launch_sd: float = 0.01
+    candidate_launch_sd: float | None = None
+    drift_a_block: float = 0.002
+    disturbance_sd: float = 0.005
+    autocorrelation: float = 0.8
+    request_sd: float = 0.01
+    interruption_chance: float = 0.002
+    interruption_log: float = 0.5
+    tpot_ms: float = 20.0
+    load_s: float = 4.0
+    changes: tuple[Change, ...] = COMPILED
+    bits_log: float = 0.0
+    bits_document_sd: float = 0.003
+    tasks_lost: int = 0
+    tasks_gained: int = 0
+
+
+@dataclass
+class SimulatedExperiment:
+    """One experiment under way: takes the judge's steps and grows the evidence."""
+
+    plan: StoppingPlan
+    truth: Truth
+    rng: np.random.Generator
+    noise: NoiseProfile
+    launches: list[LaunchRecord] = field(default_factory=list)
+    blocks_run: int = 0
+    pairs: int = 0
+
+    def evidence(self) -> Evidence:
+        return Evidence(tuple(self.launches), self.noise, self.truth.changes)
+
+    def take(self, step: MeasurePair | MeasureMore | Evaluate) -> None:
+        if isinstance(step, Evaluate):
+            self._evaluate()
+        elif isinstance(step, MeasurePair):
+            spread = {
+                Arm.CONTROL: self.truth.launch_sd,
+                Arm.CANDIDATE: self.truth.candidate_launch_sd or self.truth.launch_sd,
+            }
+            self._levels = {arm: float(self.rng.normal(0, spread[arm])) for arm in Arm}
+            self._levels[Arm.CANDIDATE] += self.truth.effect_log
+            self.pairs += 1
+            self._done = dict.fromkeys(Arm, 0)
+            self._measure(step.stage, step.blocks)
+        else:
+            self._measure(step.stage, step.blocks)
+
+    def _measure(self, stage: Stage, blocks: int) -> None:
+        truth, prompts = self.truth, self.plan.workload.prompts_per_block
+        count = 2 * blocks
+        shocks = self.rng.normal(0, truth.disturbance_sd, count)
+        slow = np.empty(count)
+        slow[0] = shocks[0]
+        keep = math.sqrt(1 - truth.autocorrelation**2)
+        for k in range(1, count):
+            slow[k] = truth.autocorrelation * slow[k - 1] + keep * shocks[k]
+        drift = truth.drift_a_block * (self.blocks_run + np.arange(count))
+        requests = self.rng.normal(0, truth.request_sd, (count, prompts))
+        requests += truth.interruption_log * (self.rng.random((count, prompts)) < truth.interruption_chance)
+        values = np.exp(requests + (slow + drift)[:, None])
+        self.blocks_run += count
+        samples: dict[Arm, list[Sample]] = {arm: [] for arm in Arm}
+        done = self._done
+        for position in range(count):
+            arm = (Arm.CONTROL, Arm.CANDIDATE, Arm.CANDIDATE, Arm.CONTROL)[position % 4]
+            level = truth.tpot_ms * math.exp(self._levels[arm])
+            for prompt in range(prompts):
+                number = done[arm] * prompts + prompt
+                value = level * float(values[position, prompt]) * (1 + 0.1 * (number % 5))
+                samples[arm].append(Sample(done[arm], position, f"p{number}", number, Metric.TPOT_MS, value))
+            done[arm] += 1
+        for arm in Arm:
+            self.launches.append(
+                LaunchRecord(
+                    arm=arm,
+                    index=self.pairs - 1,
+                    stage=stage,
+                    configuration_digest=arm.value,
+                    resolved={"threads": 2, **self._changed(arm)},
+                    environment={},
+                    load_s=truth.load_s,
+                    samples=tuple(samples[arm]),
+                )
+            )
+
+    def _changed(self, arm: Arm) -> dict[str, Json]:
+        """What the claimed change makes of the resolved configuration."""
+        return {
+            change.knob.rpartition(".")[2]: change.after if arm == Arm.CANDIDATE else change.before
+            for change in self.truth.changes
+        }
+
+    def _evaluate(self) -> None:
+        work, truth = self.plan.workload, self.truth
+        spread = self.rng.normal(truth.bits_log, truth.bits_document_sd, work.evaluation_documents)
+        for arm in Arm:
+            shift = spread if arm == Arm.CANDIDATE else np.zeros(work.evaluation_documents)
+            samples = []
+            for k in range(work.evaluation_documents):
+                bits = (900 + 10 * k) * math.exp(float(shift[k]))
+                samples.append(Sample(0, 0, f"d{k}", k, Metric.NLL_BITS, bits))
+                samples.append(Sample(0, 0, f"d{k}", k, Metric.TEXT_BYTES, 600.0 + k))
+            for k in range(work.evaluation_items):
+                lost = arm == Arm.CANDIDATE and k < truth.tasks_lost
+                gained = arm == Arm.CONTROL and k >= work.evaluation_items - truth.tasks_gained
+                correct = 0.0 if lost or gained else 1.0
+                samples.append(Sample(0, 0, f"t{k}", k, Metric.TASK_CORRECT, correct))
+            self.launches.append(
+                LaunchRecord(arm, 0, Stage.EVALUATE, arm.value, {}, {}, truth.load_s, tuple(samples))
+            )
+
+
+def profile_of(
+    plan: StoppingPlan, truth: Truth, degrees_of_freedom: int, rng: np.random.Generator
+) -> NoiseProfile:
+    """The noise profile that windows of two interleaved A/A launches of the control leave behind."""
+    control = replace(truth, effect_log=0.0, candidate_launch_sd=None)
+    nothing = NoiseProfile("target", Metric.TPOT_MS, 0, 0, None)
+    window = SimulatedExperiment(plan, control, rng, nothing)
+    for _ in range(degrees_of_freedom):
+        window.take(MeasurePair(Stage.NOISE, plan.quick_blocks))
+    rows = [
+        NoiseRow(str(record.index), noise.log_mean)
+        for record in window.launches
+        if (noise := launch_noise(record, Metric.TPOT_MS)) is not None
+    ]
+    return noise_profile("target", Metric.TPOT_MS, rows)
+
+
+def run(
+    judge: Judge,
+    plan: StoppingPlan,
+    truth: Truth,
+    rng: np.random.Generator,
+    noise: NoiseProfile | None = None,
+    degrees_of_freedom: int = 2,
+    on_step: Callable[[object], None] = lambda step: None,
+) -> tuple[JudgeVerdict, SimulatedExperiment]:
+    """Step one experiment to its stop and judge it."""
+    found = noise or profile_of(plan, truth, degrees_of_freedom, rng)
+    experiment = SimulatedExperiment(plan, truth, rng, found)
+    for _ in range(MOST_STEPS):
+        evidence = experiment.evidence()
+        step = judge.next_step(plan, evidence)
+        on_step(step)
+        if isinstance(step, Stop):
+            return judge.verdict(plan, evidence), experiment
+        experiment.take(step)
+    raise AssertionError(f"the judge did not stop within {MOST_STEPS} steps")
