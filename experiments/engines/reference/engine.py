@@ -13,6 +13,7 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
+from configs.cpu import usable_cores
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.launch import ReferenceLaunch
@@ -127,10 +128,3 @@ def _check_compiler(mode: str, device: str) -> None:
             f"serving.compile={mode} needs a C++ compiler and there is no {compiler} on this machine; "
             "install g++ or name another compiler in CXX.",
         )
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

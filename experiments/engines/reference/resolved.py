@@ -29,7 +29,6 @@ def resolved_configuration(decoder: Decoder) -> dict[str, Json]:
     return {
         "engine": "reference",
         "device": str(model.device),
-        "device_name": torch.cuda.get_device_name(model.device) if on_gpu else platform.processor() or None,
         "dtype": dtypes[0] if len(dtypes) == 1 else ", ".join(dtypes),
         "state_dtype": "float32",
         "threads": torch.get_num_threads(),

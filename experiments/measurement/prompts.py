@@ -1,0 +1,92 @@
+"""Prompts of a given length in tokens, cut from held-out text; the same for a seed, everywhere.
+
+The tokenizer is the checkpoint's own, by the `tokenizers` package: transformers is not imported.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from configs.errors import UsageError
+from experiments.corpora.standard_library import Document
+from experiments.engines.port import GenerationRequest
+from experiments.measurement.plan import Workload
+
+TOKENIZER_FILE = "tokenizer.json"
+
+END_OF_TEXT = "<|endoftext|>"
+"""The token between texts in Qwen's tokenizers and in the reference model's; every text begins after one."""
+
+WARM_UP = -1
+"""Stands for the pair and block of warm-up requests, which no measured block has."""
+
+
+def load_tokenizer(checkpoint: Path) -> Tokenizer:
+    """The tokenizer of a checkpoint; raises `UsageError` when it is missing or can't be read."""
+    path = checkpoint / TOKENIZER_FILE
+    if not path.is_file():
+        raise UsageError(
+            f"The checkpoint at {checkpoint} has no {TOKENIZER_FILE}.",
+            "Save the tokenizer beside the weights, as save_pretrained does.",
+        )
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as cause:  # the package raises a bare Exception
+        raise UsageError(
+            f"{path} can't be read as a tokenizer: {cause}.", "Save the tokenizer again."
+        ) from None
+
+
+def end_of_text_id(tokenizer: Tokenizer) -> int | None:
+    """The id of the token between texts; None for a tokenizer without one."""
+    found: int | None = tokenizer.token_to_id(END_OF_TEXT)
+    return found
+
+
+class PromptSource:
+    """Cuts prompts from documents.
+
+    A prompt begins at a random document with the token between texts and goes on over the documents that
+    follow, until it has its length. Which document, is decided by seed, launch pair, block and number alone.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, documents: Sequence[Document]) -> None:
+        if not any(document.text for document in documents):
+            raise ValueError("prompts need documents with text")
+        self._tokenizer = tokenizer
+        self._documents = documents
+        end = end_of_text_id(tokenizer)
+        self._between = () if end is None else (end,)
+
+    def block(self, workload: Workload, seed: int, pair: int, block: int) -> list[GenerationRequest]:
+        """The requests of one block of one launch pair."""
+        return [
+            self._request(workload, seed, pair, block, number) for number in range(workload.prompts_per_block)
+        ]
+
+    def warm_up(self, workload: Workload, seed: int) -> list[GenerationRequest]:
+        """The requests before the first block."""
+        return [
+            self._request(workload, seed, WARM_UP, WARM_UP, number)
+            for number in range(workload.warmup_requests)
+        ]
+
+    def _request(
+        self, workload: Workload, seed: int, pair: int, block: int, number: int
+    ) -> GenerationRequest:
+        first = random.Random(f"{seed}/{pair}/{block}/{number}").randrange(len(self._documents))
+        ids: list[int] = []
+        index = first
+        while len(ids) < workload.prompt_tokens:
+            ids += [*self._between, *self._tokenizer.encode(self._documents[index].text).ids]
+            index = (index + 1) % len(self._documents)
+        return GenerationRequest(
+            item=f"{pair}.{block}.{number} {self._documents[first].name}",
+            prompt_ids=tuple(ids[: workload.prompt_tokens]),
+            new_tokens=workload.new_tokens,
+            seed=seed,
+        )
