@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.owner import free_from_the_dead
 from configs.campaign import CampaignSpec
 from configs.checkpoints import profile_of_checkpoint
 from configs.cpu import probe_cpu
@@ -85,18 +86,17 @@ def campaign_space(spec: CampaignSpec, cores: int) -> Space:
 def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
     """The newest campaign of the same spec on the same ground that never came to its end and that nobody
     drives, if there is one."""
-    asked = spec.model_dump(mode="json")
-    rows = session.scalars(
-        select(Campaign)
-        .where(
-            Campaign.state != CampaignState.STOPPED,
-            Campaign.model_fingerprint == ground.fingerprint,
-            Campaign.target == ground.target_key,
-            or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now()),
-        )
-        .order_by(Campaign.id.desc())
+    asked = {**spec.model_dump(mode="json"), "found": None}
+    same_ground = (
+        Campaign.state != CampaignState.STOPPED,
+        Campaign.model_fingerprint == ground.fingerprint,
+        Campaign.target == ground.target_key,
     )
-    return next((row.id for row in rows if {**row.spec, "found": None} == {**asked, "found": None}), None)
+    for row in session.scalars(select(Campaign).where(*same_ground).order_by(Campaign.id.desc())):
+        free_from_the_dead(session, row)
+    free = or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now())
+    rows = session.scalars(select(Campaign).where(*same_ground, free).order_by(Campaign.id.desc()))
+    return next((row.id for row in rows if {**row.spec, "found": None} == asked), None)
 
 
 def extend(session: Session, campaign_id: int, more_s: float) -> None:

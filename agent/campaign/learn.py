@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from sqlalchemy import and_, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
 from agent.campaign.plugins import load_judge
@@ -55,8 +55,12 @@ def unlearnt(session: Session, campaign_id: int) -> list[int]:
     A baseline counts while the campaign has none, a test while its hypothesis is under test; an experiment
     that was cancelled and dispatched anew is replaced by the newer one.
     """
+    other = aliased(Experiment)
     newest = (
-        select(func.max(Experiment.id)).where(Experiment.hypothesis_id == Hypothesis.id).scalar_subquery()
+        select(func.max(other.id))
+        .where(other.hypothesis_id == Experiment.hypothesis_id, other.kind == ExperimentKind.TEST)
+        .correlate(Experiment)
+        .scalar_subquery()
     )
     is_open = or_(
         and_(

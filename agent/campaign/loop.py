@@ -7,10 +7,7 @@ the loop only reads, rarely, because it shares the machine with what is measured
 
 from __future__ import annotations
 
-import os
-import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +23,7 @@ from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.learn import learn_baseline, learn_test, read_baseline, unlearnt
 from agent.campaign.outcome import note_best
+from agent.campaign.owner import free_from_the_dead, new_owner
 from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, LeaseLost
 from db import campaign_lease, events, queue
@@ -81,7 +79,7 @@ class CampaignLoop:
         self._wait = wait
         self._clock = clock
         self._announce = announce
-        self._owner = f"{socket.gethostname()}#{os.getpid()}#{uuid.uuid4().hex[:8]}"
+        self._owner = new_owner()
         self._renewed_at = 0.0
         self._counted_at = 0.0
         self._ranked_through = -1
@@ -107,6 +105,7 @@ class CampaignLoop:
 
     def _take_over(self) -> None:
         with self._database.write() as session:
+            free_from_the_dead(session, session.get_one(Campaign, self._campaign_id))
             if not campaign_lease.take(session, self._campaign_id, self._owner, self._times.lease_s):
                 label = format_label(Noun.CAMPAIGN, self._campaign_id)
                 raise LeaseLost(

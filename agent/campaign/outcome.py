@@ -40,15 +40,12 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     """
     campaign = session.get_one(Campaign, campaign_id)
     facts = read_facts(session, campaign_id)
-    counts = dict(
-        session.execute(
-            select(Hypothesis.state, func.count())
-            .where(Hypothesis.campaign_id == campaign_id)
-            .group_by(Hypothesis.state)
-        )
-        .tuples()
-        .all()
+    by_state = (
+        select(Hypothesis.state, func.count())
+        .where(Hypothesis.campaign_id == campaign_id)
+        .group_by(Hypothesis.state)
     )
+    counts = {state: count for state, count in session.execute(by_state)}  # noqa: C416 - rows, not pairs
     done = session.scalar(
         select(func.count())
         .select_from(Experiment)

@@ -1,0 +1,169 @@
+"""The loop with real processes, a real database and the simulated engine: propose, run, judge, learn."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import func, select
+
+from agent.campaign.outcome import campaign_outcome
+from db import events
+from db.event_kinds import EventKind
+from db.models import Event, Experiment, Finding, Hypothesis, Launch, Move, Verdict
+from db.session import Database, open_database
+from db.states import ExperimentKind, HypothesisState
+from experiments.kill_points import KILL_VARIABLE, KillPoint
+from knowledge import steering
+from tests.simulated.campaign import drive, start
+from tests.simulated.queueing import database_url
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, str]]:
+    folder = tmp_path_factory.mktemp("campaign")
+    database, campaign_id = start(folder)
+    reason = drive(database, folder, campaign_id)
+    yield database, reason
+    database.close()
+
+
+def test_it_finds_the_fast_configuration_and_rules_out_the_rest(finished: tuple[Database, str]) -> None:
+    database, reason = finished
+    with database.read() as session:
+        outcome = campaign_outcome(session, 1)
+        states = set(session.scalars(select(Hypothesis.state)))
+    assert outcome["stopped_because"] == reason
+    assert outcome["best"]["configuration"]["simulated.tpot_ms"] == 7.0
+    low, high = outcome["best"]["speedup_interval"]
+    assert low < 10 / 7 < high or abs(outcome["best"]["speedup"] - 10 / 7) < 0.02
+    assert outcome["hypotheses"]["supported"] >= 1
+    assert HypothesisState.REFUTED in states or HypothesisState.INFEASIBLE in states
+    assert HypothesisState.TESTING not in states
+
+
+def test_every_verdict_was_preregistered_and_leads_to_its_samples(finished: tuple[Database, str]) -> None:
+    database, _ = finished
+    with database.read() as session:
+        for verdict in session.scalars(select(Verdict)):
+            experiment = session.get_one(Experiment, verdict.experiment_id)
+            hypothesis = session.get_one(Hypothesis, verdict.hypothesis_id)
+            assert verdict.preregistration_digest == experiment.preregistration_digest
+            assert hypothesis.preregistration_digest == experiment.preregistration_digest
+            if verdict.effect_log is not None:
+                launches = session.scalar(
+                    select(func.count()).select_from(Launch).where(Launch.experiment_id == experiment.id)
+                )
+                assert launches is not None
+                assert launches >= 2
+
+
+def test_every_move_names_its_cause(finished: tuple[Database, str]) -> None:
+    database, _ = finished
+    with database.read() as session:
+        found = session.scalars(select(Move)).all()
+        assert found
+        for move in found:
+            assert move.reason
+            assert session.get(Event, move.event_id) is not None
+            ranking = session.get_one(Event, move.ranking_event_id)
+            assert ranking.kind == EventKind.QUEUE_RANKED.value
+            assert move.event_id < move.ranking_event_id
+
+
+def test_findings_hold_what_was_learnt_within_their_scope(finished: tuple[Database, str]) -> None:
+    database, _ = finished
+    with database.read() as session:
+        findings = session.scalars(select(Finding)).all()
+    assert findings
+    assert all(finding.scope["target"].startswith("cpu:") for finding in findings)
+
+
+def test_nothing_of_it_runs_afterwards(finished: tuple[Database, str]) -> None:
+    left = [
+        process.info["cmdline"]
+        for process in psutil.process_iter(["cmdline"])
+        if any("tests/simulated/server.py" in word for word in process.info["cmdline"] or [])
+    ]
+    assert left == []
+
+
+def test_a_banned_lever_is_not_tested(tmp_path: Path) -> None:
+    database, campaign_id = start(tmp_path)
+    with database.write() as session:
+        steering.give_directive(
+            session, campaign_id, steering.DirectiveKind.BAN, "kernel", ("kernel", "weights", "luck")
+        )
+    drive(database, tmp_path, campaign_id)
+    with database.read() as session:
+        tested = session.scalars(
+            select(Hypothesis.lever)
+            .join(Experiment, Experiment.hypothesis_id == Hypothesis.id)
+            .where(Experiment.kind == ExperimentKind.TEST)
+        ).all()
+    assert not any("kernel" in lever for lever in tested)
+
+
+def test_a_user_stops_a_campaign_in_good_order(tmp_path: Path) -> None:
+    database, campaign_id = start(tmp_path)
+
+    def stop_after_the_baseline() -> None:
+        with database.read() as session:
+            baseline = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
+            asked = events.read(session, kinds=[EventKind.EXPERIMENT_JUDGED, EventKind.CAMPAIGN_STOPPED])
+        if baseline and not asked:
+            with database.write() as session:
+                campaign = session.get_one(steering.Campaign, campaign_id)
+                if campaign.state == steering.CampaignState.RUNNING:
+                    steering.stop_campaign(session, campaign_id)
+
+    assert drive(database, tmp_path, campaign_id, stop_after_the_baseline) == "stopped by the user"
+
+
+@pytest.mark.parametrize("point", [KillPoint.BEFORE_LEARNT])
+def test_a_loop_killed_at_a_named_point_is_continued_without_loss(tmp_path: Path, point: KillPoint) -> None:
+    database, campaign_id = start(tmp_path)
+    argv = [sys.executable, "-P", "-m", "tests.simulated.campaign", str(tmp_path)]
+    loop = subprocess.run(argv, env={**os.environ, KILL_VARIABLE: point.value}, timeout=120, check=False)
+    assert loop.returncode == -signal.SIGKILL
+    drive(database, tmp_path, campaign_id)
+    assert_whole(tmp_path)
+
+
+def test_a_loop_killed_at_any_moment_is_continued_without_loss(tmp_path: Path) -> None:
+    database, campaign_id = start(tmp_path)
+    argv = [sys.executable, "-P", "-m", "tests.simulated.campaign", str(tmp_path)]
+    for seconds in (1.5, 4.0, 6.0):
+        loop = subprocess.Popen(argv)
+        try:
+            loop.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            loop.kill()
+            loop.wait()
+    drive(database, tmp_path, campaign_id)
+    assert_whole(tmp_path)
+
+
+def assert_whole(folder: Path) -> None:
+    """Every test has at most one verdict, every settled hypothesis one, and nothing is left in the air."""
+    database = open_database(database_url(folder))
+    with database.read() as session:
+        judged = session.scalars(select(Verdict.experiment_id)).all()
+        assert len(judged) == len(set(judged))
+        for hypothesis in session.scalars(select(Hypothesis)):
+            count = session.scalar(
+                select(func.count()).select_from(Verdict).where(Verdict.hypothesis_id == hypothesis.id)
+            )
+            settled = hypothesis.state not in (HypothesisState.QUEUED, HypothesisState.WITHDRAWN)
+            assert count == (1 if settled else 0), (hypothesis.id, hypothesis.state)
+        attempts = session.execute(
+            select(Launch.experiment_id, func.count(Launch.attempt.distinct())).group_by(Launch.experiment_id)
+        )
+        assert all(count == 1 for _, count in attempts), "results of two attempts were recorded"
+    database.close()

@@ -1,0 +1,98 @@
+"""A whole campaign on the simulated engine: a checkpoint folder, a space, a spec, and a loop's process.
+
+`python -P -m tests.simulated.campaign FOLDER` drives the newest campaign of FOLDER to its end.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from agent.campaign.create import create_campaign, survey
+from agent.campaign.loop import CampaignLoop, LoopTimes
+from agent.campaign.worker_process import WorkerProcess
+from configs.campaign import CampaignSpec, load_campaign
+from db.session import Database, open_database
+from tests.simulated.queueing import database_url
+
+SPACE = """
+name: simulated
+knobs:
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 9.9, 7.0], default: 10.0, help: The answer.}
+  - {name: simulated.threads, lever: threads, values: [1, 2], default: 1, help: Changes nothing.}
+  - {name: simulated.bits, lever: weights, values: [1000.0, 1100.0], default: 1000.0, help: The quality.}
+  - {name: simulated.fails, lever: luck, values: [never, load], default: never, help: Where it dies.}
+"""
+
+CONFIG = {
+    "model_type": "qwen3_5_text",
+    "vocab_size": 512,
+    "hidden_size": 128,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 64,
+    "linear_value_head_dim": 64,
+    "linear_conv_kernel_dim": 4,
+    "tie_word_embeddings": True,
+    "layer_types": ["linear_attention", "full_attention"],
+}
+
+LEASE_S = 1.0
+
+
+def simulated_spec(folder: Path, **changes: object) -> CampaignSpec:
+    """The packaged campaign on the simulated engine, small."""
+    checkpoint = folder / "checkpoint"
+    checkpoint.mkdir(exist_ok=True)
+    (checkpoint / "config.json").write_text(json.dumps(CONFIG))
+    (checkpoint / "model.safetensors").write_bytes(b"simulated")
+    space = folder / "space.yaml"
+    space.write_text(SPACE)
+    small: dict[str, object] = {
+        "model": str(checkpoint),
+        "engine": "simulated",
+        "space": str(space),
+        "budget": "5m",
+        "baseline.sweep": ["simulated.threads"],
+        "plan.workload.evaluation_documents": 10,
+        "plan.workload.evaluation_items": 200,
+        "plan.workload.new_tokens": 8,
+    }
+    return load_campaign("default", small | changes)
+
+
+def start(folder: Path, **changes: object) -> tuple[Database, int]:
+    """A database with a campaign that nobody drives yet."""
+    spec = simulated_spec(folder, **changes)
+    database = open_database(database_url(folder), create=True)
+    ground = survey(spec)
+    with database.write() as session:
+        return database, create_campaign(session, spec, ground)
+
+
+def worker_process(folder: Path) -> WorkerProcess:
+    argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main"]
+    return WorkerProcess(
+        [*argv, database_url(folder), str(folder), str(LEASE_S), "child"], folder / "worker.log"
+    )
+
+
+def drive(
+    database: Database, folder: Path, campaign_id: int, announce: Callable[[], None] = lambda: None
+) -> str:
+    """Drive the campaign to its end with a worker of its own; returns why it stopped."""
+    process = worker_process(folder)
+    times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.02, idle_poll_s=0.01)
+    try:
+        return CampaignLoop(database, campaign_id, worker=process, times=times, announce=announce).run()
+    finally:
+        process.stop()
+
+
+if __name__ == "__main__":
+    where = Path(sys.argv[1])
+    drive(open_database(database_url(where)), where, 1)
