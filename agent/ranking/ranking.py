@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from agent.ranking.sentences import place_reason
+from agent.ranking.sentences import place_reason, saved_percent
 from agent.ranking.values import Candidate, Directive, Place, Ranking, factors
 from db.states import DirectiveKind
 
@@ -32,6 +32,9 @@ BOOST_FACTOR = 2.0
 LEAST_COST_S = 1e-3
 """Costs are not taken below this, so that a score stays finite."""
 
+LEAST_SD = 1e-9
+"""A standard deviation up to this counts as none, before a quotient by it overflows."""
+
 Array = npt.NDArray[np.float64]
 
 
@@ -39,12 +42,13 @@ def expected_gain(mean: Array, sd: Array) -> Array:
     """E[max(0, 1 − eᴸ)] for L normal: the expected share of TPOT saved, in [0, 1).
 
     The value of a put option with strike 1 (Black and Scholes 1973, without discount):
-    Φ(−m/s) − e^(m + s²/2) · Φ(−m/s − s); for s = 0 it is max(0, 1 − eᵐ).
+    Φ(−m/s) − e^(m + s²/2) · Φ(−m/s − s); up to `LEAST_SD` it is max(0, 1 − eᵐ).
     """
-    safe = np.where(sd > 0, sd, 1.0)
+    spread_out = sd > LEAST_SD
+    safe = np.where(spread_out, sd, 1.0)
     ratio = -mean / safe
     spread = ndtr(ratio) - np.exp(mean + sd * sd / 2) * ndtr(ratio - sd)
-    return np.maximum(0.0, np.where(sd > 0, spread, -np.expm1(mean)))
+    return np.maximum(0.0, np.where(spread_out, spread, -np.expm1(mean)))
 
 
 def rank(
@@ -76,6 +80,7 @@ def rank(
     order = np.lexsort((ids, -score, turn, group))
     before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
     gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
+    saved = saved_percent(mean, sd)
     places = []
     for place, k in enumerate(order.tolist(), start=1):
         candidate = candidates[k]
@@ -94,7 +99,7 @@ def rank(
                 pin is not None,
                 ban is not None,
                 before.get(candidate.hypothesis_id),
-                place_reason(place, candidate, cited[candidate.levers], pin, ban, weights[k]),
+                place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k]),
             )
         )
     return Ranking(tuple(places))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from agent.ranking.values import Candidate, Directive
 from db.states import DirectiveKind
 
 Z_80 = 1.2816
 """Half width of the 80 % interval of a normal, in standard deviations: what a range in brackets shows."""
+
+Array = npt.NDArray[np.float64]
 
 ORDINALS = (
     "first",
@@ -36,6 +40,7 @@ def ordinal(place: int) -> str:
 def place_reason(
     place: int,
     candidate: Candidate,
+    saved: tuple[int, int, int],
     cited: Sequence[Directive],
     pin: tuple[int, Directive | None] | None,
     ban: Directive | None,
@@ -43,7 +48,7 @@ def place_reason(
 ) -> str:
     """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s."""
     start = "paused" if ban is not None else ordinal(place)
-    words = f"{start}: {_belief(candidate)}"
+    words = f"{start}: {_belief(candidate, saved)}"
     if ban is not None:
         also = ", although it is pinned" if pin is not None else ""
         words += f"; the lever {ban.lever} is banned {ban.cited()}{also}"
@@ -58,14 +63,20 @@ def place_reason(
 _VERBS = {DirectiveKind.FOCUS: "focus on", DirectiveKind.BOOST: "boost of"}
 
 
-def _belief(candidate: Candidate) -> str:
-    mean, reach = candidate.log_ratio_mean, Z_80 * candidate.log_ratio_sd
-    saved, worst, best = (-100 * math.expm1(x) for x in (mean, mean + reach, mean - reach))
+def saved_percent(mean: Array, sd: Array) -> list[tuple[int, int, int]]:
+    """For each belief what it could save, in whole percent: its median, and the ends of the 80 % interval."""
+    found = [
+        np.rint(-100 * np.expm1(mean + side * sd)).astype(np.int64).tolist() for side in (0, Z_80, -Z_80)
+    ]
+    return list(zip(*found, strict=True))
+
+
+def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
+    median, worst, best = saved
+    numbers = f"could save {median} % [{worst}, {best}]"
+    if worst < 0:  # only then can there be a minus to write as one
+        numbers = numbers.replace("-", "−")
     return (
-        f"could save {_whole(saved)} % [{_whole(worst)}, {_whole(best)}], quality held with P "
-        f"{candidate.p_quality:.2f}, runs with P {candidate.p_feasible:.2f}, {candidate.cost_s:.0f} s"
+        f"{numbers}, quality held with P {candidate.p_quality:.2f}, runs with P {candidate.p_feasible:.2f}, "
+        f"{candidate.cost_s:.0f} s"
     )
-
-
-def _whole(percent: float) -> str:
-    return f"{round(percent)}".replace("-", "−")

@@ -21,7 +21,7 @@ def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
         return "Nothing is left in the queue."
     running = [place for place in ranking.places if not place.paused]
     if not running:
-        return f"All {len(ranking.places)} hypotheses left in the queue are banned."
+        return f"Everything left in the queue is banned ({len(ranking.places)} in all)."
     if any(place.pinned for place in running):
         return None
     best = max(running, key=lambda place: (place.worth, -place.hypothesis_id))

@@ -1,0 +1,57 @@
+"""Ranking 5,000 queued hypotheses, beliefs included, takes less than 100 ms."""
+
+from __future__ import annotations
+
+import random
+
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from agent.ranking.moves import moves
+from agent.ranking.ranking import rank
+from agent.ranking.values import Candidate, Cause, Directive, Ranking
+from db.states import DirectiveKind
+
+HYPOTHESES = 5_000
+MOST_S = 0.1
+"""What issue and architecture promise for ranking 5,000 hypotheses."""
+
+LEVERS = (("compile",), ("pruning",), ("dtype",), ("threads",), ("compile", "pruning"))
+DIRECTIVES = (
+    Directive(DirectiveKind.BOOST, 4, "sam", "12:03", "compile"),
+    Directive(DirectiveKind.PIN, 5, "sam", "12:04", hypothesis_id=77),
+    Directive(DirectiveKind.BAN, 6, "sam", "12:05", "dtype"),
+)
+
+
+def queue(seed: int) -> list[Candidate]:
+    rng = random.Random(seed)
+    return [
+        Candidate(
+            hypothesis_id=number,
+            levers=LEVERS[number % len(LEVERS)],
+            log_ratio_mean=rng.gauss(-0.05, 0.05),
+            log_ratio_sd=rng.uniform(0.01, 0.3),
+            p_quality=rng.random(),
+            p_feasible=rng.random(),
+            cost_s=rng.uniform(30, 200),
+        )
+        for number in range(1, HYPOTHESES + 1)
+    ]
+
+
+def test_ranking_of_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkFixture) -> None:
+    candidates = queue(1)
+    found: Ranking = benchmark.pedantic(rank, args=(candidates, DIRECTIVES), rounds=7, warmup_rounds=1)
+    assert len(found.places) == HYPOTHESES
+    if benchmark.stats is not None:  # None where benchmarks are disabled
+        assert benchmark.stats.stats.min < MOST_S
+
+
+def test_moves_between_two_rankings_of_5000_take_less_than_half_a_second(benchmark: BenchmarkFixture) -> None:
+    before, after = rank(queue(1), DIRECTIVES), rank(queue(2), DIRECTIVES)
+    found = benchmark.pedantic(
+        moves, args=(before, after, Cause(9, "E-0003 refuted H-009")), rounds=5, warmup_rounds=1
+    )
+    assert len(found) > HYPOTHESES / 2
+    if benchmark.stats is not None:
+        assert benchmark.stats.stats.min < 5 * MOST_S
