@@ -193,6 +193,11 @@ class LocalExecutor:
         else:
             select.select([started.ended], [], [], timeout_s)
 
+    def close(self) -> None:
+        """End every run that this object started and that still runs, and let go of what it holds of them."""
+        for ref in list(self._started):
+            self.cancel(ref)
+
     def _start(self, key: str, folder: Path) -> None:
         guard_read, guard_write = os.pipe()
         ended_read, ended_write = os.pipe()

@@ -8,14 +8,36 @@ from typing import cast
 
 from configs.errors import UsageError
 from experiments.engines.port import Engine
+from experiments.job.process import Workshop
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.measurement.environment import package_version
 from experiments.measurement.judging import Judge
+from experiments.measurement.material import HeldOutMaterial
 from experiments.reference_model.load import reference_model_path
+from experiments.stages.prune import DepthPruning
 
 ENGINES_GROUP = "autoinfer.engines"
 JUDGES_GROUP = "autoinfer.judges"
 
 PACKAGED_MODEL = "reference"
 """The name of the packaged model in a spec."""
+
+
+SCORING_PACKAGES = ("torch", "transformers", "vllm")
+"""Packages whose version may change what an evaluation scores, and so belongs into its artifact's key."""
+
+
+def assemble(spec: BaselineJob | TestJob) -> Workshop:
+    """Load everything a spec names; raises `AutoinferError` when something is missing or not installed."""
+    checkpoint = checkpoint_path(spec.model)
+    return Workshop(
+        engine=load_engine(spec.engine),
+        judge=load_judge(spec.judge),
+        checkpoint=checkpoint,
+        material=HeldOutMaterial(checkpoint, spec.device, spec.seed),
+        checkpoint_stages=(DepthPruning(),),
+        tool_versions={name: package_version(name) for name in SCORING_PACKAGES},
+    )
 
 
 def load_engine(name: str) -> Engine:

@@ -69,7 +69,7 @@ def take(
             _tell_reaped(session, each)
     _end_leftovers(database, executor, name, reaped)
     with database.write() as session:
-        job = queue.claim(session, name.owner, name.device_key, [name.device_class], times.lease_s)
+        job = queue.claim(session, name.owner, name.device_key, name.device_classes, times.lease_s)
         if job is None:
             return None
         created_at = session.execute(select(Job.created_at).where(Job.id == job.id)).scalar_one()
@@ -84,7 +84,7 @@ def take(
 
 def _something_to_do(database: Database, name: WorkerName) -> bool:
     running = Job.state == JobState.RUNNING
-    queued = exists().where(Job.state == JobState.QUEUED, Job.device_class == name.device_class)
+    queued = exists().where(Job.state == JobState.QUEUED, Job.device_class.in_(name.device_classes))
     busy = exists().where(running, Job.device == name.device_key)
     expired = exists().where(running, Job.lease_expires_at <= now())
     with database.read() as session:
@@ -95,7 +95,8 @@ def _end_leftovers(database: Database, executor: Executor, name: WorkerName, rea
     with database.read() as session:
         leftovers = queue.leftovers(session, name.host)
         ids = [each.job_id for each in reaped]
-        created = dict(session.execute(select(Job.id, Job.created_at).where(Job.id.in_(ids))).tuples().all())
+        rows = session.execute(select(Job.id, Job.created_at).where(Job.id.in_(ids)))
+        created = {row.id: row.created_at for row in rows}
     for leftover in leftovers:
         _end(leftover.process, name)
         with database.write() as session:

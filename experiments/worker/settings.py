@@ -66,6 +66,6 @@ class WorkerName:
         return f"{self.host}/{self.device}"
 
     @property
-    def device_class(self) -> str:
-        """The class of jobs that the device runs: `cuda` for `cuda:0`."""
-        return self.device.partition(":")[0]
+    def device_classes(self) -> tuple[str, ...]:
+        """The classes of jobs that the device runs: `cuda:0` runs those for `cuda:0` and for any `cuda`."""
+        return tuple(dict.fromkeys((self.device, self.device.partition(":")[0])))

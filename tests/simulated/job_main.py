@@ -8,17 +8,15 @@ from experiments.executors import guard
 
 def main() -> int:
     guard.watch_from_environment()
-    from agent.judge.launch_interval import LaunchIntervalJudge
     from experiments.job.process import Workshop, run_in_folder
     from tests.simulated.engine import SimulatedEngine
     from tests.simulated.judges import OnePairJudge
     from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 
     def assemble(spec: object) -> Workshop:
-        judge = OnePairJudge() if getattr(spec, "judge", "") == "one-pair" else LaunchIntervalJudge()
         return Workshop(
             SimulatedEngine(),
-            judge,
+            OnePairJudge() if getattr(spec, "judge", "") == "one-pair" else load_judge("launch-interval"),
             Path("simulated"),
             SimulatedMaterial(),
             (SimulatedPruning(),),

@@ -13,12 +13,14 @@ from configs.errors import PermissionRefused
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
 from experiments.executors.process_group import end_group, members
+from experiments.job.place import Place
 from tests.integration.executors.conformance import SLOW, ExecutorConformance
-from tests.simulated.places import simulated_executor
-from tests.simulated.specs import a_test_job
+from tests.simulated.places import JOB_COMMAND, simulated_executor
+from tests.simulated.specs import FASTER, a_test_job
 
 REPOSITORY = Path(__file__).parents[3]
 PATIENCE_S = 30.0
+UNWRITABLE = Path("/sys/kernel/autoinfer")
 
 
 def wait_for(done: Callable[[], bool]) -> None:
@@ -59,9 +61,7 @@ def place(tmp_path: Path):
     made = LocalPlace(tmp_path)
     yield made
     for executor in made.made:
-        for ref in executor.reconcile():
-            executor.cancel(ref)
-            executor.poll(ref)
+        executor.close()
 
 
 class TestLocalExecutor(ExecutorConformance):
@@ -139,11 +139,8 @@ def test_nothing_is_left_when_the_executor_is_killed(place: LocalPlace, also: st
         assert group is not None
         supervisor = psutil.Process(group.pgid)
         [job] = supervisor.children()
-        others = [
-            process
-            for process in (holder.pid, *{"job": [job.pid], "supervisor": [supervisor.pid]}.get(also, []))
-        ]
-        for pid in others:
+        killed = {"nobody": [], "job": [job.pid], "supervisor": [supervisor.pid]}[also]
+        for pid in (holder.pid, *killed):
             os.kill(pid, signal.SIGKILL)
     wait_for(lambda: place.living(ref) == 0)
     assert executor.poll(ref).state is RunState.LOST
@@ -164,20 +161,22 @@ def test_an_executor_that_is_only_frozen_keeps_its_run(place: LocalPlace):
         holder.kill()
 
 
+@pytest.mark.skipif(not UNWRITABLE.parent.exists(), reason="needs a folder where nobody may write")
 def test_a_job_that_says_why_it_can_t_go_on_has_failed(place: LocalPlace):
     executor = LocalExecutor(
-        place.folder / "jobs",
-        place.executor()._place.model_copy(update={"artifacts_dir": Path("/dev/null/no")}),
+        place.folder / "jobs", Place(artifacts_dir=UNWRITABLE, cache_dir=place.folder), JOB_COMMAND
     )
-    ref = executor.submit("k", a_test_job(engine="no-such-engine"))
+    ref = executor.submit("k", a_test_job(FASTER | {"simulated.layers": 3}))
     wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
     status = executor.poll(ref)
-    assert status.state in (RunState.FAILED, RunState.LOST)
+    assert status.state is RunState.FAILED
+    assert status.failure is not None
+    assert status.failure.startswith(f"You may not write at {UNWRITABLE}")
 
 
-@pytest.mark.skipif(not Path("/sys/kernel").exists(), reason="needs a folder where nobody may write")
+@pytest.mark.skipif(not UNWRITABLE.parent.exists(), reason="needs a folder where nobody may write")
 def test_a_folder_that_can_t_be_written_is_told_in_a_sentence(place: LocalPlace):
-    executor = LocalExecutor(Path("/sys/kernel/autoinfer"), place.executor()._place)
+    executor = LocalExecutor(UNWRITABLE, Place(artifacts_dir=place.folder, cache_dir=place.folder))
     with pytest.raises(PermissionRefused, match="where runs are kept"):
         executor.submit("k", a_test_job())
 

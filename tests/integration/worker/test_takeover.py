@@ -1,0 +1,218 @@
+"""Kill anything at any time: the next worker takes over, nothing is lost or doubled, nothing goes on."""
+
+import random
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import select
+
+from db.models import Experiment, Job
+from db.session import Database
+from db.states import JobState
+from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, KillPoint
+from tests.integration.worker.processes import (
+    REPOSITORY,
+    Workers,
+    all_done,
+    assert_recorded_once,
+    events_of,
+    job_states,
+    launches_alive,
+    processes_of,
+    wait_for,
+)
+from tests.simulated.queueing import database_url, enqueue_job, start_campaign
+from tests.simulated.specs import FASTER, a_test_job
+
+SLOWER = FASTER | {"simulated.request_s": 0.05}
+"""A candidate that takes a moment, so that something can happen meanwhile."""
+
+
+@pytest.fixture
+def experiment(database: Database) -> int:
+    return enqueue_job(database, start_campaign(database), partial(a_test_job, SLOWER))[0]
+
+
+def stage_of(database: Database, experiment_id: int) -> str | None:
+    with database.read() as session:
+        return session.get_one(Experiment, experiment_id).stage
+
+
+def attempt_of(database: Database) -> int:
+    with database.read() as session:
+        return session.execute(select(Job.attempt)).scalar_one()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        KillPoint.AFTER_CLAIM,
+        KillPoint.AFTER_SUBMIT,
+        KillPoint.BEFORE_RESULT,
+        KillPoint.BETWEEN_RESULT_AND_STATE,
+    ],
+)
+def test_the_next_worker_takes_over_from_one_killed(
+    workers: Workers, database: Database, experiment: int, point: KillPoint
+):
+    first = workers.start(**{KILL_VARIABLE: point.value})
+    assert first.wait(60) == -signal.SIGKILL
+    assert job_states(database) == {1: JobState.RUNNING}
+    workers.start()
+    wait_for(lambda: all_done(database))
+    assert attempt_of(database) == 2
+    assert_recorded_once(database, [experiment])
+    assert len(events_of(database, "job.requeued")) == 1
+    assert len(events_of(database, "worker.lost")) == 1
+
+
+def test_a_job_killed_after_it_measured_is_run_again_at_once(
+    workers: Workers, database: Database, experiment: int
+):
+    first = workers.start(lease_s=60)
+    wait_for(lambda: stage_of(database, experiment) == "quick")
+    [job] = [each for each in processes_of(workers.folder) if "job_main" in " ".join(each.cmdline()[:5])]
+    job.kill()
+    wait_for(lambda: all_done(database))
+    assert attempt_of(database) == 2
+    assert first.poll() is None
+    assert_recorded_once(database, [experiment])
+    assert "killed by signal 9" in events_of(database, "job.requeued")[0]
+
+
+def test_a_woken_worker_s_result_is_refused(workers: Workers, database: Database, experiment: int):
+    """The fence: the first holds its result when it freezes; the second has taken over when it wakes."""
+    first = workers.start(**{FREEZE_VARIABLE: KillPoint.BEFORE_RESULT.value})
+    wait_for(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
+    assert job_states(database) == {1: JobState.RUNNING}
+    second = workers.start()
+    wait_for(lambda: all_done(database))
+    assert attempt_of(database) == 2
+    first.send_signal(signal.SIGCONT)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 0
+    assert second.poll() is None
+    assert_recorded_once(database, [experiment])
+    assert (
+        "Its run is ended" in (workers.folder / "workers.log").read_text()
+        or "were not recorded" in (workers.folder / "workers.log").read_text()
+    )
+
+
+def test_a_woken_worker_finds_that_its_run_was_ended(workers: Workers, database: Database):
+    """The first freezes while its job measures; the second ends that job before its own begins."""
+    hangs = FASTER | {"simulated.hangs": "generate"}
+    experiment, job_id = enqueue_job(database, start_campaign(database), partial(a_test_job, hangs))
+    first = workers.start()
+    wait_for(lambda: stage_of(database, experiment) == "quick" and len(processes_of(workers.folder)) == 2)
+    old = {process.pid for process in processes_of(workers.folder)}
+    old_launches = launches_alive()
+    first.send_signal(signal.SIGSTOP)
+    workers.start()
+    wait_for(lambda: attempt_of(database) == 2)
+    wait_for(lambda: len(processes_of(workers.folder)) == 2)
+    assert not old & {process.pid for process in processes_of(workers.folder)}
+    assert not old_launches & launches_alive()
+    first.send_signal(signal.SIGCONT)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 0
+    assert job_states(database) == {job_id: JobState.RUNNING}, "the second still has it"
+
+
+@pytest.mark.slow
+def test_workers_and_jobs_killed_at_random_lose_and_double_nothing(workers: Workers, database: Database):
+    campaign = start_campaign(database)
+    candidate = FASTER | {"simulated.request_s": 0.01}
+    experiments = [
+        enqueue_job(database, campaign, partial(a_test_job, candidate, seed=seed), max_attempts=50)[0]
+        for seed in range(8)
+    ]
+    chaos = random.Random(7)
+    for _ in range(6):
+        worker = workers.start()
+        seen = len(events_of(database, "stage.started")) + len(events_of(database, "job.claimed"))
+        goal = seen + chaos.randrange(1, 4)
+        wait_for(
+            lambda goal=goal: (
+                all_done(database)
+                or len(events_of(database, "stage.started")) + len(events_of(database, "job.claimed")) >= goal
+            )
+        )
+        victims = [process.pid for process in processes_of(workers.folder)]
+        if chaos.random() < 0.5 and victims:
+            try:
+                psutil.Process(chaos.choice(victims)).kill()
+            except psutil.NoSuchProcess:
+                continue
+        else:
+            worker.kill()
+            worker.wait()
+    workers.start()
+    wait_for(lambda: all_done(database))
+    assert_recorded_once(database, experiments)
+
+
+def test_two_workers_on_one_file_run_thirty_jobs_once_each(workers: Workers, database: Database):
+    campaign = start_campaign(database)
+    experiments = [enqueue_job(database, campaign, partial(a_test_job, seed=seed))[0] for seed in range(30)]
+    first = workers.start("once", lease_s=30)
+    second = workers.start("once", "cpu:1", lease_s=30)
+    assert (first.wait(120), second.wait(120)) == (0, 0)
+    assert_recorded_once(database, experiments)
+    with database.read() as session:
+        rows = session.execute(select(Job.device, Job.attempt)).all()
+    assert {attempt for _, attempt in rows} == {1}
+    assert len({device for device, _ in rows}) == 2
+
+
+PARENT = """
+import subprocess, sys
+worker = subprocess.Popen([sys.executable, "-m", "tests.simulated.worker_main", *sys.argv[1:], "60", "child"])
+print(worker.pid, flush=True)
+worker.wait()
+"""
+
+
+def test_a_worker_ends_with_its_campaign_and_leaves_nothing(
+    workers: Workers, database: Database, experiment: int
+):
+    command = [sys.executable, "-c", PARENT, database_url(workers.folder), str(workers.folder)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as campaign:
+        assert campaign.stdout is not None
+        worker = psutil.Process(int(campaign.stdout.readline()))
+        wait_for(lambda: stage_of(database, experiment) == "quick")
+        campaign.kill()
+    wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    wait_for(lambda: not processes_of(workers.folder))
+    assert job_states(database) == {1: JobState.QUEUED}, "given back in good order"
+
+
+def test_a_worker_killed_with_its_campaign_leaves_nothing(
+    workers: Workers, database: Database, experiment: int
+):
+    worker = workers.start(lease_s=60)
+    wait_for(lambda: stage_of(database, experiment) == "quick" and bool(processes_of(workers.folder)))
+    worker.kill()
+    wait_for(lambda: not processes_of(workers.folder))
+
+
+def test_a_database_made_anew_does_not_meet_old_runs(workers: Workers, database: Database, experiment: int):
+    workers.start("once").wait(60)
+    old = Path(workers.folder / "autoinfer.db")
+    database.close()
+    for path in workers.folder.glob("autoinfer.db*"):
+        path.unlink()
+    from tests.simulated.queueing import new_database
+
+    anew = new_database(workers.folder)
+    again, _ = enqueue_job(anew, start_campaign(anew), a_test_job)
+    workers.start("once").wait(60)
+    assert_recorded_once(anew, [again])
+    assert len(list((workers.folder / "jobs").iterdir())) == 2
+    assert old.exists()
+    anew.close()

@@ -1,0 +1,241 @@
+"""What one worker does with the jobs it takes: the worker runs in this process, its jobs in real ones."""
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from db import queue
+from db.models import Artifact, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
+from db.session import Database
+from db.states import ExperimentState, JobState, StageOutcome, WorkerState
+from experiments.job.result import read_records
+from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.recording import load_evidence, load_launches, load_noise, load_stages
+from experiments.worker.settings import WorkerTimes
+from experiments.worker.worker import run_worker
+from tests.integration.worker.processes import assert_recorded_once, events_of, processes_of, wait_for
+from tests.simulated.places import simulated_executor
+from tests.simulated.queueing import TARGET, enqueue_job, start_campaign
+from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+
+TIMES = WorkerTimes(lease_s=5, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.05)
+
+Work = Callable[..., int]
+
+
+@pytest.fixture
+def campaign(database: Database) -> int:
+    return start_campaign(database)
+
+
+@pytest.fixture
+def work(database: Database, tmp_path: Path) -> Iterator[Work]:
+    """Runs the queue to its end."""
+    executor = simulated_executor(tmp_path)
+    yield partial(run_worker, database, executor, "cpu", times=TIMES, once=True)
+    executor.close()
+
+
+def test_a_test_job_is_recorded_with_all_its_samples(
+    database: Database, campaign: int, work: Work, tmp_path: Path
+):
+    experiment_id, job_id = enqueue_job(database, campaign, a_test_job)
+    assert work() == 1
+    assert_recorded_once(database, [experiment_id])
+    [folder] = (tmp_path / "jobs").iterdir()
+    told = read_records(folder / "records.jsonl")
+    with database.read() as session:
+        assert load_launches(session, experiment_id) == told.launches
+        experiment = session.get_one(Experiment, experiment_id)
+        assert (experiment.failure, experiment.stage, experiment.wall_s) == (None, None, told.wall_s)
+        assert experiment.progress == {"stop_reason": "The list of steps is done."}
+        assert experiment.started_at is not None
+        assert session.get_one(Job, job_id).process is None
+        outcomes = session.execute(select(StageRun.stage, StageRun.outcome).order_by(StageRun.id)).all()
+        assert outcomes == [(s, StageOutcome.DONE) for s in ("static", "quick", "evaluate")]
+        [artifact] = session.execute(select(Artifact)).scalars()
+        assert artifact.kind == "evaluation"
+        assert session.get(ExperimentArtifact, (experiment_id, artifact.digest)) is not None
+        [worker] = session.execute(select(Worker)).scalars()
+        assert worker.state is WorkerState.STOPPED
+
+
+def test_the_evidence_comes_back_as_the_judge_saw_it(
+    database: Database, campaign: int, work: Work, tmp_path: Path
+):
+    noise = {"target_key": TARGET, "launches": 5, "degrees_of_freedom": 3, "launch_sd_log": 0.01}
+    experiment_id, _ = enqueue_job(database, campaign, partial(a_test_job, noise=noise))
+    work()
+    with database.read() as session:
+        plan, evidence = load_evidence(session, experiment_id)
+    spec = a_test_job(noise=noise)
+    assert plan == spec.plan
+    assert (evidence.noise.launch_sd_log, evidence.noise.degrees_of_freedom) == (0.01, 3)
+    assert [str(change) for change in evidence.changes] == ["simulated.tpot_ms 10.0 → 7.0"]
+    assert len(evidence.of(Arm.CONTROL, Stage.QUICK)) == 1
+    assert evidence.failure is None
+
+
+def test_a_baseline_feeds_the_noise_profile_and_tells_choice_and_parts(
+    database: Database, campaign: int, work: Work
+):
+    slow = {"simulated.tpot_ms": 12.0}
+    experiment_id, _ = enqueue_job(database, campaign, partial(a_baseline_job, (slow, CONTROL)))
+    work()
+    with database.read() as session:
+        profile = load_noise(session, TARGET, "simulated-fingerprint", Metric.TPOT_MS)
+        stages = {stage.stage: stage for stage in load_stages(session, experiment_id)}
+    assert (profile.launches, profile.degrees_of_freedom) == (3, 2)
+    assert profile.launch_sd_log is not None
+    assert 0 < profile.launch_sd_log < 0.05
+    assert stages[Stage.SWEEP].detail["chosen"] == CONTROL
+    parts = stages[Stage.PROFILE].detail["parts"]
+    assert isinstance(parts, list)
+    assert [part["part"] for part in parts if isinstance(part, dict)] == ["layers", "rest"]
+    assert "added 3 launches" in events_of(database, "noise.recorded")[0]
+
+
+def test_each_control_launch_makes_the_noise_profile_grow(database: Database, campaign: int, work: Work):
+    for _ in range(2):
+        enqueue_job(database, campaign, a_test_job)
+    work()
+    with database.read() as session:
+        profile = load_noise(session, TARGET, "simulated-fingerprint", Metric.TPOT_MS)
+    assert (profile.launches, profile.degrees_of_freedom) == (2, 0)
+
+
+def test_an_infeasible_candidate_is_done_with_its_cause(database: Database, campaign: int, work: Work):
+    candidate = FASTER | {"simulated.fails": "load"}
+    experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, candidate))
+    work()
+    with database.read() as session:
+        experiment = session.get_one(Experiment, experiment_id)
+        assert (experiment.state, experiment.failure_kind) == (ExperimentState.DONE, "crashed")
+        assert session.get_one(Job, job_id).state is JobState.DONE
+        assert load_evidence(session, experiment_id)[1].failure == experiment.failure
+
+
+def test_a_control_that_fails_makes_the_experiment_fail(database: Database, campaign: int, work: Work):
+    control = CONTROL | {"simulated.fails": "load"}
+    experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, control=control))
+    work()
+    with database.read() as session:
+        experiment = session.get_one(Experiment, experiment_id)
+        assert (experiment.state, experiment.failure_kind) == (ExperimentState.FAILED, "control")
+        assert session.get_one(Job, job_id).state is JobState.FAILED
+    assert "The control did not run" in events_of(database, "experiment.failed")[0]
+
+
+def test_a_spec_of_another_version_is_refused_with_a_sentence(database: Database, campaign: int, work: Work):
+    experiment_id, job_id = enqueue_job(database, campaign, a_test_job)
+    with database.write() as session:
+        spec = dict(session.get_one(Job, job_id).spec) | {"version": 2}
+        session.execute(update(Job).where(Job.id == job_id).values(spec=spec))
+    work()
+    with database.read() as session:
+        job = session.get_one(Job, job_id)
+        assert job.state is JobState.FAILED
+        assert job.error is not None
+        assert "written as version 2, and this worker runs version 1" in job.error
+        assert session.get_one(Experiment, experiment_id).state is ExperimentState.FAILED
+
+
+def test_a_malformed_spec_is_refused_with_a_sentence(database: Database, campaign: int, work: Work):
+    _, job_id = enqueue_job(database, campaign, a_test_job)
+    with database.write() as session:
+        spec = dict(session.get_one(Job, job_id).spec) | {"seed": "soon"}
+        session.execute(update(Job).where(Job.id == job_id).values(spec=spec))
+    work()
+    with database.read() as session:
+        error = session.get_one(Job, job_id).error
+    assert error is not None
+    assert "malformed at test.seed" in error
+
+
+def test_a_job_whose_process_keeps_dying_fails_when_its_attempts_are_used_up(
+    database: Database, campaign: int, tmp_path: Path
+):
+    experiment_id, job_id = enqueue_job(database, campaign, a_test_job, max_attempts=2)
+    dying = simulated_executor(tmp_path, {"AUTOINFER_TEST_KILL_AT": "after-measure"})
+    run_worker(database, dying, "cpu", times=TIMES, once=True)
+    with database.read() as session:
+        job, experiment = session.get_one(Job, job_id), session.get_one(Experiment, experiment_id)
+        assert (job.state, job.attempt) == (JobState.FAILED, 2)
+        assert (experiment.state, experiment.failure_kind) == (ExperimentState.FAILED, "crashed")
+        assert session.execute(select(Launch.id)).all() == []
+    assert len(events_of(database, "job.requeued")) == 1
+    assert len(events_of(database, "job.failed")) == 1
+
+
+class Running:
+    """A worker in a thread, and the means to stop it."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self.stop = threading.Event()
+        executor = simulated_executor(folder)
+        work = partial(run_worker, database, executor, "cpu", times=TIMES, stop=self.stop)
+        self.thread = threading.Thread(target=work)
+
+    def __enter__(self) -> "Running":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop.set()
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+
+def stage_is(database: Database, experiment_id: int, stage: str) -> bool:
+    with database.read() as session:
+        return session.get_one(Experiment, experiment_id).stage == stage
+
+
+HANGS = FASTER | {"simulated.hangs": "generate"}
+
+
+def test_progress_is_told_while_the_job_runs(database: Database, campaign: int, tmp_path: Path):
+    experiment_id, _ = enqueue_job(database, campaign, partial(a_test_job, HANGS))
+    with Running(database, tmp_path):
+        wait_for(lambda: stage_is(database, experiment_id, "quick"))
+        with database.read() as session:
+            experiment = session.get_one(Experiment, experiment_id)
+            assert experiment.progress == {"done": 0, "planned": 4, "text": "time launch pair 1"}
+            assert session.execute(select(Worker.state)).scalar_one() is WorkerState.BUSY
+            assert experiment.state is ExperimentState.RUNNING
+    assert events_of(database, "stage.started") == ["E-0001: time launch pair 1."]
+
+
+def test_a_cancelled_job_ends_with_all_its_processes(database: Database, campaign: int, tmp_path: Path):
+    experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, HANGS))
+    next_id, _ = enqueue_job(database, campaign, a_test_job)
+    with Running(database, tmp_path):
+        wait_for(lambda: stage_is(database, experiment_id, "quick"))
+        with database.write() as session:
+            queue.cancel(session, job_id)
+
+        def next_is_done() -> bool:
+            with database.read() as session:
+                return session.get_one(Experiment, next_id).state is ExperimentState.DONE
+
+        wait_for(next_is_done)
+        with database.read() as session:
+            assert session.get_one(Job, job_id).state is JobState.CANCELLED
+            assert session.get_one(Experiment, experiment_id).state is ExperimentState.CANCELLED
+    assert processes_of(tmp_path) == []
+    assert len(events_of(database, "job.cancelled")) == 1
+
+
+def test_a_stopped_worker_gives_its_job_back(database: Database, campaign: int, tmp_path: Path):
+    experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, HANGS), max_attempts=1)
+    with Running(database, tmp_path) as running:
+        wait_for(lambda: stage_is(database, experiment_id, "quick"))
+        running.stop.set()
+    assert processes_of(tmp_path) == []
+    with database.read() as session:
+        job = session.get_one(Job, job_id)
+        assert (job.state, job.attempt, job.max_attempts) == (JobState.QUEUED, 1, 2)
