@@ -19,11 +19,13 @@ def enqueue(
         ),
     ],
     expect: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--expect", metavar="EFFECT", help="The effect you predict, such as tpot=-10% or tpot=-10%±4%."
+            "--expect",
+            metavar="EFFECT",
+            help="The effect you predict, such as tpot=-10% or tpot=-10%±4%; the agent's if not given.",
         ),
-    ],
+    ] = None,
     min_effect: Annotated[
         str | None,
         typer.Option(
@@ -39,7 +41,6 @@ def enqueue(
 ) -> None:
     """Put a hypothesis of your own into the queue, beside the agent's."""
     from agent.campaign.enqueue import enqueue as put_into_queue
-
     from cli.opening import writing
     from cli.output import print_json, say
     from db.labels import Noun, format_label

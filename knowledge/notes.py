@@ -17,6 +17,7 @@ from db.models import Finding
 from db.models.base import JsonObject
 from db.states import FindingStatus
 from knowledge.queries.lookup import existing
+from knowledge.stored import LEVER_JOINT
 
 _SCOPE_FIELDS = ("model", "model_fingerprint", "target", "engine")
 """Fields of a scope that a note may name as `field=value`; a package of its versions may be named too."""
@@ -70,7 +71,7 @@ def concerns(scope: JsonObject, match: str) -> bool:
         return str(versions.get(name)) == value
     knobs: list[str] = scope.get("knobs") or []
     return (
-        scope.get("lever") == match
+        match in str(scope.get("lever", "")).split(LEVER_JOINT)
         or any(knob == match or knob.startswith(f"{match}.") for knob in knobs)
         or match in versions
     )

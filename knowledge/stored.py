@@ -14,6 +14,9 @@ from experiments.space.configuration import Configuration
 QUALITY_HELD, QUALITY_WORSE = "held", "worse"
 """States of quality in a verdict that settle it; any other leaves it open."""
 
+LEVER_JOINT = "+"
+"""Between the names of levers where a change touches several: `compile+pruning`."""
+
 DEFAULT_METRIC = "tpot_ms"
 """The metric of a plan that names none, as in `StoppingPlan`."""
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, case, func, select
+from sqlalchemy import Select, case, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
 from db.labels import Noun, format_label
@@ -22,6 +22,7 @@ from knowledge.queries.view import (
     effect_view,
     prediction_view,
 )
+from knowledge.stored import LEVER_JOINT
 
 
 class HypothesisRow(View):
@@ -165,7 +166,8 @@ def _selected(campaign_id: int | None, states: Collection[HypothesisState], leve
     if states:
         query = query.where(Hypothesis.state.in_(list(states)))
     if lever is not None:
-        query = query.where(Hypothesis.lever == lever)
+        joined = literal(LEVER_JOINT) + Hypothesis.lever + LEVER_JOINT
+        query = query.where(joined.contains(f"{LEVER_JOINT}{lever}{LEVER_JOINT}", autoescape=True))
     return query
 
 

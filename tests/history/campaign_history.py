@@ -12,6 +12,7 @@ from pathlib import Path
 from agent.campaign.accept import accept
 from agent.campaign.create import Ground, create_campaign
 from agent.proposers.port import Draft
+from agent.surrogate.levers import joined
 from configs.campaign import load_campaign
 from db import events
 from db.clock import now
@@ -108,7 +109,7 @@ class History:
             claim=claim,
             control=control,
             candidate=candidate,
-            lever=SPACE.levers_between(control, candidate)[0],
+            lever=joined(SPACE.levers_between(control, candidate)),
             prediction=Prediction(log_ratio_mean=log1p(predicted), log_ratio_sd=sd_log),
             min_effect=min_effect,
             refuted_if="TPOT does not fall by 3 %.",

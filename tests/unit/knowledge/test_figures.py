@@ -1,0 +1,40 @@
+from math import log
+
+import pytest
+
+from knowledge import figures
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(-12.34, "−12.3"), (0.04, "0.0"), (-0.04, "0.0"), (3.0, "+3.0"), (-0.06, "−0.1")]
+)
+def test_a_figure_has_a_sign_unless_it_rounds_to_zero(value: float, text: str) -> None:
+    assert figures.signed(value) == text
+
+
+def test_an_effect_never_stands_without_its_interval_when_there_is_one() -> None:
+    assert figures.effect(log(0.9), log(0.88), log(0.92)) == "−10.0 % [−12.0, −8.0]"
+    assert figures.effect(log(0.9), None, None) == "−10.0 %"
+    assert figures.effect(None, None, None) == "—"
+
+
+def test_a_gain_is_positive_for_less_latency_and_for_more_throughput() -> None:
+    assert figures.gain("tpot_ms", log(0.9), log(0.88), log(0.92)) == "10.0 % [8.0, 12.0]"
+    assert figures.gain("tokens_per_s", log(0.5), log(0.4), log(0.8)) == "100.0 % [25.0, 150.0]"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (9_900_000, "9.4 MiB"), (1 << 50, "1024.0 TiB")],
+)
+def test_bytes_are_told_in_binary_units(count: int, text: str) -> None:
+    assert figures.size(count) == text
+
+
+def test_lists_read_as_in_a_sentence() -> None:
+    assert [figures.listed(each) for each in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]

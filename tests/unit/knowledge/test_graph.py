@@ -1,0 +1,90 @@
+import io
+
+import networkx as nx
+import pytest
+
+from configs.errors import UsageError
+from db.states import VerdictOutcome
+from knowledge.graph import Graph, NodeKind, Relation, counts, graphml, neighbourhood, node_link
+from knowledge.graph_building import build_graph
+from tests.history.campaign_history import History
+
+
+def graph_of(history: History, campaign_id: int | None = None) -> Graph:
+    with history.database.read() as session:
+        return build_graph(session, campaign_id)
+
+
+def test_every_node_has_a_kind_and_every_edge_a_relation(full_history: History) -> None:
+    graph = graph_of(full_history)
+    assert {data["kind"] for _, data in graph.nodes(data=True)} == {kind.value for kind in NodeKind}
+    for _, _, data in graph.edges(data=True):
+        Relation(data["relation"])
+
+
+def test_what_was_tested_supported_and_refuted_is_an_edge(full_history: History) -> None:
+    graph = graph_of(full_history)
+    assert graph.has_edge("E-0001", "H-001", key="tests")
+    assert graph.has_edge("E-0001", "H-001", key="supports")
+    assert graph.has_edge("E-0002", "H-002", key="refutes")
+    assert graph.has_edge("E-0001", "F-001", key="supports")
+    assert graph.has_edge("H-002", "H-001", key="derived_from")
+    assert graph.edges["H-001", "knob:serving.threads", "changes"]["after"] == "1"
+
+
+def test_replications_contradictions_and_superseded_findings_are_edges(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, VerdictOutcome.SUPPORTED).experiment_id
+    history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first)
+    history.judge(hypothesis, VerdictOutcome.REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first)
+    history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first, versions={"torch": "3.0"})
+    graph = graph_of(history)
+    assert graph.has_edge("E-0002", "E-0001", key="replicates")
+    assert graph.has_edge("E-0002", "F-001", key="replicates")
+    assert graph.has_edge("E-0003", "F-001", key="contradicts")
+    assert graph.has_edge("F-002", "F-001", key="supersedes")
+
+
+def test_graphml_comes_back_as_it_was_written(full_history: History) -> None:
+    graph = graph_of(full_history)
+    back = nx.read_graphml(io.BytesIO(graphml(graph).encode()), force_multigraph=True)
+    assert dict(back.nodes(data=True)) == dict(graph.nodes(data=True))
+    assert sorted((s, t, d["relation"]) for s, t, d in back.edges(data=True)) == sorted(
+        (s, t, d["relation"]) for s, t, d in graph.edges(data=True)
+    )
+
+
+def test_node_link_json_comes_back_as_it_was_written(full_history: History) -> None:
+    graph = graph_of(full_history)
+    back = nx.node_link_graph(node_link(graph), edges="edges", directed=True, multigraph=True)
+    assert nx.utils.graphs_equal(back, graph)
+
+
+def test_a_neighbourhood_goes_both_ways_and_no_further_than_asked(full_history: History) -> None:
+    graph = graph_of(full_history)
+    near = neighbourhood(graph, "F-001")
+    assert set(near) == {
+        "F-001",
+        "E-0001",
+        "knob:serving.threads",
+        "model:reference@ffffffffffff",
+        "hardware:cpu:Example CPU:2 cores",
+    }
+    assert set(near) < set(neighbourhood(graph, "F-001", depth=2)) <= set(graph)
+
+
+def test_a_node_that_is_not_there_is_refused(full_history: History) -> None:
+    with pytest.raises(UsageError, match="H-099 is not in the graph"):
+        neighbourhood(graph_of(full_history), "H-099")
+
+
+def test_one_campaign_shows_its_own_experiments_and_the_findings_they_bear_on(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    other = history.start("other")
+    history.judge(history.propose({"serving.threads": 1}, campaign_id=other), VerdictOutcome.SUPPORTED)
+    history.judge(history.propose({"serving.threads": 4}, campaign_id=other), VerdictOutcome.SUPPORTED)
+    graph = graph_of(history, history.campaign_id)
+    kinds, _ = counts(graph)
+    assert {name for name in graph if name.startswith(("E-", "F-", "C-"))} == {"C-1", "E-0001", "F-001"}
+    assert kinds["hypothesis"] == 1
+    assert all("kind" in data for _, data in graph.nodes(data=True))

@@ -1,0 +1,149 @@
+import pytest
+from sqlalchemy import select
+
+from configs.errors import UsageError
+from db import campaign_lease
+from db.models import Campaign, Directive, Event, Hypothesis
+from db.states import CampaignState, DirectiveKind, HypothesisState, VerdictOutcome
+from knowledge import steering
+from tests.history.campaign_history import History
+
+LEVERS = ("threads", "dtype", "compile", "pruning")
+
+
+def steer(history: History, kind: DirectiveKind, lever: str) -> Directive:
+    with history.database.write() as session:
+        return steering.give_directive(session, history.campaign_id, kind, lever, LEVERS)
+
+
+def active(history: History) -> list[tuple[str, str | None]]:
+    with history.database.read() as session:
+        query = select(Directive.kind, Directive.lever).where(Directive.active).order_by(Directive.id)
+        return [(kind.value, lever) for kind, lever in session.execute(query)]
+
+
+def events(history: History, kind: str) -> list[Event]:
+    with history.database.read() as session:
+        return list(session.scalars(select(Event).where(Event.kind == kind).order_by(Event.id)))
+
+
+def test_a_directive_is_stored_with_the_event_that_the_ranking_cites(history: History) -> None:
+    given = steer(history, DirectiveKind.FOCUS, "threads")
+    (event,) = events(history, "directive.given")
+    assert given.event_id == event.id
+    assert event.data == {"kind": "focus", "lever": "threads"}
+    assert active(history) == [("focus", "threads")]
+
+
+def test_giving_it_again_gives_the_same_one(history: History) -> None:
+    assert steer(history, DirectiveKind.BAN, "dtype").id == steer(history, DirectiveKind.BAN, "dtype").id
+    assert len(events(history, "directive.given")) == 1
+
+
+def test_an_unknown_lever_is_refused_with_the_nearest(history: History) -> None:
+    with pytest.raises(UsageError, match="There is no lever 'thread'") as refused:
+        steer(history, DirectiveKind.FOCUS, "thread")
+    assert "threads" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(DirectiveKind.BAN, DirectiveKind.FOCUS), (DirectiveKind.BOOST, DirectiveKind.BAN)]
+)
+def test_a_ban_and_its_opposite_do_not_hold_together(
+    history: History, first: DirectiveKind, second: DirectiveKind
+) -> None:
+    steer(history, first, "threads")
+    with pytest.raises(UsageError, match="contradicts"):
+        steer(history, second, "threads")
+    assert active(history) == [(first.value, "threads")]
+
+
+def test_focus_and_boost_may_hold_together(history: History) -> None:
+    steer(history, DirectiveKind.FOCUS, "threads")
+    steer(history, DirectiveKind.BOOST, "threads")
+    assert len(active(history)) == 2
+
+
+def test_lifting_takes_one_lever_or_all(history: History) -> None:
+    for lever in LEVERS[:3]:
+        steer(history, DirectiveKind.BAN, lever)
+    with history.database.write() as session:
+        steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, "dtype")
+    assert active(history) == [("ban", "threads"), ("ban", "compile")]
+    with history.database.write() as session:
+        steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, None)
+    assert active(history) == []
+    assert len(events(history, "directive.lifted")) == 3
+
+
+def test_lifting_what_does_not_hold_is_refused(history: History) -> None:
+    with history.database.write() as session, pytest.raises(UsageError, match="no ban on dtype to lift"):
+        steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, "dtype")
+
+
+def test_a_pin_is_set_and_taken_off_again(history: History) -> None:
+    number = history.propose({"serving.threads": 1})
+    with history.database.write() as session:
+        assert steering.pin(session, number).pinned
+    assert active(history) == [("pin", None)]
+    with history.database.write() as session:
+        assert not steering.unpin(session, number).pinned
+    assert active(history) == []
+
+
+def test_what_was_judged_can_neither_be_pinned_nor_withdrawn(history: History) -> None:
+    number = history.propose({"serving.threads": 1})
+    history.judge(number, VerdictOutcome.SUPPORTED)
+    with history.database.write() as session:
+        with pytest.raises(UsageError, match="H-001 is supported"):
+            steering.pin(session, number)
+        with pytest.raises(UsageError, match="H-001 is supported"):
+            steering.withdraw(session, number, "by the user")
+
+
+def test_a_withdrawn_hypothesis_leaves_the_queue_with_its_pin(history: History) -> None:
+    number = history.propose({"serving.threads": 1}, rank=1)
+    with history.database.write() as session:
+        steering.pin(session, number)
+    with history.database.write() as session:
+        steering.withdraw(session, number, "not worth it")
+    with history.database.read() as session:
+        row = session.get_one(Hypothesis, number)
+        assert (row.state, row.rank, row.pinned) == (HypothesisState.WITHDRAWN, None, False)
+    assert active(history) == []
+    assert events(history, "hypothesis.withdrawn")[0].text == "H-001 was withdrawn: not worth it"
+
+
+def test_a_campaign_is_paused_and_resumed_and_not_twice(history: History) -> None:
+    with history.database.write() as session:
+        assert steering.pause_campaign(session, 1).state is CampaignState.PAUSED
+    with history.database.write() as session, pytest.raises(UsageError, match="C-1 is paused, not running"):
+        steering.pause_campaign(session, 1)
+    with history.database.write() as session:
+        assert steering.resume_campaign(session, 1).state is CampaignState.RUNNING
+    with history.database.write() as session, pytest.raises(UsageError, match="not paused"):
+        steering.resume_campaign(session, 1)
+
+
+def test_stopping_lets_a_live_loop_finish_and_ends_at_once_without_one(history: History) -> None:
+    with history.database.write() as session:
+        assert campaign_lease.take(session, 1, "loop", 60.0)
+    with history.database.write() as session:
+        assert steering.stop_campaign(session, 1).state is CampaignState.STOPPING
+    with history.database.write() as session:
+        steering.stop_campaign(session, 1)  # asking again changes nothing
+        session.get_one(Campaign, 1).state = CampaignState.RUNNING
+        campaign_lease.release(session, 1, "loop")
+    with history.database.write() as session:
+        stopped = steering.stop_campaign(session, 1)
+    assert (stopped.state, stopped.stopped_because) == (CampaignState.STOPPED, "the user stopped it")
+    assert len(events(history, "campaign.stopped")) == 1
+    with history.database.write() as session, pytest.raises(UsageError, match="C-1 has ended"):
+        steering.stop_campaign(session, 1)
+
+
+def test_an_ended_campaign_cannot_be_steered(history: History) -> None:
+    with history.database.write() as session:
+        steering.stop_campaign(session, 1)
+    with pytest.raises(UsageError, match="C-1 has ended: the user stopped it"):
+        steer(history, DirectiveKind.FOCUS, "threads")

@@ -1,0 +1,137 @@
+from sqlalchemy import func, select
+
+from db.event_kinds import EventKind
+from db.models import Event, Finding, FindingEvidence
+from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from knowledge.findings import update_findings
+from knowledge.notes import add_note
+from tests.history.campaign_history import TARGET, VERSIONS, History
+
+SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
+
+
+def findings(history: History) -> list[Finding]:
+    with history.database.read() as session:
+        return list(session.scalars(select(Finding).order_by(Finding.id)))
+
+
+def kinds(history: History) -> list[str]:
+    with history.database.read() as session:
+        return list(
+            session.scalars(select(Event.kind).where(Event.kind.like("finding.%")).order_by(Event.id))
+        )
+
+
+def relations(history: History, finding: Finding) -> list[EvidenceRelation]:
+    query = select(FindingEvidence.relation).where(FindingEvidence.finding_id == finding.id)
+    with history.database.read() as session:
+        return list(session.scalars(query.order_by(FindingEvidence.verdict_id)))
+
+
+def test_a_supported_verdict_adds_a_finding_and_its_event(history: History) -> None:
+    judged = history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    (found,) = findings(history)
+    assert found.claim.startswith("serving.threads 2 → 1 lowers TPOT by 10.0 %")
+    assert found.campaign_id == history.campaign_id
+    assert found.scope["target"] == TARGET
+    assert found.scope["versions"] == {"python": "3.11.9", "torch": "2.13.0"}
+    assert found.scope["lever"] == "threads"
+    assert kinds(history) == [EventKind.FINDING_ADDED]
+    with history.database.read() as session:
+        assert session.get(FindingEvidence, (found.id, judged.verdict_id)) is not None
+
+
+def test_updating_twice_changes_nothing(history: History) -> None:
+    judged = history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    before = findings(history)[0].updated_at
+    with history.database.write() as session:
+        assert update_findings(session, judged.verdict_id) == ()
+    assert kinds(history) == [EventKind.FINDING_ADDED]
+    assert findings(history)[0].updated_at == before
+
+
+def test_a_reproduction_that_agrees_makes_the_finding_stronger(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, SUPPORTED)
+    history.judge(hypothesis, SUPPORTED, effect=(-0.11, -0.13, -0.09), reproduces=first.experiment_id)
+    (found,) = findings(history)
+    assert found.strength == "replicated"
+    assert found.interval_high_log is not None
+    assert found.interval_low_log is not None
+    assert found.interval_high_log - found.interval_low_log < 0.04  # narrower than either
+    assert relations(history, found) == [EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES]
+    assert kinds(history) == [EventKind.FINDING_ADDED, EventKind.FINDING_CHANGED]
+
+
+def test_a_reproduction_that_disagrees_contradicts_it(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, SUPPORTED)
+    history.judge(hypothesis, REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first.experiment_id)
+    (found,) = findings(history)
+    assert found.status is FindingStatus.CONTRADICTED
+    assert relations(history, found) == [EvidenceRelation.SUPPORTS, EvidenceRelation.CONTRADICTS]
+
+
+def test_the_same_change_in_another_campaign_of_the_same_model_is_the_same_finding(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    other = history.start("second")
+    history.judge(history.propose({"serving.threads": 1}, campaign_id=other), SUPPORTED)
+    (found,) = findings(history)
+    assert found.strength == "replicated"
+
+
+def test_another_model_or_target_is_another_finding(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    other = history.start("second", fingerprint="e" * 64)
+    elsewhere = history.propose({"serving.threads": 1}, campaign_id=other)
+    history.judge(elsewhere, REFUTED, effect=(0.0, -0.01, 0.01))
+    third = history.start("third")
+    history.judge(
+        history.propose({"serving.threads": 1}, campaign_id=third), SUPPORTED, target="cpu:Other:4 cores"
+    )
+    assert [each.status for each in findings(history)] == [FindingStatus.HOLDS] * 3
+
+
+def test_a_newer_version_supersedes_the_finding_of_the_older(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, SUPPORTED)
+    newer = {**VERSIONS, "torch": "2.14.0"}
+    history.judge(
+        hypothesis, REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first.experiment_id, versions=newer
+    )
+    old, new = findings(history)
+    assert old.status is FindingStatus.SUPERSEDED
+    assert old.superseded_by_id == new.id
+    assert new.status is FindingStatus.HOLDS
+
+
+def test_what_never_came_up_takes_its_versions_from_the_campaign(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    broken = history.propose({"serving.compile": "default"})
+    history.judge(
+        broken, VerdictOutcome.INFEASIBLE, effect=None, failure=("build_failed", "no compiler"), reason="No."
+    )
+    assert findings(history)[1].scope["versions"] == {"python": "3.11.9", "torch": "2.13.0"}
+
+
+def test_after_a_note_made_it_stale_new_verdicts_make_a_new_finding(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, SUPPORTED)
+    with history.database.write() as session:
+        add_note(session, "A new driver.", stale="threads")
+    history.judge(hypothesis, REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first.experiment_id)
+    old, new = findings(history)
+    assert (old.status, old.superseded_by_id) == (FindingStatus.STALE, new.id)
+    assert new.status is FindingStatus.HOLDS
+    assert relations(history, new) == [EvidenceRelation.SUPPORTS]
+    history.judge(hypothesis, REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first.experiment_id)
+    assert findings(history)[1].strength == "replicated"
+    assert len(findings(history)) == 2
+
+
+def test_inconclusive_verdicts_alone_leave_nothing(history: History) -> None:
+    history.judge(
+        history.propose({"serving.threads": 1}), VerdictOutcome.INCONCLUSIVE, effect=(0.0, -0.05, 0.05)
+    )
+    with history.database.read() as session:
+        assert session.scalar(select(func.count()).select_from(Finding)) == 0
