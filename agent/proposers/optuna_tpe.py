@@ -15,7 +15,7 @@ import warnings
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.trial import TrialState, create_trial
+from optuna.trial import create_trial
 
 from agent.proposers.draft import draft_of, predicted
 from agent.proposers.port import CampaignView, Draft, Trial
@@ -27,8 +27,8 @@ STARTUP_TRIALS = 4
 """Trials, the baseline among them, before the estimator replaces random choice: a campaign has few."""
 
 ASKS_A_DRAFT = 40
-"""Points that are asked for, at most, for one draft; those taken, banned or equal to the incumbent are given
-back."""
+"""Points that are asked for, at most, for one draft; those taken, banned or equal to the incumbent are passed
+over."""
 
 PENALTY_LOG = 0.3
 """How much worse than the worst measured value a trial is told that did not run or lost its quality."""
@@ -54,10 +54,10 @@ class OptunaProposer:
             trial = study.ask()
             candidate = _ask(view.space, trial)
             levers = set(view.space.levers_between(view.incumbent, candidate))
+            # every trial that was asked for stays open, so that the sampler keeps away from its point
             if candidate.digest in seen or levers & view.banned_levers:
-                study.tell(trial, state=TrialState.FAIL)
                 continue
-            seen.add(candidate.digest)  # the trial stays open: the sampler keeps away from it
+            seen.add(candidate.digest)
             rationale = (
                 f"TPE, told {told} of what was measured (baseline included), {_how(told)}; it differs from "
                 f"the incumbent in {', '.join(sorted(levers))}. Surrogate: {predicted(view, candidate)}."

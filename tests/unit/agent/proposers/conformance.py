@@ -1,0 +1,119 @@
+"""What every proposer must do; run it against your own.
+
+from tests.unit.agent.proposers.conformance import ProposerConformance
+
+class TestMine(ProposerConformance):
+    def proposer(self) -> Proposer:
+        return MyProposer()
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.proposers.dedupe import Earlier, refusal
+from agent.proposers.port import CampaignView, Draft, Proposer
+from experiments.measurement.judging import Outcome
+from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, pruned, trial, view
+
+FEWEST_WORDS = 5
+"""Words of a claim that may be called a sentence."""
+
+
+def campaigns() -> dict[str, CampaignView]:
+    """Views from the first turn of a campaign to its last."""
+    supported = trial(COMPILED, Outcome.SUPPORTED, -0.4, hypothesis_id=1, bits=0.0, points=0.0)
+    lost = trial(pruned(1), Outcome.REFUTED, -0.08, hypothesis_id=2, bits=0.03, points=-5.0)
+    broken = trial(HALF, Outcome.INFEASIBLE, None, hypothesis_id=3, failure="crashed")
+    apart = trial(pruned(1, "gdn"), Outcome.SUPPORTED, -0.07, hypothesis_id=4, bits=0.001, points=0.0)
+    odd = trial(pruned(2), Outcome.CONFOUNDED, -0.3, hypothesis_id=5)
+    return {
+        "fresh": view(),
+        "without a profile": view(profile=()),
+        "after a success": view([supported], incumbent=COMPILED, incumbent_hypothesis_id=1),
+        "after everything": view(
+            [supported, lost, broken, apart, odd], incumbent=COMPILED, incumbent_hypothesis_id=1
+        ),
+        "with bans": view(banned=frozenset({"pruning", "compile"})),
+        "all banned": view(banned=frozenset(SPACE.levers)),
+        "nearly all taken": view(taken=frozenset(p.digest for p in list(SPACE.points())[5:])),
+        "all taken": view(taken=frozenset(p.digest for p in SPACE.points())),
+    }
+
+
+class ProposerConformance:
+    """Subclass it with `proposer`; each test holds for every view of `campaigns`."""
+
+    def proposer(self) -> Proposer:
+        """The proposer under test."""
+        raise NotImplementedError
+
+    @pytest.fixture(params=list(campaigns()))
+    def campaign(self, request: pytest.FixtureRequest) -> CampaignView:
+        return campaigns()[str(request.param)]
+
+    @pytest.fixture
+    def drafts(self, campaign: CampaignView) -> list[Draft]:
+        return self.proposer().propose(campaign, 8)
+
+    def test_it_proposes_something_in_a_fresh_campaign(self) -> None:
+        assert self.proposer().propose(view(), 4)
+
+    @pytest.mark.parametrize("count", [0, 1, 3])
+    def test_it_keeps_to_the_count(self, campaign: CampaignView, count: int) -> None:
+        assert len(self.proposer().propose(campaign, count)) <= count
+
+    def test_every_draft_would_be_taken_in(self, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            assert refusal(draft, SPACE, []) is None
+
+    def test_the_control_is_the_incumbent(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+        assert all(draft.control == campaign.incumbent for draft in drafts)
+
+    def test_no_candidate_is_taken_or_comes_twice(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+        digests = [draft.candidate.digest for draft in drafts]
+        assert len(set(digests)) == len(digests)
+        assert not campaign.taken & set(digests)
+
+    def test_no_draft_touches_a_banned_lever(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            assert not campaign.banned_levers & set(SPACE.levers_between(draft.control, draft.candidate))
+
+    def test_a_claim_is_a_sentence_and_the_rest_is_not_left_empty(self, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            assert draft.claim[0].isupper()
+            assert draft.claim.endswith(".")
+            assert len(draft.claim.split()) >= FEWEST_WORDS
+            assert draft.rationale
+            assert draft.refuted_if
+            assert draft.proposer == self.proposer().name
+
+    def test_the_prediction_is_the_surrogates(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            assert draft.prediction == campaign.predict(draft.control, draft.candidate)
+
+    def test_the_incumbents_hypothesis_is_a_parent(self, campaign: CampaignView, drafts: list[Draft]) -> None:
+        if campaign.incumbent_hypothesis_id is not None:
+            assert all(campaign.incumbent_hypothesis_id in draft.parents for draft in drafts)
+
+    def test_it_is_deterministic_and_keeps_no_state(self, campaign: CampaignView) -> None:
+        one = self.proposer()
+        first = one.propose(campaign, 5)
+        one.propose(view(seed=99), 3)
+        assert one.propose(campaign, 5) == first
+        assert self.proposer().propose(campaign, 5) == first
+
+    def test_what_it_proposed_is_not_proposed_again_once_taken(self, campaign: CampaignView) -> None:
+        first = self.proposer().propose(campaign, 3)
+        taken = campaign.taken | {draft.candidate.digest for draft in first}
+        again = self.proposer().propose(replace(campaign, taken=taken), 3)
+        earlier = [
+            Earlier(number, draft.control.digest, draft.candidate.digest, "queued")
+            for number, draft in enumerate(first, start=1)
+        ]
+        assert all(refusal(draft, SPACE, earlier) is None for draft in again)
+
+    def test_the_baseline_is_never_a_candidate_of_a_fresh_campaign(self) -> None:
+        assert all(draft.candidate != BASELINE for draft in self.proposer().propose(view(), 20))

@@ -1,0 +1,82 @@
+"""The prior from bytes, bandwidth and the profile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from agent.surrogate.levers import LeverView
+from agent.surrogate.physics import SWEEP_SD_LOG, Physics
+from experiments.space.configuration import Configuration
+from tests.unit.agent.campaigns import (
+    BANDWIDTH_BYTES_PER_S,
+    BASELINE,
+    COMPILED,
+    HALF,
+    LAYERS,
+    PHYSICS,
+    PROFILE,
+    SPACE,
+    TPOT_MS,
+    changed,
+    pruned,
+)
+
+VIEW = LeverView.of(SPACE, BASELINE)
+
+
+def expected(configuration: Configuration, physics: Physics = PHYSICS) -> tuple[float, float]:
+    [(lever, setting)] = VIEW.settings(configuration).items()
+    found = physics.expect(lever, setting)
+    return found.mean_log, found.sd_log
+
+
+def test_floor_and_overhead_make_up_the_step() -> None:
+    read = sum(part.weight_bytes for part in PROFILE)
+    assert pytest.approx(1e3 * read / BANDWIDTH_BYTES_PER_S) == PHYSICS.floor_ms
+    assert pytest.approx(TPOT_MS) == PHYSICS.floor_ms + PHYSICS.overhead_ms
+
+
+def test_pruned_layers_remove_their_measured_share_of_the_step() -> None:
+    total = sum(part.time_ms for part in PROFILE)
+    gdn = (0.8 + 0.2) / total
+    mean, sd = expected(pruned(2, "gdn"))
+    assert mean == pytest.approx(math.log1p(-2 * gdn))
+    assert 0 < sd < abs(mean)
+
+
+def test_a_layer_of_the_slower_kind_saves_more() -> None:
+    assert expected(pruned(1, "gdn"))[0] < expected(pruned(1, "any"))[0] < expected(pruned(1, "attention"))[0]
+
+
+def test_compilation_can_only_remove_overhead_and_is_hardly_known() -> None:
+    mean, sd = expected(COMPILED)
+    assert PHYSICS.floor_ms / TPOT_MS < math.exp(mean) < 1
+    assert sd > 0.2
+    at_the_floor = replace(PHYSICS, bandwidth_bytes_per_s=1e3 * PHYSICS.weight_bytes / TPOT_MS)
+    assert expected(COMPILED, at_the_floor)[0] == pytest.approx(0)
+
+
+def test_half_the_bits_halve_the_floor_and_leave_the_overhead() -> None:
+    mean, sd = expected(HALF)
+    assert TPOT_MS * math.exp(mean) == pytest.approx(PHYSICS.overhead_ms + PHYSICS.floor_ms / 2)
+    assert sd > abs(mean)
+
+
+def test_what_the_sweep_measured_is_taken_over_a_guess() -> None:
+    one = changed({"serving.threads": 1})
+    swept = replace(PHYSICS, measured_tpot_ms={one: 10.0})
+    assert expected(one, swept) == (pytest.approx(math.log(10.0 / TPOT_MS)), SWEEP_SD_LOG)
+    assert expected(one)[0] == 0
+
+
+def test_without_a_profile_layers_share_the_step_evenly() -> None:
+    blind = Physics(BASELINE, TPOT_MS, (), LAYERS)
+    assert expected(pruned(1), blind)[0] == pytest.approx(math.log1p(-1 / (len(LAYERS) + 1)))
+
+
+def test_no_change_is_expected_to_remove_the_whole_step() -> None:
+    few = Physics(BASELINE, TPOT_MS, (), ("linear_attention",) * 2)
+    assert math.isfinite(expected(pruned(4), few)[0])
