@@ -1,15 +1,22 @@
-"""Ranking 5,000 queued hypotheses, beliefs included, takes less than 100 ms."""
+"""Ranking 5,000 queued hypotheses takes less than 100 ms, whether or not what is believed of them is new.
+
+Times are of the process's own processor time: what other processes of the machine do says nothing here.
+"""
 
 from __future__ import annotations
 
 import random
+import time
 
+import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from agent.ranking.moves import moves
 from agent.ranking.ranking import rank
 from agent.ranking.values import Candidate, Cause, Directive, Ranking
 from db.states import DirectiveKind
+from experiments.measurement.judging import Outcome
+from tests.unit.agent.campaigns import BASELINE, COMPILED, SPACE, beliefs, trial
 
 HYPOTHESES = 5_000
 MOST_S = 0.1
@@ -39,6 +46,7 @@ def queue(seed: int) -> list[Candidate]:
     ]
 
 
+@pytest.mark.benchmark(timer=time.process_time)
 def test_ranking_of_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkFixture) -> None:
     candidates = queue(1)
     found: Ranking = benchmark.pedantic(rank, args=(candidates, DIRECTIVES), rounds=7, warmup_rounds=1)
@@ -47,6 +55,37 @@ def test_ranking_of_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkF
         assert benchmark.stats.stats.min < MOST_S
 
 
+@pytest.mark.benchmark(timer=time.process_time)
+def test_believing_and_ranking_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkFixture) -> None:
+    rng = random.Random(3)
+    points = list(SPACE.points())
+    pairs = [(BASELINE, rng.choice(points)) for _ in range(HYPOTHESES)]
+    known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.5, bits=0.0, points=0.0)])
+
+    def believe_and_rank() -> Ranking:
+        return rank(
+            [
+                Candidate(
+                    number,
+                    ("compile",),
+                    each.prediction.log_ratio_mean,
+                    each.prediction.log_ratio_sd,
+                    each.p_quality,
+                    each.p_feasible,
+                    each.cost_s,
+                )
+                for number, each in enumerate(known.about(pairs), start=1)
+            ],
+            DIRECTIVES,
+        )
+
+    found: Ranking = benchmark.pedantic(believe_and_rank, rounds=7, warmup_rounds=1)
+    assert len(found.places) == HYPOTHESES
+    if benchmark.stats is not None:
+        assert benchmark.stats.stats.min < MOST_S
+
+
+@pytest.mark.benchmark(timer=time.process_time)
 def test_moves_between_two_rankings_of_5000_take_less_than_half_a_second(benchmark: BenchmarkFixture) -> None:
     before, after = rank(queue(1), DIRECTIVES), rank(queue(2), DIRECTIVES)
     found = benchmark.pedantic(
