@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 import experiments
+from experiments.engines.parent import search_path
 from experiments.engines.port import (
     DocumentScore,
     GenerationRequest,
@@ -198,9 +199,8 @@ def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
     """The environment of a server: thread pools, caches below `cache_dir`, nothing fetched from anywhere."""
     package_root = str(Path(experiments.__file__).parent.parent)
     threads = str(order.threads)
-    search_path = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return dict(os.environ) | {
-        "PYTHONPATH": os.pathsep.join(search_path),
+        "PYTHONPATH": search_path(package_root),
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,

@@ -1,26 +1,21 @@
 """The process of a launch: reads an order and requests from stdin, answers on stdout, logs to stderr.
 
-Started as `python -m experiments.engines.reference.server` by `engine.py`. A thread reads stdin, also while
-the main thread computes: at end of file, which is what the death of the parent looks like, it ends every
-process this one has started (compilers) and then this one.
+Started as `python -m experiments.engines.reference.server` by `engine.py`; ends when its parent does
+(`parent.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import signal
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import psutil
-
+from experiments.engines.parent import requests_from
 from experiments.engines.port import (
     GenerationRequest,
     Infeasible,
@@ -35,30 +30,9 @@ from experiments.engines.reference.protocol import (
     message_of,
     messages_of,
 )
-from experiments.executors import guard
 from experiments.measurement.evidence import Json
 
-EXIT_PARENT_GONE = 3
-"""Exit code when stdin ended: nobody is left to answer."""
-
 _OUT_OF_MEMORY_SIGNS = ("can't allocate memory", "out of memory", "DefaultCPUAllocator")
-
-
-def end_with_parent() -> None:
-    """End all that this process started, then this process, at once."""
-    for child in psutil.Process().children(recursive=True):
-        try:
-            child.kill()
-        except psutil.NoSuchProcess:
-            continue
-    os._exit(EXIT_PARENT_GONE)
-
-
-def read_requests(stream: IO[bytes], requests: queue.SimpleQueue[dict[str, Any]]) -> None:
-    """Queue every request of the stream; end the process when the stream ends."""
-    for text in stream:
-        requests.put(json.loads(text))
-    end_with_parent()
 
 
 class Server:
@@ -138,12 +112,10 @@ def reply_to_failure(failure: Exception) -> dict[str, Json]:
 
 def main() -> None:
     """Serve until the parent goes."""
-    guard.watch_from_environment()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print belongs into the log
-    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=read_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    requests = requests_from(sys.stdin.buffer)
     try:
         server = Server(message_of(LaunchOrder, requests.get()))
     except Exception as failure:
