@@ -47,8 +47,8 @@ SWEEP_SD_LOG = 0.05
 """What a ratio of two launches of the sweep is trusted with: one launch each, a few blocks."""
 
 PRUNING_SD_SHARE = 0.5
-"""Standard deviation of a pruned layer's saving, as a share of it: layers overlap with nothing at batch 1, but
-which of them go is not known here, and hooks that time them are not exact."""
+"""Standard deviation of a pruned layer's saving, as a share of it: layers overlap with nothing at batch 1,
+but which of them go is not known here, and hooks that time them are not exact."""
 
 LEAST_SD_LOG = 0.01
 """No expectation is trusted more closely than this."""
