@@ -54,7 +54,8 @@ def parse_address(url: str) -> Address:
         raise _unusable(f"{parsed.render_as_string()!r} names a {backend} database.")
     if not parsed.database or parsed.database == ":memory:" or parsed.query:
         raise _unusable(f"{url!r} names no file of its own; loop, workers and pages must share one.")
-    path = Path(parsed.database).expanduser()
+    # As written: SQLAlchemy 2.1 decodes %40 in a path and 2.0 does not.
+    path = Path(url.partition("://")[2].removeprefix("/")).expanduser()
     return Address(parsed.set(database=str(path)), path)
 
 

@@ -39,6 +39,11 @@ class Noun(Enum):
         """The noun as it stands in a sentence."""
         return self.name.lower()
 
+    @property
+    def phrase(self) -> str:
+        """The word with its article."""
+        return f"{'an' if self.word[0] in 'aeiou' else 'a'} {self.word}"
+
 
 _BY_LETTER = {noun.letter: noun for noun in Noun}
 
@@ -75,7 +80,7 @@ def parse_label_of(noun: Noun, text: str) -> int:
     found, number = parse_label(text)
     if found is not noun:
         raise UsageError(
-            f"{text!r} names a {found.word}, but a {noun.word} is wanted here.",
+            f"{text!r} names {found.phrase}, but {noun.phrase} is wanted here.",
             f"Give a label such as {format_label(noun, 1)}.",
         )
     return number

@@ -31,6 +31,7 @@ def words(vocabulary: type[StrEnum]) -> Enum:
         native_enum=False,
         create_constraint=False,
         length=_WORD_LENGTH,
+        validate_strings=True,
         values_callable=lambda members: [member.value for member in members],
     )
 

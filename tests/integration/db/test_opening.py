@@ -1,0 +1,386 @@
+"""Opening a database that is missing, foreign, too new or old, locked, read-only, damaged, out of space."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
+
+import db.schema
+from configs.errors import (
+    AutoinferError,
+    DatabaseDamaged,
+    DatabaseLocked,
+    DatabaseMissing,
+    DatabaseTooNew,
+    DatabaseTooOld,
+    DiskFull,
+    NotADatabase,
+)
+from db import events, queue
+from db.event_kinds import EventKind
+from db.models import Event
+from db.session import Database, open_database
+
+ROOT = Path(__file__).parents[3]
+NOBODY = 65534
+
+
+def file_of(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///"))
+
+
+def fill(url: str) -> None:
+    database = open_database(url, create=True)
+    with database.write() as session:
+        queue.enqueue(session, "experiment", {})
+    database.close()
+
+
+def jobs(url: str) -> int:
+    with sqlite3.connect(file_of(url)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM job").fetchone()
+    connection.close()
+    return int(count)
+
+
+def test_a_missing_database_is_named_and_not_made(url: str) -> None:
+    with pytest.raises(DatabaseMissing, match=r"autoinfer\.db") as refusal:
+        open_database(url)
+    assert "autoinfer run" in refusal.value.hint
+    assert not file_of(url).exists()
+
+
+def test_an_empty_file_counts_as_missing(url: str) -> None:
+    file_of(url).touch()
+    with pytest.raises(DatabaseMissing):
+        open_database(url)
+    assert file_of(url).read_bytes() == b""
+    fill(url)
+    assert jobs(url) == 1
+
+
+def test_a_database_and_its_folder_are_made_when_asked(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/not/yet/there %40.db"
+    fill(url)
+    assert jobs(url) == 1
+    open_database(url).close()
+
+
+def test_a_half_made_database_is_made_anew(url: str) -> None:
+    with sqlite3.connect(file_of(url)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")  # what is there after a crash before the first commit
+    connection.close()
+    with pytest.raises(DatabaseMissing):
+        open_database(url)
+    fill(url)
+    assert jobs(url) == 1
+
+
+def test_commits_are_synced_and_references_held(database: Database) -> None:
+    with database.write() as session:
+        asked = ("journal_mode", "synchronous", "foreign_keys")
+        found = [session.connection().exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in asked]
+    assert found == ["wal", 2, 1]  # 2 is FULL
+
+
+def test_a_read_session_cannot_write(database: Database) -> None:
+    with pytest.raises(DBAPIError, match="readonly"), database.read() as session:
+        events.append(session, EventKind.NOTE_ADDED, "no")
+    with database.read() as session:
+        assert events.last_id(session) == 0
+
+
+def test_an_exception_rolls_a_write_back(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError), database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, str(1 // 0))
+    with database.read() as session:
+        assert events.last_id(session) == 0
+
+
+def test_another_file_is_left_alone(url: str) -> None:
+    file_of(url).write_text("a shopping list")
+    for create in (False, True):
+        with pytest.raises(NotADatabase):
+            open_database(url, create=create, upgrade=True)
+    assert file_of(url).read_text() == "a shopping list"
+
+
+def test_another_programs_database_is_left_alone(url: str) -> None:
+    with sqlite3.connect(file_of(url)) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+    before = file_of(url).read_bytes()
+    with pytest.raises(NotADatabase, match="not one of autoinfer"):
+        open_database(url, create=True, upgrade=True)
+    assert file_of(url).read_bytes() == before
+
+
+def set_revision(url: str, revision: str) -> None:
+    with sqlite3.connect(file_of(url)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+    connection.close()
+
+
+def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
+    fill(url)
+    set_revision(url, "9999")
+    with pytest.raises(DatabaseTooNew, match="newer version"):
+        open_database(url, create=True, upgrade=True)
+    set_revision(url, db.schema.HEAD_REVISION)
+    assert jobs(url) == 1
+
+
+def test_a_locked_database_is_told_and_readable_all_the_same(url: str) -> None:
+    fill(url)
+    holder = sqlite3.connect(file_of(url), isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    database = open_database(url, busy_timeout_s=0.05)
+    with pytest.raises(DatabaseLocked, match="keeps the database"), database.write():
+        pytest.fail("the lock was not waited for")
+    with database.read() as session:
+        assert session.scalar(select(func.count()).select_from(Event)) == 0
+    holder.execute("COMMIT")
+    with database.write() as session:
+        assert events.append(session, EventKind.NOTE_ADDED, "free again") == 1
+    database.close()
+    holder.close()
+
+
+def test_making_a_database_that_is_locked_is_refused(url: str) -> None:
+    holder = sqlite3.connect(file_of(url), isolation_level=None)
+    holder.execute("PRAGMA journal_mode=WAL")
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseLocked):
+        open_database(url, create=True, busy_timeout_s=0.05)
+    holder.close()
+    fill(url)
+    assert jobs(url) == 1
+
+
+def test_a_damaged_database_is_told(url: str) -> None:
+    fill(url)
+    with file_of(url).open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096 * 4)
+    with pytest.raises(DatabaseDamaged, match="damaged"):
+        fill(url)
+
+
+def test_a_full_disk_loses_nothing_that_was_stored(url: str) -> None:
+    database = open_database(url, create=True)
+    with database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "before")
+        pages = session.connection().exec_driver_sql("PRAGMA page_count").scalar_one()
+        session.connection().exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}")
+    with pytest.raises(DiskFull, match="No space is left") as failure, database.write() as session:
+        session.add_all(Event(kind="note.added", text="x" * 1000) for _ in range(200))
+    assert "intact" in failure.value.hint
+    with database.write() as session:
+        session.connection().exec_driver_sql("PRAGMA max_page_count = 1000000")
+        assert session.connection().exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
+        assert [event.text for event in events.read(session)] == ["before"]
+    database.close()
+
+
+FILL_THE_DISK = """
+import sys
+from configs.errors import DiskFull
+from db import events
+from db.event_kinds import EventKind
+from db.session import open_database
+url, told = sys.argv[1], 0
+try:
+    database = open_database(url, create=True)
+    for _ in range(100):
+        with database.write() as session:
+            for _ in range(100):
+                events.append(session, EventKind.NOTE_ADDED, "x" * 500)
+        told += 100
+except DiskFull as error:
+    with database.read() as session:
+        assert events.last_id(session) == told > 0, (events.last_id(session), told)
+    print(error.message)
+"""
+
+
+def test_a_really_full_disk_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "fill.py"
+    script.write_text(FILL_THE_DISK)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = 'mount -t tmpfs -o size=2m tmpfs "$1" || exit 77; shift; exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", mounted, "sh", str(disk), sys.executable, str(script)]
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here to mount a small disk with")
+    outcome = subprocess.run(
+        [*command, f"sqlite:///{disk}/a.db"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    if outcome.returncode == 77 or "unshare" in outcome.stderr:
+        pytest.skip("no right to mount a small disk")
+    assert outcome.stdout.startswith("No space is left on the disk"), outcome.stderr
+
+
+def as_another_user(action: Callable[[], object]) -> str:
+    """Run `action` in a forked process without root's rights, and return what it told the user."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            told = repr(action())
+        except AutoinferError as error:
+            told = f"{type(error).__name__}: {error.message}"
+        except BaseException as error:
+            told = f"TRACEBACK {error!r}"
+        os.write(write_end, told.encode())
+        os._exit(0)
+    os.close(write_end)
+    with open(read_end, "rb") as pipe:
+        told = pipe.read().decode()
+    os.waitpid(child, 0)
+    return told
+
+
+@pytest.fixture
+def shared_url() -> Iterator[str]:
+    """A filled database in a folder that another user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="autoinfer-test-"))
+    url = f"sqlite:///{folder}/a.db"
+    fill(url)
+    yield url
+    folder.chmod(0o700)
+    shutil.rmtree(folder)
+
+
+def write_to(url: str) -> Callable[[], object]:
+    def action() -> int:
+        with open_database(url).write() as session:
+            return queue.enqueue(session, "experiment", {})
+
+    return action
+
+
+def read_from(url: str) -> Callable[[], object]:
+    def action() -> int:
+        with open_database(url).read() as session:
+            return events.last_id(session)
+
+    return action
+
+
+def test_a_read_only_file_can_be_read_and_says_so_when_written(shared_url: str) -> None:
+    file_of(shared_url).parent.chmod(0o777)
+    file_of(shared_url).chmod(0o444)
+    assert as_another_user(read_from(shared_url)) == "0"
+    told = as_another_user(write_to(shared_url))
+    assert told == f"DatabaseReadOnly: The database {file_of(shared_url)} may only be read."
+    assert jobs(shared_url) == 1
+
+
+def test_a_read_only_folder_says_so(shared_url: str) -> None:
+    file_of(shared_url).chmod(0o666)
+    file_of(shared_url).parent.chmod(0o555)
+    for action in (read_from(shared_url), write_to(shared_url)):
+        assert as_another_user(action).startswith(
+            f"DatabaseReadOnly: The folder of {file_of(shared_url)} may"
+        )
+    assert jobs(shared_url) == 1
+
+
+def test_a_file_that_may_not_be_read_says_so(shared_url: str) -> None:
+    file_of(shared_url).parent.chmod(0o777)
+    file_of(shared_url).chmod(0o000)
+    assert as_another_user(read_from(shared_url)).startswith("PermissionRefused: You may not read")
+
+
+def test_a_folder_that_may_not_be_written_to_says_so(shared_url: str) -> None:
+    folder = file_of(shared_url).parent
+    folder.chmod(0o555)
+    for name in ("new.db", "sub/new.db"):
+        told = as_another_user(lambda name=name: open_database(f"sqlite:///{folder}/{name}", create=True))
+        assert told.startswith(f"PermissionRefused: You may not write at {folder}")
+
+
+@pytest.fixture
+def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The migrations of a later version, with one more revision; returns its script."""
+    scripts = tmp_path / "migrations"
+    shutil.copytree(Path(db.schema.__file__).parent / "migrations", scripts)
+    script = scripts / "versions" / "0002_next.py"
+    script.write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n"
+        f"revision = '0002'\ndown_revision = {db.schema.HEAD_REVISION!r}\n"
+        "def upgrade():\n"
+        "    with op.batch_alter_table('campaign') as batch:\n"
+        "        batch.add_column(sa.Column('colour', sa.Text()))\n"
+        "        batch.alter_column('name', nullable=True)\n"
+    )
+
+    class Scripts:
+        def __enter__(self) -> Path:
+            return scripts
+
+        def __exit__(self, *error: object) -> None:
+            return None
+
+    monkeypatch.setattr(db.schema, "packaged_scripts", Scripts)
+    monkeypatch.setattr(db.schema, "HEAD_REVISION", "0002")
+    return script
+
+
+def columns(url: str) -> set[str]:
+    with sqlite3.connect(file_of(url)) as connection:
+        found = {row[1] for row in connection.execute("PRAGMA table_info(campaign)")}
+    connection.close()
+    return found
+
+
+@pytest.fixture
+def older_url(url: str, database: Database, campaign_id: int) -> str:
+    """A database as this version writes it, with a campaign, an event and a job that refer to one another."""
+    with database.write() as session:
+        events.append(session, EventKind.CAMPAIGN_STARTED, "begun", campaign_id=campaign_id)
+        queue.enqueue(session, "experiment", {}, campaign_id=campaign_id)
+    database.close()
+    return url
+
+
+def test_an_older_database_says_how_to_upgrade(older_url: str, next_version: Path) -> None:
+    with pytest.raises(DatabaseTooOld) as refusal:
+        open_database(older_url)
+    assert "autoinfer db upgrade" in refusal.value.hint
+    assert "colour" not in columns(older_url)
+
+
+def test_an_older_database_is_upgraded_when_asked_and_keeps_its_rows(
+    older_url: str, next_version: Path
+) -> None:
+    database = open_database(older_url, upgrade=True)
+    with database.read() as session:
+        assert [event.text for event in events.read(session)] == ["begun"]
+    database.close()
+    assert jobs(older_url) == 1
+    assert "colour" in columns(older_url)
+
+
+def test_an_upgrade_that_fails_changes_nothing(older_url: str, next_version: Path) -> None:
+    broken = next_version.read_text() + "    op.execute('DELETE FROM campaign')\n"
+    next_version.write_text(broken)
+    with pytest.raises(ValueError, match="broken references"):
+        open_database(older_url, upgrade=True)
+    assert "colour" not in columns(older_url)
+    assert jobs(older_url) == 1
