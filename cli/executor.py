@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, cast
 
-from configs.errors import UsageError
+from configs.registry import Port, registered
 
 if TYPE_CHECKING:
     from configs.settings import Settings
     from experiments.executors.port import Executor
     from experiments.worker.settings import WorkerTimes
 
-GROUP = "autoinfer.executors"
 JOBS_FOLDER = "jobs"
 """Where the runs of an executor lie, in the data folder."""
 
@@ -25,15 +23,9 @@ def make_executor(settings: Settings, name: str) -> Executor:
     from experiments.job.context import DEFAULT_STAGE_LIMITS_S
     from experiments.job.place import Place
 
-    found = entry_points(group=GROUP, name=name)
-    if not found:
-        known = ", ".join(sorted(each.name for each in entry_points(group=GROUP))) or "none"
-        raise UsageError(
-            f"There is no executor {name!r}.", f"Registered are: {known}. Is its package installed?"
-        )
     limits_s = {stage: min(limit, settings.stage_limit_s) for stage, limit in DEFAULT_STAGE_LIMITS_S.items()}
     place = Place(artifacts_dir=settings.artifacts_dir, cache_dir=settings.cache_dir, limits_s=limits_s)
-    return cast("Executor", next(iter(found)).load()(settings.data_dir / JOBS_FOLDER, place))
+    return cast("Executor", registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place))
 
 
 def worker_times(settings: Settings) -> WorkerTimes:

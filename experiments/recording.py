@@ -133,13 +133,13 @@ def load_launches(session: Session, experiment_id: int) -> tuple[LaunchRecord, .
 def load_noise(session: Session, target_key: str, model_fingerprint: str, metric: Metric) -> NoiseProfile:
     """Return the noise profile of a target and model from all launches recorded for it."""
     rows = session.execute(
-        select(NoiseLaunch.window, NoiseLaunch.log_mean).where(
+        select(NoiseLaunch.window, NoiseLaunch.log_centre).where(
             NoiseLaunch.target_key == target_key,
             NoiseLaunch.model_fingerprint == model_fingerprint,
             NoiseLaunch.metric == metric.value,
         )
     )
-    return noise_profile(target_key, metric, [NoiseRow(window, log_mean) for window, log_mean in rows])
+    return noise_profile(target_key, metric, [NoiseRow(window, log_centre) for window, log_centre in rows])
 
 
 def load_stages(session: Session, experiment_id: int) -> tuple[StageRecord, ...]:
@@ -286,7 +286,7 @@ def _record_noise(
                     "window": window,
                     "experiment_id": experiment_id,
                     "metric": metric.value,
-                    "log_mean": noise.log_mean,
+                    "log_centre": noise.log_centre,
                     "log_sd_within": noise.log_sd,
                     "samples": noise.samples,
                 }

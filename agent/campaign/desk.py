@@ -82,7 +82,7 @@ class Desk:
             baseline=baseline,
             incumbent=self.incumbent.configuration,
             incumbent_hypothesis_id=self.incumbent.hypothesis_id,
-            tpot_ms=self.baseline.tpot_ms[baseline.digest] * math.exp(self.incumbent.log_ratio),
+            tpot_ms=self.baseline.tpot_ms[baseline.digest],
             profile=self.baseline.profile,
             model_layers=facts.model_layers,
             cores=facts.cores,

@@ -21,9 +21,6 @@ from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 
-NORMAL_95 = 1.959964
-"""Half width of a 95 % interval of a normal, in standard deviations."""
-
 
 @dataclass(frozen=True)
 class Queued:
@@ -220,9 +217,7 @@ def _trial(
     quality: Mapping[str, Any] = verdict.quality or {}
     bits = quality.get("bits_per_byte_relative")
     tasks = quality.get("task_points_lost")
-    error = None
-    if verdict.interval_low_log is not None and verdict.interval_high_log is not None:
-        error = (verdict.interval_high_log - verdict.interval_low_log) / (2 * NORMAL_95)
+    details: Mapping[str, Any] = verdict.judge.get("details") or {}
     return Trial(
         hypothesis_id=hypothesis.id,
         experiment_id=experiment.id,
@@ -231,7 +226,7 @@ def _trial(
         lever=hypothesis.lever,
         outcome=Outcome(verdict.outcome.value),
         effect_log=verdict.effect_log,
-        effect_se_log=error,
+        effect_se_log=details.get("effect_se_log"),
         bits_ratio_log=None if bits is None else math.log1p(bits["difference"]),
         task_points=None if tasks is None else -tasks["difference"],
         cost_s=experiment.wall_s or 0.0,

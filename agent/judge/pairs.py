@@ -21,11 +21,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from statistics import median
 from typing import TypeAlias
 
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
+from experiments.measurement.location import hodges_lehmann
 
 TIMED_STAGES = (Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 """The stages whose launches are timed in pairs."""
@@ -106,11 +106,6 @@ def pair_effects(evidence: Evidence, metric: Metric) -> tuple[PairEffect, ...]:
         if effect is not None:
             effects.append(effect)
     return tuple(effects)
-
-
-def hodges_lehmann(values: Sequence[float]) -> float:
-    """The median of the averages of all pairs of values, each value paired with itself too."""
-    return _median([(a + b) / 2 for a, b in combinations_with_replacement(values, 2)])
 
 
 def _pair_effect(

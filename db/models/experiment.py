@@ -104,7 +104,7 @@ class NoiseLaunch(Base):
     window: Mapped[str] = mapped_column(String(NAME_LENGTH))
     experiment_id: Mapped[int] = mapped_column(ForeignKey("experiment.id"), index=True)
     metric: Mapped[str] = mapped_column(String(NAME_LENGTH))
-    log_mean: Mapped[float]
+    log_centre: Mapped[float]
     log_sd_within: Mapped[float]
     samples: Mapped[int]
     created_at: Mapped[datetime] = mapped_column(Instant, default=now())

@@ -6,14 +6,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING
 
 from configs.errors import UsageError
 from experiments.corpora.instructions import IM_END, InstructionItem, render_answer, render_prompt
 from experiments.corpora.standard_library import Document
 from experiments.engines.port import ScoringDocument, ScoringTask
 from experiments.measurement.prompts import end_of_text_id
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 DOCUMENT_TOKENS_MIN = 64
 """Shorter documents are left out: their first tokens, which nothing foretells, would weigh too much."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 from experiments.measurement.evidence import LaunchRecord, Metric, NoiseProfile
+from experiments.measurement.location import hodges_lehmann
 
 
 @dataclass(frozen=True)
 class NoiseRow:
-    """One launch as the noise profile sees it: its window and the mean natural log of the metric.
+    """One launch as the noise profile sees it: its window and the centre of the natural log of the metric.
 
     A *window* is a stretch of one experiment in which launches of one configuration were measured under the
     same conditions; launches are compared within it alone, so that slow change of the machine is not taken
@@ -21,30 +22,36 @@ class NoiseRow:
     """
 
     window: str
-    log_mean: float
+    log_centre: float
 
 
 @dataclass(frozen=True)
 class LaunchNoise:
-    """Mean and standard deviation of the natural log of a metric within one launch, over `samples` values.
+    """Centre and standard deviation of the natural log of a metric within one launch, over `samples` values.
 
     `log_sd` is 0 when there is one sample.
     """
 
-    log_mean: float
+    log_centre: float
     log_sd: float
     samples: int
 
 
 def launch_noise(launch: LaunchRecord, metric: Metric) -> LaunchNoise | None:
-    """Summarise one launch; None when it holds no sample of `metric`."""
-    logs = [math.log(value) for value in launch.values(metric) if value > 0]
-    return summarise(logs) if logs else None
+    """Summarise one launch; None when it holds no sample of `metric`.
 
-
-def summarise(logs: Sequence[float]) -> LaunchNoise:
-    """Summarise the natural logs of one launch's samples; at least one."""
-    return LaunchNoise(fmean(logs), stdev(logs) if len(logs) > 1 else 0.0, len(logs))
+    Its centre is the Hodges–Lehmann estimate over the medians of its blocks, as robust as the effect of a
+    pair is, so that one block that the machine interrupted is not taken for a launch that differs.
+    """
+    blocks: defaultdict[int, list[float]] = defaultdict(list)
+    for sample in launch.samples:
+        if sample.metric == metric and sample.value > 0:
+            blocks[sample.block].append(math.log(sample.value))
+    logs = [log for block in blocks.values() for log in block]
+    if not logs:
+        return None
+    centre = hodges_lehmann([median(block) for block in blocks.values()])
+    return LaunchNoise(centre, stdev(logs) if len(logs) > 1 else 0.0, len(logs))
 
 
 def noise_profile(target_key: str, metric: Metric, rows: Iterable[NoiseRow]) -> NoiseProfile:
@@ -56,7 +63,7 @@ def noise_profile(target_key: str, metric: Metric, rows: Iterable[NoiseRow]) -> 
     """
     windows: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
-        windows[row.window].append(row.log_mean)
+        windows[row.window].append(row.log_centre)
     launches = sum(map(len, windows.values()))
     freedom = launches - len(windows)
     if freedom == 0:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
-
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING
 
 from configs.errors import UsageError
 from experiments.corpora.standard_library import Document
 from experiments.engines.port import GenerationRequest
 from experiments.measurement.plan import Workload
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 TOKENIZER_FILE = "tokenizer.json"
 
@@ -27,6 +29,13 @@ WARM_UP = -1
 
 def load_tokenizer(checkpoint: Path) -> Tokenizer:
     """The tokenizer of a checkpoint; raises `UsageError` when it is missing or can't be read."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise UsageError(
+            "Reading a checkpoint's text needs the package tokenizers, which is not installed.",
+            "Install what an engine needs: pip install 'autoinfer[reference]'",
+        ) from None
     path = checkpoint / TOKENIZER_FILE
     if not path.is_file():
         raise UsageError(

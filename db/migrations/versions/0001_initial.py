@@ -178,7 +178,7 @@ def upgrade() -> None:
             "campaign_id",
             "candidate_configuration_id",
             "control_configuration_id",
-            name="uq_hypothesis_campaign_id_candidate_configuration_id_control_configuration_id",
+            name="uq_hypothesis_comparison",
         ),
     )
     op.create_index("ix_hypothesis_campaign_id_change_digest", "hypothesis", ["campaign_id", "change_digest"])
@@ -375,7 +375,7 @@ def upgrade() -> None:
         sa.Column("window", sa.String(200), nullable=False),
         sa.Column("experiment_id", sa.Integer(), nullable=False),
         sa.Column("metric", sa.String(200), nullable=False),
-        sa.Column("log_mean", sa.Double(), nullable=False),
+        sa.Column("log_centre", sa.Double(), nullable=False),
         sa.Column("log_sd_within", sa.Double(), nullable=False),
         sa.Column("samples", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),

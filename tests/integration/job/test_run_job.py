@@ -13,8 +13,8 @@ from configs.errors import AutoinferError, DiskFull
 from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import Infeasible
 from experiments.job.context import JobContext
-from experiments.job.journal import Records
 from experiments.job.limits import StageLimits
+from experiments.job.records import Records
 from experiments.job.result import Failure, JobResult, read_records
 from experiments.job.run import run_job
 from experiments.job.spec import BaselineJob, TestJob

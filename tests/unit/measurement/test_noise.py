@@ -52,5 +52,5 @@ def test_a_launch_is_summed_up_by_its_logs():
     launch = LaunchRecord(Arm.CONTROL, 0, Stage.NOISE, "c", {}, {}, 1.0, samples)
     found = launch_noise(launch, Metric.TPOT_MS)
     assert found is not None
-    assert (found.log_mean, found.log_sd, found.samples) == (pytest.approx(1.0), pytest.approx(1.0), 3)
+    assert (found.log_centre, found.log_sd, found.samples) == (pytest.approx(1.0), pytest.approx(1.0), 3)
     assert launch_noise(launch, Metric.TTFT_MS) is None

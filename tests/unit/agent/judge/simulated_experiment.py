@@ -164,7 +164,7 @@ def profile_of(
     for _ in range(degrees_of_freedom):
         window.take(MeasurePair(Stage.NOISE, plan.quick_blocks))
     rows = [
-        NoiseRow(str(record.index), noise.log_mean)
+        NoiseRow(str(record.index), noise.log_centre)
         for record in window.launches
         if (noise := launch_noise(record, Metric.TPOT_MS)) is not None
     ]

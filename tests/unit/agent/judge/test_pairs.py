@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.judge.pairs import hodges_lehmann, pair_effects
+from agent.judge.pairs import pair_effects
 from experiments.measurement.evidence import (
     Arm,
     Evidence,
@@ -19,6 +19,7 @@ from experiments.measurement.evidence import (
     Sample,
     Stage,
 )
+from experiments.measurement.location import hodges_lehmann
 
 NOISE = NoiseProfile("target", Metric.TPOT_MS, 0, 0, None)
 LEADS = (Arm.CONTROL, Arm.CANDIDATE, Arm.CANDIDATE, Arm.CONTROL)

@@ -1,0 +1,99 @@
+"""What a new user sees: a campaign on the packaged model on this CPU, and every number led back to samples.
+
+The real engine, the real model, real processes; only the budget is shorter than that of `make run`.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
+
+COMMAND = [sys.executable, "-P", "-m", "cli"]
+BUDGET = "150s"
+
+
+def autoinfer(data_dir: Path, *arguments: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "--data-dir", str(data_dir), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def document(data_dir: Path, *arguments: str) -> Any:
+    outcome = autoinfer(data_dir, *arguments, "--json")
+    assert outcome.returncode == 0, outcome.stderr
+    return json.loads(outcome.stdout)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def outcome(data_dir: Path) -> dict[str, Any]:
+    ran = autoinfer(data_dir, "run", "--budget", BUDGET, "--json")
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_campaign_ends_with_one_object_that_says_everything(outcome: dict[str, Any]) -> None:
+    assert outcome["campaign_id"] == "C-1"
+    assert outcome["stopped_because"]
+    assert outcome["baseline"]["tpot_ms"] > 0
+    assert outcome["baseline"]["ttft_ms"] > 0
+    assert 0.5 < outcome["baseline"]["bits_per_byte"] < 2
+    assert outcome["naive"]["tpot_ms"] > 0
+    assert outcome["best"]["speedup"] >= 1
+    assert sum(outcome["hypotheses"].values()) >= 1
+    assert outcome["spent"]["experiments"] >= 2
+    assert outcome["events"] > 10
+
+
+def test_the_baseline_is_no_slower_than_the_naive_default(outcome: dict[str, Any]) -> None:
+    # both come from the same sweep; 5 % allows for the noise between sweep and baseline launches
+    assert outcome["baseline"]["tpot_ms"] <= 1.05 * outcome["naive"]["tpot_ms"]
+
+
+def test_every_verdict_is_shown_with_its_reason_and_its_samples(
+    data_dir: Path, outcome: dict[str, Any]
+) -> None:
+    judged = [row for row in document(data_dir, "experiments")["items"] if row.get("verdict")]
+    assert len(judged) == sum(outcome["hypotheses"].values())
+    for row in judged:
+        shown = document(data_dir, "show", row["id"], "--samples")
+        assert shown["verdict"]["reason"]
+        if shown["verdict"]["samples"]:
+            assert "tpot_ms" in json.dumps(shown)
+
+
+def test_the_log_tells_the_story_in_order(data_dir: Path, outcome: dict[str, Any]) -> None:
+    lines = autoinfer(data_dir, "log", "--json").stdout
+    assert "campaign.started" in lines
+    assert lines.index("campaign.baseline") < lines.index("campaign.stopped")
+
+
+def test_the_summary_and_the_graph_speak_of_it(data_dir: Path, outcome: dict[str, Any]) -> None:
+    assert "baseline" in autoinfer(data_dir, "summary").stdout.lower()
+    graph = document(data_dir, "graph")
+    assert any("H-001" in json.dumps(node) for node in graph["nodes"])
+
+
+def test_a_user_s_hypothesis_that_repeats_one_is_refused_with_a_pointer(
+    data_dir: Path, outcome: dict[str, Any]
+) -> None:
+    refused = autoinfer(
+        data_dir, "enqueue", "Layers are free", "--set", "pruning.nonsense=1", "--expect", "tpot=-10%"
+    )
+    assert refused.returncode == 2
+    assert "pruning.nonsense" in refused.stderr
+    assert "Traceback" not in refused.stderr
