@@ -8,6 +8,8 @@ from cli.output import console, fields, state
 from knowledge.figures import signed
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database
@@ -81,18 +83,29 @@ class Teller:
     def _line(self, event: Event) -> None:
         from rich.text import Text
 
-        at = event.at.astimezone().strftime("%H:%M:%S")
-        line = Text(f"{at}  ", style="dim")
-        line.append(f"{event.subject or '':8}", style="bold")
-        line.append(event.text)
         outcome = (event.data or {}).get("outcome")
-        if isinstance(outcome, str):
-            line.stylize(state(outcome).style)
-        self._out.print(line)
+        style = state(outcome).style if isinstance(outcome, str) else ""
+        subject = event.subject or ""
+        text = event.text.removeprefix(f"{subject}: ")
+        at = event.at.astimezone().strftime("%H:%M:%S")
+        self._row(Text(at, "dim"), Text(subject, "bold"), Text(text, style))
 
     def _moves(self, event: Event) -> None:
-        for text in (event.data or {}).get("told", [])[:MOST_MOVES_NAMED]:
-            self._out.print(f"{'':18}{text}", style="dim")
+        from rich.text import Text
+
+        for told in (event.data or {}).get("told", [])[:MOST_MOVES_NAMED]:
+            self._row(Text(), Text(), Text(told, "dim"))
+
+    def _row(self, at: Text, subject: Text, text: Text) -> None:
+        """Print a line whose continuation lines stay under its text."""
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(width=8)
+        grid.add_column(width=6)
+        grid.add_column(overflow="fold", ratio=1)
+        grid.add_row(at, subject, text)
+        self._out.print(grid)
 
     def result(self, outcome: dict[str, Any]) -> None:
         """Say what the campaign came to."""
