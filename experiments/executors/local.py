@@ -255,8 +255,20 @@ class LocalExecutor:
         return Status(
             RunState.LOST,
             journal.fold.progress,
-            failure=f"The process of the run {how} before its result was complete; see {folder / _LOG_NAME}.",
+            failure=f"The process of the run {how} before its result was complete; its log "
+            f"({folder / _LOG_NAME}) ends: {_last_line(folder / _LOG_NAME)}",
         )
+
+
+def _last_line(log: Path) -> str:
+    """The last line of a log, for a sentence about an end that nobody foresaw."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - LOG_CHUNK_BYTES))
+            lines = file.read().decode(errors="replace").split("\n")
+    except FileNotFoundError:
+        lines = []
+    return next((line for line in reversed(lines) if line.strip()), "nothing was said.")
 
 
 def _code_path(given: str | None) -> str | None:

@@ -21,8 +21,8 @@ from experiments.engines.port import (
     TaskScore,
 )
 from experiments.job.context import JobContext
-from experiments.job.journal import Records
 from experiments.job.limits import StageLimits
+from experiments.job.records import Records
 from experiments.job.spec import BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Arm, Metric, Stage

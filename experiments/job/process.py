@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configs.cpu import usable_cores
 from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.artifacts.store import ArtifactStore
 from experiments.disk import disk_in_words
 from experiments.engines.port import Engine, Infeasible
 from experiments.job.context import CheckpointStage, JobContext, Material
-from experiments.job.journal import Records
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
+from experiments.job.records import Records
 from experiments.job.run import run_job
 from experiments.job.spec import BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import Json
@@ -61,9 +62,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
                 checkpoint=workshop.checkpoint,
                 artifacts=artifacts,
                 cache_dir=place.cache_dir,
-                cores=len(os.sched_getaffinity(0))
-                if hasattr(os, "sched_getaffinity")
-                else os.cpu_count() or 1,
+                cores=usable_cores(),
                 material=workshop.material,
                 checkpoint_stages=workshop.checkpoint_stages,
                 tool_versions=workshop.tool_versions,

@@ -10,9 +10,9 @@ from experiments.engines.port import Engine, Infeasible
 from experiments.job.baseline import run_baseline
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext
-from experiments.job.journal import Records
 from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
+from experiments.job.records import Records
 from experiments.job.result import JobResult
 from experiments.job.spec import BaselineJob, TestJob
 from experiments.measurement.judging import Judge

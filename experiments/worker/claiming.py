@@ -14,11 +14,12 @@ from db.claims import BoundProcess, ClaimedJob, Reaped
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis, Job, Worker
+from db.models import Experiment, Hypothesis, Job
 from db.session import Database
 from db.states import ExperimentState, HypothesisState, JobState, WorkerState
 from experiments.executors.port import Executor
 from experiments.executors.process_group import end_group
+from experiments.worker.reaping import experiment_label, reap
 from experiments.worker.settings import WorkerName, WorkerTimes
 
 _TOKEN_CHARACTERS = 8
@@ -40,11 +41,6 @@ class Taken:
         return experiment_label(self.job.experiment_id)
 
 
-def experiment_label(experiment_id: int | None) -> str | None:
-    """The label of an experiment, None for none."""
-    return None if experiment_id is None else format_label(Noun.EXPERIMENT, experiment_id)
-
-
 def run_key(database: Database, job_id: int, created_at: datetime, attempt: int) -> str:
     """The key of an attempt's run: the same whenever it is asked for, and another one in another database."""
     text = f"{database.shown}\n{job_id}\n{created_at.isoformat()}"
@@ -64,9 +60,7 @@ def take(
     if not _something_to_do(database, name):
         return None
     with database.write() as session:
-        reaped = queue.reap(session)
-        for each in reaped:
-            _tell_reaped(session, each)
+        reaped = reap(session)
     _end_leftovers(database, executor, name, reaped)
     with database.write() as session:
         job = queue.claim(session, name.owner, name.device_key, name.device_classes, times.lease_s)
@@ -117,50 +111,6 @@ def _end_runs(executor: Executor, key: str) -> None:
     for ref in executor.reconcile():
         if ref.startswith(prefix) and ref != key:
             executor.cancel(ref)
-
-
-def _tell_reaped(session: Session, reaped: Reaped) -> None:
-    label = format_label(Noun.JOB, reaped.job_id)
-    subject = experiment_label(reaped.experiment_id) or label
-    who = reaped.owner or "A worker"
-    lost = session.execute(
-        update(Worker)
-        .where(Worker.name == reaped.owner, Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)))
-        .values(state=WorkerState.LOST)
-        .returning(Worker.id)
-    ).first()
-    if lost is not None:
-        events.append(session, EventKind.WORKER_LOST, f"{who} stopped answering.", label, reaped.campaign_id)
-    gone = f"the lease of attempt {reaped.attempt} ran out"
-    kind, state, text = {
-        JobState.QUEUED: (EventKind.JOB_REQUEUED, None, f"{label} goes back to its place: {gone}."),
-        JobState.CANCELLED: (
-            EventKind.JOB_CANCELLED,
-            ExperimentState.CANCELLED,
-            f"{label} is cancelled: {gone}.",
-        ),
-        JobState.FAILED: (
-            EventKind.JOB_FAILED,
-            ExperimentState.FAILED,
-            f"{label} failed: {gone}, and it has no attempt left.",
-        ),
-    }[reaped.state]
-    if state is not None and reaped.experiment_id is not None:
-        end_experiment(session, reaped.experiment_id, state, "lost", text)
-    events.append(session, kind, text, subject, reaped.campaign_id)
-
-
-def end_experiment(
-    session: Session, experiment_id: int, state: ExperimentState, failure_kind: str, failure: str
-) -> None:
-    """Mark an experiment as ended without a result, unless it has ended."""
-    ended = (ExperimentState.DONE, ExperimentState.FAILED, ExperimentState.CANCELLED)
-    session.execute(
-        update(Experiment)
-        .where(Experiment.id == experiment_id, Experiment.state.not_in(ended))
-        .values(state=state, failure_kind=failure_kind, failure=failure, finished_at=now(), stage=None)
-        .execution_options(synchronize_session=False)
-    )
 
 
 def _tell_claimed(session: Session, taken: Taken) -> None:

@@ -19,7 +19,8 @@ from experiments.job.result import ArtifactRecord, JobProgress, JobResult
 from experiments.job.spec import BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
 from experiments.recording import record_result
-from experiments.worker.claiming import Taken, end_experiment
+from experiments.worker.claiming import Taken
+from experiments.worker.reaping import end_experiment
 from experiments.worker.settings import WorkerTimes
 
 

@@ -24,6 +24,7 @@ from db.session import Database
 from db.states import WorkerState
 from experiments.executors.local import ProcessGroup
 from experiments.executors.port import Executor, RunState, Status
+from experiments.job.result import JobResult
 from experiments.job.spec import SPEC_VERSION, BaselineJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.claiming import Taken, take
@@ -120,6 +121,9 @@ class _Worker:
             _LOG.warning("%s", lost)
             self._executor.cancel(taken.key)
             return False
+        except BaseException:
+            self._executor.cancel(taken.key)
+            raise
         finally:
             self._said_at = 0.0  # idle again, unless another job is taken at once
 
@@ -145,7 +149,7 @@ class _Worker:
         match status.state:
             case RunState.DONE:
                 assert status.result is not None
-                reporter.record(spec, status.result)
+                self._record(reporter, spec, status.result)
             case RunState.CANCELLED:
                 reporter.cancelled()
             case RunState.FAILED:
@@ -154,6 +158,17 @@ class _Worker:
                 reporter.give_up(status.failure or "The run ended without a result.")
                 return False
         return True
+
+    def _record(self, reporter: Reporter, spec: BaselineJob | TestJob, result: JobResult) -> None:
+        """Record the result, however long another process keeps the database locked."""
+        while True:
+            try:
+                reporter.record(spec, result)
+                return
+            except DatabaseLocked as locked:
+                if self._is_to_end():
+                    raise
+                _LOG.warning("%s", locked)
 
     def _follow(self, ref: str, reporter: Reporter) -> Status:
         """Wait for the end of the run, keeping the lease; returns its last status."""

@@ -36,7 +36,7 @@ class TwoComputedAtOnce(AssertionError):
 
 
 class SimulatedLaunch:
-    def __init__(self, configuration: Configuration, log_path: Path, cache_dir: Path) -> None:
+    def __init__(self, configuration: Configuration, log_path: Path) -> None:
         self.configuration = configuration
         started = time.monotonic()
         with log_path.open("ab") as log:
@@ -49,7 +49,7 @@ class SimulatedLaunch:
                 pass_fds=guard.descriptors(),
             )
         self._log_path = log_path
-        self._send({"knobs": dict(configuration), "lock": str(cache_dir / "one-at-a-time")})
+        self._send({"knobs": dict(configuration), "lock": str(log_path.with_name("one-at-a-time"))})
         try:
             self._receive()
         except Infeasible:
@@ -137,4 +137,4 @@ class SimulatedEngine:
     def launch(
         self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
     ) -> SimulatedLaunch:
-        return SimulatedLaunch(configuration, log_path, cache_dir)
+        return SimulatedLaunch(configuration, log_path)

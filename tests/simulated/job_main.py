@@ -10,13 +10,16 @@ def main() -> int:
     guard.watch_from_environment()
     from experiments.job.process import Workshop, run_in_folder
     from tests.simulated.engine import SimulatedEngine
-    from tests.simulated.judges import OnePairJudge
     from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 
     def assemble(spec: object) -> Workshop:
+        if getattr(spec, "judge", "") == "launch-interval":
+            from agent.judge.launch_interval import LaunchIntervalJudge as JudgeOfSpec
+        else:
+            from tests.simulated.judges import OnePairJudge as JudgeOfSpec  # type: ignore[assignment]
         return Workshop(
             SimulatedEngine(),
-            OnePairJudge() if getattr(spec, "judge", "") == "one-pair" else load_judge("launch-interval"),
+            JudgeOfSpec(),
             Path("simulated"),
             SimulatedMaterial(),
             (SimulatedPruning(),),

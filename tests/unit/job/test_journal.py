@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.engines.port import PartTime
-from experiments.job.journal import Journal, Records
+from experiments.job.journal import Journal
+from experiments.job.records import Records
 from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord, read_records
 from experiments.measurement.evidence import Arm, Metric, Stage
 

@@ -1,0 +1,151 @@
+"""Writing the records of a job: one line appended for each thing that happens, folded as it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from experiments.engines.port import PartTime
+from experiments.job.journal import Fold, RecordKind
+from experiments.job.result import ArtifactRecord, StageRecord
+from experiments.measurement.evidence import Arm, Json, Metric, Stage
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Records:
+    """Appends the lines of one job and folds them; `sync` makes them last. Not for use by several threads.
+
+    With `echo` the steps are also printed, for the job's log.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], datetime] = _utc_now, *, echo: bool = False) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._now = now
+        self._echo = echo
+        self._opened = 0
+        self.fold = Fold()
+
+    def __enter__(self) -> Records:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def started(self, version: int) -> None:
+        """The job began; `version` is that of the spec."""
+        self._append(RecordKind.STARTED, version=version, pid=os.getpid())
+
+    def progress(self, stage: Stage, done: int, planned: int, text: str) -> None:
+        """Where the job is: `done` of `planned` blocks (or other pieces) of the stage."""
+        self._append(RecordKind.PROGRESS, stage=stage.value, done=done, planned=planned, text=text)
+        if done == 0:
+            self._say(f"{stage.value}: {text}")
+
+    def launch(
+        self,
+        arm: Arm,
+        index: int,
+        stage: Stage,
+        configuration_digest: str,
+        resolved: Mapping[str, Json],
+        environment: Mapping[str, Json],
+        load_s: float,
+    ) -> int:
+        """A launch is ready; returns its number within the job."""
+        number, self._opened = self._opened, self._opened + 1
+        self._append(
+            RecordKind.LAUNCH,
+            launch=number,
+            arm=arm.value,
+            index=index,
+            stage=stage.value,
+            configuration_digest=configuration_digest,
+            resolved=dict(resolved),
+            environment=dict(environment),
+            load_s=load_s,
+        )
+        return number
+
+    def block(
+        self,
+        launch: int,
+        block: int,
+        position: int,
+        samples: Iterable[tuple[str, int, Metric, float]],
+        before: Mapping[str, Json],
+        after: Mapping[str, Json],
+    ) -> None:
+        """The samples (item, seq, metric, value) of a block of a launch, and the machine around it."""
+        rows = [[item, seq, metric.value, value] for item, seq, metric, value in samples]
+        self._append(
+            RecordKind.BLOCK,
+            launch=launch,
+            block=block,
+            position=position,
+            samples=rows,
+            before=dict(before),
+            after=dict(after),
+        )
+
+    def stage(self, record: StageRecord) -> None:
+        """A stage ended; everything told so far is made to last."""
+        self._append(RecordKind.STAGE, **asdict(record))
+        self.sync()
+
+    def artifact(self, record: ArtifactRecord) -> None:
+        """An artifact was built or used."""
+        self._append(RecordKind.ARTIFACT, **asdict(record))
+
+    def profile(self, parts: Sequence[PartTime]) -> None:
+        """Time of a decode step by part."""
+        self._append(RecordKind.PROFILE, parts=[asdict(part) for part in parts])
+
+    def chosen(self, configuration: Mapping[str, Json]) -> None:
+        """The knobs that a sweep chose as the baseline."""
+        self._append(RecordKind.CHOSEN, configuration=dict(configuration))
+
+    def stopped(self, reason: str) -> None:
+        """The judge stopped the experiment, with its sentence."""
+        self._append(RecordKind.STOPPED, reason=reason)
+        self._say(f"stopped: {reason}")
+
+    def failure(self, kind: str, cause: str) -> None:
+        """A configuration can't run; kinds as in `Infeasible`, and `control` when it was the control."""
+        self._append(RecordKind.FAILURE, kind=kind, cause=cause)
+        self._say(f"infeasible ({kind}): {cause}")
+
+    def error(self, text: str) -> None:
+        """The job can't go on, and no configuration is to blame."""
+        self._append(RecordKind.ERROR, text=text)
+        self._say(f"error: {text}")
+        self.sync()
+
+    def end(self, wall_s: float) -> None:
+        """The job came to its end; the last line."""
+        self._append(RecordKind.END, wall_s=wall_s)
+        self.sync()
+
+    def sync(self) -> None:
+        """Write everything told so far through to the disk."""
+        os.fsync(self._file.fileno())
+
+    def _say(self, text: str) -> None:
+        if self._echo:
+            print(text, flush=True)
+
+    def _append(self, record: RecordKind, **content: object) -> None:
+        line = {"record": record.value, "at": self._now().isoformat(), **content}
+        text = json.dumps(line, separators=(",", ":"), ensure_ascii=False)
+        self._file.write(text.encode() + b"\n")
+        # Folded from the text, so that the job sees exactly what a reader of the file will see.
+        self.fold.apply(json.loads(text))
