@@ -32,7 +32,7 @@ from experiments.recording import load_evidence, load_launches, load_stages
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
 
-NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error")
+NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost")
 """Failures that say nothing about the hypothesis: the control did not run, or the job itself broke."""
 
 

@@ -26,7 +26,7 @@ from agent.campaign.outcome import note_best
 from agent.campaign.owner import free_from_the_dead, new_owner
 from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, LeaseLost
-from db import campaign_lease, events, queue
+from db import campaign_lease, events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -34,6 +34,7 @@ from db.models import Campaign, Experiment, Job
 from db.session import Database
 from db.states import CampaignState, ExperimentKind, JobState
 from experiments.kill_points import KillPoint, reached
+from experiments.worker.reaping import reap
 
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
@@ -262,7 +263,7 @@ class CampaignLoop:
                     "Follow it with: autoinfer log --follow",
                 )
             self._count_time(session)
-            queue.reap(session)
+            reap(session)
         self._renewed_at = self._clock()
 
     def _count_time(self, session: Session) -> None:
