@@ -31,6 +31,9 @@ _PRIMARY_CODE = 0xFF
 _LITTLE_SPACE_BYTES = 1 << 20
 """An I/O error with less space left is taken for a full disk: SQLite tells the two apart poorly."""
 
+_READ_ONLY_TRANSACTION = "25006"
+"""PostgreSQL's state for a write in a transaction that may only read, or on a standby."""
+
 _INTACT = "What was stored before is intact."
 
 
@@ -82,7 +85,8 @@ def _of_driver(error: DBAPIError | sqlite3.Error, address: Address) -> Autoinfer
 def _is_refused_write(error: DBAPIError | sqlite3.Error) -> bool:
     # A file or folder that may only be read gives an extended code while reading; `query_only` the plain one.
     original = error.orig if isinstance(error, DBAPIError) else error
-    return getattr(original, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY
+    refused_by_sqlite = getattr(original, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY
+    return refused_by_sqlite or getattr(original, "sqlstate", "") == _READ_ONLY_TRANSACTION
 
 
 def _of_sqlite(error: sqlite3.Error, address: Address) -> AutoinferError | None:
@@ -129,7 +133,7 @@ def _of_postgresql(error: DBAPIError | sqlite3.Error, address: Address) -> Autoi
             return DiskFull(
                 f"The disk of the server of {address.shown} is full.", f"Free space there. {_INTACT}"
             )
-        case _, "25006":
+        case _, _ if state == _READ_ONLY_TRANSACTION:
             return DatabaseReadOnly(
                 f"The database {address.shown} accepts no writes.", "Is it a standby? Name the primary."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from typing import NamedTuple
 
 from sqlalchemy import insert, select
@@ -27,7 +28,13 @@ class Sample(NamedTuple):
 
 
 def insert_samples(session: Session, launch_id: int, samples: Iterable[Sample]) -> int:
-    """Store the samples of a launch, in their order, and return how many there were."""
+    """Store the samples of a launch, in their order, and return how many there were.
+
+    Raises `ValueError` when a value is not a finite number; nothing is stored then.
+    """
+    samples = list(samples)
+    if (odd := next((sample for sample in samples if not isfinite(sample.value)), None)) is not None:
+        raise ValueError(f"a measurement must be a finite number: {odd}")
     rows = [{"launch_id": launch_id, **sample._asdict()} for sample in samples]
     if rows:
         session.flush()  # the launch itself may still be pending

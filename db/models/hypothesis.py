@@ -21,7 +21,12 @@ class Hypothesis(Base):
 
     __tablename__ = "hypothesis"
     __table_args__ = (
-        UniqueConstraint("campaign_id", "candidate_configuration_id", "control_configuration_id"),
+        UniqueConstraint(
+            "campaign_id",
+            "candidate_configuration_id",
+            "control_configuration_id",
+            name="uq_hypothesis_comparison",
+        ),
         Index(None, "campaign_id", "state", "rank"),
         Index(None, "campaign_id", "change_digest"),
     )
