@@ -6,6 +6,7 @@ import errno
 import json
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import typer
@@ -23,11 +24,13 @@ class Told:
     as_json: bool
     debug: bool
     program: str
+    arguments: tuple[str, ...] = ()
+    """The words of the command line, from which a refused value is told again."""
 
 
 def tell(error: Exception, told: Told) -> int:
     """Print what happened and what to do, and return the exit code: 2 for usage, 1 for failure."""
-    message, hint, code = in_words(error, told.program)
+    message, hint, code = in_words(error, told.program, told.arguments)
     if told.debug:
         traceback.print_exception(error, file=sys.stderr)
     if told.as_json:
@@ -40,14 +43,18 @@ def tell(error: Exception, told: Told) -> int:
     return code
 
 
-def in_words(error: Exception, program: str) -> tuple[str, str, int]:
+def in_words(error: Exception, program: str, arguments: Sequence[str] = ()) -> tuple[str, str, int]:
     """Return the sentence, the hint and the exit code for `error`."""
     if isinstance(error, AutoinferError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else program
-        return _sentence(error.format_message()), f"See: {path} --help", EXIT_USAGE
+        given = _given_value(getattr(error, "param", None), arguments)
+        message = error.format_message()
+        if given is not None and given not in message:
+            message = f"{message.rstrip('.')}, not {given!r}."
+        return _sentence(message), f"See: {path} --help", EXIT_USAGE
     if isinstance(error, typer.Abort):
         return "Nothing was done.", "", EXIT_FAILURE
     if isinstance(error, OSError) and error.strerror:
@@ -57,6 +64,18 @@ def in_words(error: Exception, program: str) -> tuple[str, str, int]:
         "Run it again with --debug to see where, and report it.",
         EXIT_FAILURE,
     )
+
+
+def _given_value(parameter: object, arguments: Sequence[str]) -> str | None:
+    """Return what the command line gives for an option; Typer's messages leave it out."""
+    for option in getattr(parameter, "opts", ()):
+        for place, argument in enumerate(arguments):
+            name, equals, value = argument.partition("=")
+            if name == option and equals:
+                return value
+            if name == option and place + 1 < len(arguments):
+                return arguments[place + 1]
+    return None
 
 
 def _of_operating_system(error: OSError) -> tuple[str, str, int]:

@@ -124,20 +124,29 @@ def autoinfer(
 def call(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; every error is told on standard error."""
     given = hoist_globals(arguments)
-    told = Told(as_json=wants_json(given), debug="--debug" in given, program="autoinfer")
+    told = Told(wants_json(given), debug="--debug" in given, program="autoinfer", arguments=tuple(given))
     try:
         code = get_command(app).main(args=given, prog_name="autoinfer", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away (`autoinfer log | head`): end quietly, and keep Python from flushing into it
-        # again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_went_away()
+    except SystemExit as ending:
+        # Typer meets a broken pipe with an exit of its own.
+        if isinstance(ending.__context__, BrokenPipeError):
+            return _reader_went_away()
+        raise
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         return tell(error, told)
     return code if isinstance(code, int) else 0
+
+
+def _reader_went_away() -> int:
+    """End quietly (`autoinfer log | head`), and keep Python from flushing into the pipe again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import CampaignFilter, Json
+from cli.options import Json
 
 
 def note(
@@ -20,7 +20,9 @@ def note(
             help="Findings that no longer hold: by label, lever, knob or scope (torch=2.13.0).",
         ),
     ] = None,
-    campaign: CampaignFilter = None,
+    campaign: Annotated[
+        str | None, typer.Option("--campaign", metavar="C-ID", help="The campaign it belongs to, if to one.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write down work done outside; may mark findings stale."""

@@ -166,4 +166,6 @@ def pager_line(shown: int, total: int, offset: int, noun: str) -> str | None:
         return None
     if shown == 0:
         return f"none from {offset + 1} on; there are {total} {noun}"
-    return f"{offset + 1} to {offset + shown} of {total} {noun}; more with --offset {offset + shown}"
+    seen = offset + shown
+    more = f"; more with --offset {seen}" if seen < total else ""
+    return f"{offset + 1} to {seen} of {total} {noun}{more}"

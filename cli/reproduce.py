@@ -25,7 +25,6 @@ def reproduce(
     Ends with exit code 1 when it does not.
     """
     import time
-    from contextlib import nullcontext
     from dataclasses import asdict
 
     from agent.campaign.reproduce import reproduce as run_again
@@ -45,16 +44,22 @@ def reproduce(
         device = str(campaign.spec.get("target", "cpu"))
         process = WorkerProcess(worker_command(ctx, settings, device), settings.log_dir / WORKER_LOG)
 
+        label = format_label(Noun.EXPERIMENT, original)
+        waits = 0
+
         def wait() -> None:
+            nonlocal waits
+            if waits == 0 and not as_json:
+                say(f"{label} runs again on {device}; what it does: autoinfer log --follow")
+            waits += 1
             if worker:
                 process.keep_alive()
             time.sleep(settings.queue_poll_s)
 
-        if not as_json:
-            label = format_label(Noun.EXPERIMENT, original)
-            say(f"{label} runs again on {device}; what it does: autoinfer log --follow")
-        with process if worker else nullcontext():
+        try:
             done = run_again(database, original, wait)
+        finally:
+            process.stop()
     if as_json:
         print_json(asdict(done))
     else:

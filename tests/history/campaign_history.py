@@ -1,4 +1,5 @@
-"""A campaign's history written into a real database through the models, as the loop and the worker leave it."""
+"""A campaign's history written into a real database through the models, as the loop and the worker leave
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from agent.surrogate.levers import joined
 from configs.campaign import load_campaign
 from db import events
 from db.clock import now
-from db.content import put_configuration, put_environment
+from db.content import put_environment
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import (
@@ -215,7 +216,11 @@ class History:
             session.flush()
             label = format_label(Noun.EXPERIMENT, experiment.id)
             events.append(
-                session, EventKind.EXPERIMENT_JUDGED, reason, subject=label, campaign_id=hypothesis.campaign_id
+                session,
+                EventKind.EXPERIMENT_JUDGED,
+                reason,
+                subject=label,
+                campaign_id=hypothesis.campaign_id,
             )
             if learn:
                 update_findings(session, verdict.id)
@@ -317,7 +322,10 @@ def a_full_history(folder: Path) -> History:
     testing = history.propose({"serving.compile": "default"}, claim="Compiling is faster.")
     history.start_testing(testing)
     waiting = history.propose(
-        {"serving.threads": 8}, claim="Eight threads [really] are faster.", rank=1, rank_reason="It pays most."
+        {"serving.threads": 8},
+        claim="Eight threads [really] are faster.",
+        rank=1,
+        rank_reason="It pays most.",
     )
     history.move(waiting, 3, 1, "Threads turned out to matter.")
     history.propose(
@@ -327,5 +335,3 @@ def a_full_history(folder: Path) -> History:
         rank_reason="It costs an artifact.",
     )
     return history
-
-

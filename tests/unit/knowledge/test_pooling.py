@@ -1,4 +1,5 @@
 from math import isclose, sqrt
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -47,7 +48,7 @@ def test_the_pooled_effect_lies_among_the_estimates_and_in_its_interval(found: l
 
 
 @given(st.lists(estimates, min_size=2, max_size=6), st.randoms())
-def test_pooling_does_not_depend_on_the_order(found: list[Estimate], random) -> None:  # type: ignore[no-untyped-def]
+def test_pooling_does_not_depend_on_the_order(found: list[Estimate], random: Random) -> None:
     shuffled = list(found)
     random.shuffle(shuffled)
     one, other = pool(found), pool(shuffled)

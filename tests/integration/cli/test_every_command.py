@@ -1,0 +1,268 @@
+"""Every command over a real database: text without escape codes, and one JSON document with the promised
+fields."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from db import events
+from db.event_kinds import EventKind
+from db.session import open_database
+from tests.history.campaign_history import database_url
+from tests.integration.cli.command import Autoinfer
+
+READING = {
+    "summary": {
+        "headline",
+        "best",
+        "validating",
+        "supported",
+        "ruled_out",
+        "surprised",
+        "spent",
+        "stopped_because",
+    },
+    "queue": {"campaign", "items", "total", "limit", "offset"},
+    "hypotheses": {"items", "total", "limit", "offset"},
+    "experiments": {"items", "total", "limit", "offset"},
+    "findings": {"items", "total", "limit", "offset"},
+    "show C-1": {"id", "state", "hypotheses", "spent", "directives"},
+    "show H-001": {"id", "claim", "predicted", "measured", "moves", "parents", "experiments"},
+    "show E-0001": {"id", "verdict", "launches", "resolved_differences", "environments", "reproduce_command"},
+    "show F-001": {"id", "claim", "scope", "strength", "evidence"},
+    "show A-3fa9": {"digest", "kind", "bytes", "experiments"},
+    "graph": {"nodes", "edges"},
+    "log": {"events", "last_id"},
+    "campaign list": {"items", "total", "limit", "offset"},
+    "config show": {"settings"},
+    "config path": {"data_dir", "database_url", "settings_files"},
+    "artifacts list": {"items", "total", "limit", "offset"},
+    "artifacts size": {"root", "count", "bytes", "kinds"},
+    "db upgrade": {"database", "revision", "upgraded"},
+}
+
+
+@pytest.mark.parametrize("line", READING)
+def test_reading_commands_print_text_and_json(with_history: Autoinfer, line: str) -> None:
+    text, document = with_history(line), with_history(f"{line} --json")
+    assert (text.code, text.err) == (0, "")
+    assert text.out.strip()
+    assert "\x1b" not in text.out  # no terminal, no escape codes
+    assert (document.code, document.err) == (0, "")
+    assert READING[line] <= set(document.json())
+
+
+def test_the_doctor_prints_a_verdict_and_advice_for_every_check(autoinfer: Autoinfer) -> None:
+    done = autoinfer("doctor --json")
+    checks = {check["name"]: check for check in done.json()["checks"]}
+    assert {
+        "python",
+        "cores",
+        "memory",
+        "disk",
+        "data folder",
+        "database",
+        "torch",
+        "transformers",
+        "compiler",
+        "reference model",
+    } == set(checks)
+    assert all(check["verdict"] in ("ok", "warn", "fail") for check in checks.values())
+    assert all(check["advice"] for check in checks.values() if check["verdict"] != "ok")
+    assert done.code == (1 if any(check["verdict"] == "fail" for check in checks.values()) else 0)
+    assert not autoinfer.data_dir.exists()  # looking changes nothing
+
+
+def test_the_doctor_works_without_torch(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    # A core-only installation: the finder knows no torch and no transformers.
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib.machinery import PathFinder\n"
+        "found = PathFinder.find_spec\n"
+        "def find_spec(name, path=None, target=None):\n"
+        "    hidden = name.partition('.')[0] in ('torch', 'transformers')\n"
+        "    return None if hidden else found(name, path, target)\n"
+        "PathFinder.find_spec = find_spec\n"
+    )
+    path = os.pathsep.join([str(tmp_path), autoinfer.environment()["PYTHONPATH"]])
+    done = autoinfer("doctor --json", PYTHONPATH=path)
+    checks = {check["name"]: check for check in done.json()["checks"]}
+    assert checks["torch"]["verdict"] == "warn"
+    assert "autoinfer[reference]" in checks["torch"]["advice"]
+
+
+def test_an_experiments_samples_are_printed_when_asked_for(with_history: Autoinfer) -> None:
+    samples = with_history("show E-0001 --samples --json").json()["samples"]
+    assert len(samples) == 10
+    assert {"arm", "launch", "stage", "block", "position", "item", "seq", "metric", "unit", "value"} == set(
+        samples[0]
+    )
+    assert "prompt-3" in with_history("show E-0001 --samples").out
+
+
+def test_the_verdict_and_its_way_back_are_on_the_experiments_page(with_history: Autoinfer) -> None:
+    page = with_history("show e-1").out
+    for part in (
+        "serving.threads 2 → 1",
+        "−10.0 % [−12.0, −8.0]",
+        "4 launches",
+        "The interval says so.",
+        "median",
+        "A-3fa9",
+        "/logs/full.log",
+        "Example CPU",
+        "autoinfer reproduce E-0001",
+    ):
+        assert part in page
+
+
+def test_what_a_user_wrote_is_never_taken_for_a_style(with_history: Autoinfer) -> None:
+    assert "Eight threads [really] are faster." in with_history("hypotheses").out
+
+
+@pytest.mark.parametrize("columns", ["30", "40", "80", "200"])
+def test_nothing_is_cut_off_on_a_narrow_terminal(with_history: Autoinfer, columns: str) -> None:
+    for line in ("experiments", "hypotheses", "queue", "findings", "show E-0001", "log", "doctor"):
+        out = with_history(line, COLUMNS=columns).out
+        assert "…" not in out
+        if line in ("experiments", "hypotheses"):
+            assert "inconclusive" in out
+
+
+def test_colour_comes_only_where_it_is_wanted(with_history: Autoinfer) -> None:
+    assert "\x1b[" in with_history("experiments", FORCE_COLOR="1").out
+    assert "\x1b[3" not in with_history("experiments", FORCE_COLOR="1", NO_COLOR="1").out
+
+
+def test_steering_is_stored_and_shown(with_history: Autoinfer) -> None:
+    assert with_history("focus threads").code == 0
+    given = with_history("ban dtype --json").json()
+    assert given["directives"][0]["kind"] == "ban"
+    directives = with_history("show C-1 --json").json()["directives"]
+    assert [(each["kind"], each["lever"]) for each in directives] == [("focus", "threads"), ("ban", "dtype")]
+    assert with_history("focus --clear").code == 0
+    assert len(with_history("show C-1 --json").json()["directives"]) == 1
+
+
+def test_a_pin_a_withdrawal_and_the_life_of_a_campaign(with_history: Autoinfer) -> None:
+    assert with_history("pin H-7 --json").json() == {"hypothesis": "H-007", "pinned": True}
+    assert with_history("withdraw H-7 --why enough --json").json()["state"] == "withdrawn"
+    assert with_history("campaign pause --json").json()["state"] == "paused"
+    assert with_history("campaign resume").out == "C-1 goes on.\n"
+    assert with_history("campaign stop --json").json() == {
+        "campaign": "C-1",
+        "state": "stopped",
+        "stopped_because": "the user stopped it",
+    }
+
+
+def test_a_note_makes_findings_stale(with_history: Autoinfer) -> None:
+    assert with_history("note 'New driver' --stale threads --json").json()["stale"] == ["F-001"]
+    assert "stale" in with_history("findings").out
+
+
+def test_the_graph_is_written_to_a_file(with_history: Autoinfer, tmp_path: Path) -> None:
+    assert with_history("graph --format graphml --output g.graphml").code == 0
+    assert (tmp_path / "g.graphml").read_text().startswith("<?xml")
+    assert with_history("graph --output g.json --json").json()["format"] == "json"
+    assert "nodes" in json.loads((tmp_path / "g.json").read_text())
+
+
+def test_artifacts_are_pruned_by_age(autoinfer: Autoinfer) -> None:
+    folder = autoinfer.data_dir / "artifacts" / ("0" * 64)
+    folder.mkdir(parents=True)
+    (folder / "left").write_bytes(b"x" * 100)
+    assert autoinfer("artifacts prune --unused-for 1d --json").json()["deleted"] == []
+    os.utime(folder, (0, 0))
+    assert autoinfer("artifacts prune --unused-for 1d --dry-run --json").json()["freed_bytes"] == 100
+    assert folder.exists()
+    assert autoinfer("artifacts prune --unused-for 1d --json").json()["deleted"] == ["0" * 64]
+    assert not folder.exists()
+
+
+def test_global_options_stand_before_or_after_the_command(with_history: Autoinfer, tmp_path: Path) -> None:
+    url = database_url(with_history.data_dir)
+    elsewhere = {"AUTOINFER_DATA_DIR": str(tmp_path / "elsewhere")}
+    before = with_history(f"--db {url} campaign list --json", **elsewhere)
+    after = with_history(f"campaign list --json --db={url}", **elsewhere)
+    assert before.json()["total"] == after.json()["total"] == 1
+
+
+def test_a_setting_tells_that_it_came_from_the_command_line(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    shown = autoinfer(f"config show --json --data-dir {tmp_path / 'mine'}").json()["settings"]
+    assert (shown["data_dir"]["origin"], shown["data_dir"]["place"]) == ("command line", "--data-dir")
+    assert shown["lease_s"]["origin"] == "default"
+    assert all(setting["about"] for setting in shown.values())
+
+
+def test_following_the_log_shows_each_event_once_as_it_comes(with_history: Autoinfer) -> None:
+    process = with_history.start("log --follow --since 0 --json", AUTOINFER_LOG_POLL_S="0.05")
+    assert process.stdout is not None
+    database = open_database(database_url(with_history.data_dir))
+    try:
+        with database.read() as session:
+            last = events.last_id(session)
+        seen = [json.loads(process.stdout.readline())["id"] for _ in range(last)]
+        with database.write() as session:
+            added = events.append(session, EventKind.NOTE_ADDED, "Something new.")
+        line = json.loads(process.stdout.readline())
+        assert seen == list(range(1, last + 1))
+        assert (line["id"], line["text"]) == (added, "Something new.")
+    finally:
+        database.close()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == ""
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(with_history: Autoinfer) -> None:
+    process = with_history.start("show E-0001 --samples --json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == ""
+    assert process.wait(timeout=20) == 0
+
+
+def test_a_terminal_without_unicode_gets_question_marks_and_no_crash(with_history: Autoinfer) -> None:
+    done = with_history("experiments", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.code == 0
+    assert "E-0001" in done.out
+
+
+def test_the_version_is_that_of_the_distribution(autoinfer: Autoinfer) -> None:
+    from importlib.metadata import version
+
+    done = autoinfer("--version")
+    assert (done.code, done.out) == (0, f"autoinfer {version('autoinfer')}\n")
+
+
+def test_no_command_shows_the_help(autoinfer: Autoinfer) -> None:
+    done = autoinfer("")
+    assert done.code == 0
+    assert "Run an autonomous campaign" in done.out
+
+
+def test_a_worker_ends_when_asked_and_tells_how_many_jobs(with_history: Autoinfer) -> None:
+    done = with_history("worker --once --json")
+    assert done.code == 0, done.err
+    assert done.json()["jobs_ended"] == 0
+
+
+def test_a_worker_ends_in_good_order_on_ctrl_c(with_history: Autoinfer) -> None:
+    process = with_history.start("worker --json")
+    database = open_database(database_url(with_history.data_dir))
+    try:
+        for event in events.follow(database, 0, lambda: process.poll() is None):
+            if event.kind == EventKind.WORKER_STARTED:
+                break
+    finally:
+        database.close()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["jobs_ended"] == 0

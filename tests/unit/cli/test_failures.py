@@ -1,0 +1,29 @@
+import errno
+
+import pytest
+
+from cli.failures import in_words
+from configs.errors import AutoinferError, DiskFull, UsageError
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UsageError("No.", "Do."), 2), (DiskFull("Full.", "Free."), 1), (AutoinferError("x", "y", 7), 7)],
+)
+def test_our_errors_keep_their_sentence_hint_and_code(error: AutoinferError, code: int) -> None:
+    assert in_words(error, "autoinfer") == (error.message, error.hint, code)
+
+
+def test_a_full_disk_and_a_refused_permission_are_told_with_their_place() -> None:
+    full = in_words(OSError(errno.ENOSPC, "No space left on device", "/data/x"), "autoinfer")
+    refused = in_words(PermissionError(errno.EACCES, "Permission denied", "/data/x"), "autoinfer")
+    assert full[0] == "No space is left on the disk (/data/x)."
+    assert refused[0] == "You may not read or write there (/data/x)."
+    assert full[2] == refused[2] == 1
+
+
+def test_a_fault_of_our_own_is_said_to_be_one() -> None:
+    message, hint, code = in_words(ZeroDivisionError("division by zero"), "autoinfer")
+    assert message == "autoinfer failed by a fault of its own: ZeroDivisionError: division by zero"
+    assert "--debug" in hint
+    assert code == 1
