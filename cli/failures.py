@@ -17,6 +17,10 @@ INTERRUPTED = 130
 """Exit code after Ctrl C: 128 + SIGINT, as shells have it."""
 
 
+MOST_SAID = 300
+"""Characters of an unexpected error's own text that are told; `--debug` shows the rest."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """How to tell it: as JSON or as text, with the traceback or without."""
@@ -59,8 +63,9 @@ def in_words(error: Exception, program: str, arguments: Sequence[str] = ()) -> t
         return "Nothing was done.", "", EXIT_FAILURE
     if isinstance(error, OSError) and error.strerror:
         return _of_operating_system(error)
+    said = (str(error).strip().splitlines() or [""])[0][:MOST_SAID]
     return (
-        f"autoinfer failed by a fault of its own: {type(error).__name__}: {error}".rstrip(": "),
+        f"autoinfer failed by a fault of its own: {type(error).__name__}: {said}".rstrip(": "),
         "Run it again with --debug to see where, and report it.",
         EXIT_FAILURE,
     )

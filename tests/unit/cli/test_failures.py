@@ -27,3 +27,9 @@ def test_a_fault_of_our_own_is_said_to_be_one() -> None:
     assert message == "autoinfer failed by a fault of its own: ZeroDivisionError: division by zero"
     assert "--debug" in hint
     assert code == 1
+
+
+def test_a_long_text_of_an_unexpected_error_is_cut_to_its_beginning() -> None:
+    message, _, _ = in_words(RuntimeError("x" * 5000 + "\nmore"), "autoinfer")
+    assert len(message) < 400
+    assert "more" not in message
