@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,7 @@ def _block_influence(
             | {
                 "PYTHONPATH": search_path(package_root),
                 "HF_HUB_OFFLINE": "1",
-                "OMP_WAIT_POLICY": "PASSIVE",  # nothing is timed here, and spinning beside others takes minutes
+                "OMP_WAIT_POLICY": "PASSIVE",  # nothing is timed; spinning beside others takes minutes
             },
             pass_fds=guard.descriptors(),
         )
@@ -235,7 +236,11 @@ class DepthPruning:
                 "calibration_tokens": CALIBRATION_TOKENS,
             },
             tuple(parents),
-            {"torch": package_version("torch"), "transformers": package_version("transformers")},
+            {
+                "python": platform.python_version(),  # its library is the calibration text
+                "torch": package_version("torch"),
+                "transformers": package_version("transformers"),
+            },
         )
 
     def build(self, configuration: Configuration, checkpoint: Path, folder: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 import experiments
+from configs.cpu import usable_cores
 from experiments.engines.parent import search_path
 from experiments.engines.port import (
     DocumentScore,
@@ -39,6 +40,10 @@ SERVER_MODULE = "experiments.engines.reference.server"
 
 END_TIMEOUT_S = 10.0
 """How long killed processes may take to vanish before `close` gives up waiting, seconds."""
+
+TEMPORARY_PREFIX = "launch-"
+"""Folders for a launch's temporary files below `cache_dir` are called this, the parent's id, and something
+random."""
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
@@ -65,7 +70,8 @@ class ReferenceLaunch:
         log_path.parent.mkdir(parents=True, exist_ok=True)
         cache_dir = Path(order.cache_dir)
         cache_dir.mkdir(parents=True, exist_ok=True)
-        self._temporary = tempfile.mkdtemp(prefix="launch-", dir=cache_dir)
+        sweep_temporary(cache_dir)
+        self._temporary = tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", dir=cache_dir)
         try:
             with log_path.open("ab") as log:
                 self._log_start = log.tell()
@@ -205,12 +211,21 @@ def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "TORCHINDUCTOR_CACHE_DIR": str(Path(order.cache_dir) / "inductor"),
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # compile in this process: no pool of workers to end
+        "TORCHINDUCTOR_COMPILE_THREADS": str(usable_cores()),  # compilers at once, started by threads
+        "TORCH_WARM_POOL": "0",  # and no pool of worker processes, which C++ has no use for
         "TMPDIR": temporary,
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
     }
+
+
+def sweep_temporary(cache_dir: Path) -> None:
+    """Delete the temporary folders of launches whose parent was killed before it could close them."""
+    for folder in cache_dir.glob(f"{TEMPORARY_PREFIX}*"):
+        owner = folder.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_process_tree(process: subprocess.Popen[bytes]) -> None:

@@ -21,8 +21,8 @@ from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows
 from experiments.engines.reference.step import SMALLEST_CAPACITY
 
-BATCH_TOKENS = 2048
-"""Tokens of a batch, padding included; on two cores larger batches are no faster."""
+BATCH_TOKENS = 1024
+"""Tokens of a batch, padding included; on a CPU larger batches are no faster."""
 
 LOGIT_BYTES_MAX = 64 * 2**20
 """Most bytes of float32 logits at once, for large vocabularies."""

@@ -1,0 +1,88 @@
+"""Tiny Qwen3.5-type checkpoints whose greedy text is not the same token over and over."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+VOCABULARY = 512
+
+LAYERS = ["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"]
+
+
+def tiny_config(layers: list[str] | None = None, vocabulary: int = VOCABULARY) -> Qwen3_5TextConfig:
+    layers = layers or LAYERS[:4]
+    return Qwen3_5TextConfig(
+        architectures=["Qwen3_5ForCausalLM"],
+        vocab_size=vocabulary,
+        hidden_size=48,
+        intermediate_size=64,
+        num_hidden_layers=len(layers),
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,
+        linear_num_key_heads=1,
+        linear_num_value_heads=2,
+        linear_key_head_dim=16,
+        linear_value_head_dim=16,
+        layer_types=layers,
+        tie_word_embeddings=True,
+        initializer_range=0.25,  # large, so that layers outweigh the embedding and the text has variety
+        mtp_num_hidden_layers=1,
+    )
+
+
+def tiny_model(
+    seed: int = 0, layers: list[str] | None = None, vocabulary: int = VOCABULARY
+) -> Qwen3_5ForCausalLM:
+    torch.manual_seed(seed)
+    return Qwen3_5ForCausalLM(tiny_config(layers, vocabulary)).eval()
+
+
+def write_checkpoint(
+    folder: Path,
+    model: Qwen3_5ForCausalLM,
+    *,
+    wrapper: bool = False,
+    shards: int = 1,
+    dtype: torch.dtype = torch.float32,
+) -> Path:
+    """Write as Qwen publishes: `wrapper` nests the text model beside a vision tower, `shards` splits the
+    weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        name: value.to(dtype) for name, value in model.state_dict().items() if name != "lm_head.weight"
+    }
+    tensors["mtp.fc.weight"] = torch.arange(6, dtype=dtype).reshape(2, 3)
+    tensors["mtp.layers.0.mlp.up_proj.weight"] = torch.ones(2, 2, dtype=dtype)
+    config = model.config.to_dict()
+    if wrapper:
+        tensors = {
+            name.replace("model.", "model.language_model.", 1) if name.startswith("model.") else name: value
+            for name, value in tensors.items()
+        }
+        tensors["model.visual.patch_embed.weight"] = torch.ones(3, dtype=dtype)
+        config = {
+            "model_type": "qwen3_5",
+            "architectures": ["Qwen3_5ForConditionalGeneration"],
+            "tie_word_embeddings": True,
+            "text_config": {name: value for name, value in config.items() if name != "tie_word_embeddings"},
+            "vision_config": {},
+        }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").write_text("{}")
+    tensors = {name: value.clone().contiguous() for name, value in tensors.items()}
+    if shards == 1:
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        return folder
+    weight_map = {}
+    for shard in range(shards):
+        name = f"model-{shard + 1:05d}-of-{shards:05d}.safetensors"
+        part = dict(list(tensors.items())[shard::shards])
+        save_file(part, folder / name, metadata={"format": "pt"})
+        weight_map |= dict.fromkeys(part, name)
+    index = {"metadata": {"total_size": 0}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder

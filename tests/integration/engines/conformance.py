@@ -1,0 +1,249 @@
+"""What every engine must do (see `experiments.engines.port`): a suite to inherit from.
+
+    class TestMine(EngineConformance):
+        @pytest.fixture(scope="class")
+        def setting(self, tmp_path_factory): return EngineSetting(...)
+
+Everything runs the real engine: real processes, a real checkpoint.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.engines.port import (
+    Engine,
+    GenerationRequest,
+    Infeasible,
+    Launch,
+    ScoringDocument,
+    ScoringTask,
+)
+from experiments.space.configuration import Configuration, KnobValue
+
+GONE_WITHIN_S = 20.0
+"""How long processes may take to vanish once nobody needs them."""
+
+LAUNCH_AND_WAIT = """
+import json, sys, time
+from importlib import import_module
+from pathlib import Path
+import psutil
+from experiments.space.configuration import Configuration
+told = json.loads(sys.argv[1])
+module, name = told["engine"].split(":")
+engine = getattr(import_module(module), name)()
+launch = engine.launch(Configuration.of(told["knobs"]), Path(told["checkpoint"]), told["device"],
+                       Path(told["log"]), Path(told["cache"]))
+print(json.dumps([child.pid for child in psutil.Process().children(recursive=True)]), flush=True)
+time.sleep(600)
+"""
+"""A parent that launches and then does nothing until it is killed."""
+
+
+@dataclass(frozen=True)
+class EngineSetting:
+    """An engine and what to launch; `entry` is its entry point, `module:name`."""
+
+    engine: Engine
+    entry: str
+    knobs: dict[str, KnobValue]
+    checkpoint: Path
+    device: str
+    folder: Path
+    vocabulary: int
+
+    def launch(self, **knobs: KnobValue) -> Launch:
+        configuration = Configuration.of(self.knobs | knobs)
+        return self.engine.launch(
+            configuration, self.checkpoint, self.device, self.folder / "launch.log", self.folder / "cache"
+        )
+
+    def request(self, item: str = "a", tokens: int = 40, new_tokens: int = 24) -> GenerationRequest:
+        prompt = tuple((ord(item[0]) * 31 + place * place * 7) % self.vocabulary for place in range(tokens))
+        return GenerationRequest(item, prompt, new_tokens)
+
+    def document(self, item: str, tokens: int) -> ScoringDocument:
+        return ScoringDocument(item, self.request(item, tokens).prompt_ids, 3 * tokens)
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def wait_until_gone(pids: set[int]) -> list[psutil.Process]:
+    """Those that are still there after a while; a zombie waits for its parent and does nothing any more."""
+    processes = []
+    for pid in pids:
+        try:
+            processes.append(psutil.Process(pid))
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(processes, timeout=GONE_WITHIN_S)
+    return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+class EngineConformance:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def launch(cls, setting: EngineSetting) -> Iterator[Launch]:
+        launch = setting.launch()
+        yield launch
+        launch.close()
+
+    def test_a_launch_tells_its_configuration_and_how_long_it_took(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        assert launch.configuration == Configuration.of(setting.knobs)
+        assert launch.load_s > 0
+
+    def test_a_generation_has_exactly_the_tokens_asked_for_at_increasing_times(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        trace = launch.generate(setting.request(new_tokens=24))
+        assert len(trace.token_ids) == len(trace.token_times_s) == 24
+        assert trace.token_times_s[0] > 0
+        assert all(before <= after for before, after in pairwise(trace.token_times_s))
+        assert trace.tpot_ms > 0
+        assert all(0 <= token < setting.vocabulary for token in trace.token_ids)
+
+    def test_two_tokens_are_enough_for_a_generation(self, setting: EngineSetting, launch: Launch) -> None:
+        assert len(launch.generate(setting.request(new_tokens=2)).token_ids) == 2
+
+    def test_the_same_request_gives_the_same_tokens_whatever_came_between(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        first = launch.generate(setting.request("a"))
+        other = launch.generate(setting.request("b", tokens=17))
+        again = launch.generate(setting.request("a"))
+        assert first.token_ids == again.token_ids
+        assert len(set(first.token_ids)) > 4, "the checkpoint's text is too dull to tell anything"
+        assert other.token_ids != first.token_ids
+
+    def test_what_runs_is_told_as_json_and_stays_the_same(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        before = dict(launch.resolved())
+        launch.generate(setting.request())
+        assert before
+        assert json.loads(json.dumps(before)) == before
+        assert before["engine"] == setting.engine.name
+        assert before.keys() == launch.resolved().keys()
+
+    def test_scores_come_for_each_document_and_task_by_name(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        documents = [setting.document("a", 100), setting.document("b", 30), setting.document("c", 100)]
+        right = launch.generate(setting.request("d", tokens=20, new_tokens=3)).token_ids
+        wrong = (*right[:2], (right[2] + 1) % setting.vocabulary)
+        prompt = setting.request("d", tokens=20).prompt_ids
+        tasks = [ScoringTask("right", prompt, right), ScoringTask("wrong", prompt, wrong)]
+        scores, graded = launch.score(documents, tasks)
+        by_name = {score.item: score for score in scores}
+        assert [score.item for score in scores][:3] == ["a", "b", "c"]
+        assert all(by_name[document.item].text_bytes == document.text_bytes for document in documents)
+        assert all(score.nll_bits > 0 for score in scores)
+        assert {task.item: task.correct for task in graded} == {"right": True, "wrong": False}
+
+    def test_a_launch_agrees_with_the_reference_it_wrote(
+        self, setting: EngineSetting, launch: Launch, tmp_path: Path
+    ) -> None:
+        documents = [setting.document("a", 100), setting.document("b", 30)]
+        written, _ = launch.score(documents, [], write_reference=tmp_path / "reference")
+        compared, _ = launch.score(documents, [], reference=tmp_path / "reference")
+        assert [score.nll_bits for score in written] == [score.nll_bits for score in compared]
+        for score in compared:
+            assert score.kl_nats == pytest.approx(0, abs=1e-3)
+            assert score.top1_agreement == pytest.approx(1, abs=0.02)
+
+    def test_close_ends_every_process_and_may_be_called_twice(self, setting: EngineSetting) -> None:
+        before = children()
+        launch = setting.launch()
+        started = children() - before
+        assert started
+        launch.close()
+        launch.close()
+        assert wait_until_gone(started) == []
+        with pytest.raises(Infeasible):
+            launch.generate(setting.request())
+
+    def test_a_process_that_dies_is_told_in_a_sentence(self, setting: EngineSetting) -> None:
+        before = children()
+        launch = setting.launch()
+        try:
+            for pid in children() - before:
+                os.kill(pid, signal.SIGKILL)
+            with pytest.raises(Infeasible) as told:
+                launch.generate(setting.request())
+        finally:
+            launch.close()
+        assert told.value.kind == "crashed"
+        assert "signal 9" in told.value.cause
+        assert "\n" not in told.value.cause
+
+    def test_killing_the_parent_leaves_no_process(self, setting: EngineSetting) -> None:
+        told = {
+            "engine": setting.entry,
+            "knobs": setting.knobs,
+            "checkpoint": str(setting.checkpoint),
+            "device": setting.device,
+            "log": str(setting.folder / "orphan.log"),
+            "cache": str(setting.folder / "cache"),
+        }
+        with subprocess.Popen(
+            [sys.executable, "-c", LAUNCH_AND_WAIT, json.dumps(told)], stdout=subprocess.PIPE, text=True
+        ) as parent:
+            assert parent.stdout is not None
+            pids = set(json.loads(parent.stdout.readline()))
+            parent.kill()
+        assert pids
+        assert wait_until_gone(pids) == []
+
+    def test_a_missing_checkpoint_is_refused_before_anything_starts(
+        self, setting: EngineSetting, tmp_path: Path
+    ) -> None:
+        before = children()
+        for act in (self.check, self.start):
+            with pytest.raises(Infeasible, match="nowhere") as told:
+                act(setting, tmp_path / "nowhere")
+            assert told.value.kind == "checkpoint"
+        assert children() == before
+
+    @pytest.mark.parametrize("damage", ["cut short", "no weights", "no config", "another type"])
+    def test_a_broken_checkpoint_is_refused_in_a_sentence(
+        self, setting: EngineSetting, tmp_path: Path, damage: str
+    ) -> None:
+        folder = tmp_path / "broken"
+        shutil.copytree(setting.checkpoint, folder)
+        weights, config = next(folder.glob("*.safetensors")), folder / "config.json"
+        match damage:
+            case "cut short":
+                weights.write_bytes(weights.read_bytes()[:-100])
+            case "no weights":
+                weights.unlink()
+            case "no config":
+                config.unlink()
+            case "another type":
+                config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "gpt2"}))
+        with pytest.raises(Infeasible, match=str(folder)) as told:
+            self.check(setting, folder)
+        assert told.value.kind == "checkpoint"
+        assert told.value.cause.endswith(".")
+        assert "\n" not in told.value.cause
+
+    def check(self, setting: EngineSetting, checkpoint: Path) -> None:
+        setting.engine.check(Configuration.of(setting.knobs), checkpoint, setting.device)
+
+    def start(self, setting: EngineSetting, checkpoint: Path) -> None:
+        log, cache = setting.folder / "refused.log", setting.folder / "cache"
+        setting.engine.launch(Configuration.of(setting.knobs), checkpoint, setting.device, log, cache)

@@ -1,0 +1,142 @@
+"""The reference engine passes the suite of all engines, and does what it alone promises."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.engines.port import GenerationRequest, Infeasible, Launch
+from experiments.engines.reference.engine import ReferenceEngine
+from experiments.space.configuration import Configuration, KnobValue
+from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model, write_checkpoint
+from tests.integration.engines.conformance import EngineConformance, EngineSetting, children
+from tests.integration.engines.near_ties import top_two_gap
+
+KNOBS: dict[str, KnobValue] = {
+    "serving.dtype": "float32",
+    "serving.threads": 1,
+    "serving.compile": "off",
+}
+
+NEAR_TIE = 1e-3
+"""Gap of the two best logits within which compiled and eager arithmetic may choose differently; logits of the
+tiny model spread over some tens."""
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
+    folder = tmp_path_factory.mktemp("reference-engine")
+    return EngineSetting(
+        engine=ReferenceEngine(),
+        entry="experiments.engines.reference.engine:ReferenceEngine",
+        knobs=KNOBS,
+        checkpoint=write_checkpoint(folder / "checkpoint", tiny_model(layers=LAYERS[:2])),
+        device="cpu",
+        folder=folder,
+        vocabulary=VOCABULARY,
+    )
+
+
+class TestReferenceEngine(EngineConformance):
+    def test_what_runs_is_asked_of_the_process_and_nothing_of_it_stays(self, setting: EngineSetting) -> None:
+        cache = setting.folder / "cache"
+        orphan = cache / "launch-999999999-left"
+        orphan.mkdir(parents=True)
+        before = set(cache.glob("launch-*"))
+        launch = setting.launch(**{"serving.dtype": "bfloat16"})
+        try:
+            resolved = launch.resolved()
+        finally:
+            launch.close()
+        assert resolved["dtype"] == "bfloat16"
+        assert resolved["threads"] == 1
+        assert resolved["compile"] == {"mode": "off", "used": False}
+        assert resolved["attention"] == "sdpa"
+        assert (resolved["gdn"], resolved["conv1d"]) == ("torch", "torch")
+        assert resolved["layers"] == ["linear_attention", "full_attention"]
+        assert set(cache.glob("launch-*")) <= before - {orphan}
+
+    def test_a_request_without_an_answer_in_time_ends_the_process(self, setting: EngineSetting) -> None:
+        before = children()
+        launch = ReferenceEngine(request_timeout_s=0.2).launch(
+            Configuration.of(KNOBS),
+            setting.checkpoint,
+            "cpu",
+            setting.folder / "slow.log",
+            setting.folder / "cache",
+        )
+        with pytest.raises(Infeasible, match="did not generate within") as told:
+            launch.generate(setting.request(new_tokens=4000))
+        assert told.value.kind == "timed_out"
+        assert children() == before
+
+    def test_what_goes_wrong_within_a_request_is_told_and_the_launch_goes_on(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        with pytest.raises(Infeasible, match="IndexError") as told:
+            launch.generate(GenerationRequest("bad", (VOCABULARY + 5,), 2))
+        assert told.value.kind == "crashed"
+        assert len(launch.generate(setting.request(new_tokens=2)).token_ids) == 2
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("mode", ["default", "cpp_wrapper"])
+    def test_a_compiled_step_gives_the_eager_text_up_to_near_ties(
+        self, setting: EngineSetting, launch: Launch, mode: str
+    ) -> None:
+        compiled = setting.launch(**{"serving.compile": mode})
+        try:
+            texts = {
+                item: (
+                    launch.generate(setting.request(item, new_tokens=32)).token_ids,
+                    compiled.generate(setting.request(item, new_tokens=32)).token_ids,
+                )
+                for item in "abcdef"
+            }
+            scores, _ = compiled.score([setting.document("a", 180)], [])
+            resolved = compiled.resolved()["compile"]
+        finally:
+            compiled.close()
+        assert isinstance(resolved, dict)
+        assert (resolved["mode"], resolved["used"]) == (mode, True)
+        if mode == "default":
+            assert (resolved["graphs"], resolved["graph_breaks"], resolved["recompilations"]) == (1, 0, 0)
+        decoded = scores[-1]
+        assert decoded.item == "decode:a"
+        assert decoded.kl_nats == pytest.approx(0, abs=1e-5)
+        assert decoded.top1_agreement == pytest.approx(1, abs=0.02)
+        for item, (eager, tokens) in texts.items():
+            pairs = zip(eager, tokens, strict=True)
+            first = next((place for place, (one, other) in enumerate(pairs) if one != other), None)
+            if first is not None:
+                context = setting.request(item).prompt_ids + eager[:first]
+                assert top_two_gap(setting.checkpoint, context) < NEAR_TIE, (item, first)
+
+    @pytest.mark.slow
+    def test_a_compiled_step_is_built_once_for_all_launches(self, setting: EngineSetting) -> None:
+        for _ in range(2):  # the first finds what the test above built, or builds it
+            launch = setting.launch(**{"serving.compile": "cpp_wrapper"})
+            resolved = launch.resolved()["compile"]
+            launch.close()
+        assert isinstance(resolved, dict)
+        step = resolved["capacity_256"]
+        assert isinstance(step, dict)
+        assert step["package_reused"] is True
+        packages = list((setting.folder / "cache" / "decode-steps").glob("*.pt2"))
+        assert [package.stem for package in packages] == [step["package"]]
+
+
+def test_a_compiler_that_fails_is_told_as_such(
+    setting: EngineSetting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken-compiler"
+    broken.write_text("#!/bin/sh\necho no such instruction >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    with pytest.raises(Infeasible, match="could not compile the decode step") as told:
+        ReferenceEngine().launch(
+            Configuration.of(KNOBS | {"serving.compile": "cpp_wrapper"}),
+            setting.checkpoint,
+            "cpu",
+            tmp_path / "log",
+            tmp_path / "cache",
+        )
+    assert told.value.kind == "build_failed"
