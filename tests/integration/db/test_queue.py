@@ -200,6 +200,21 @@ def test_giving_a_job_back_costs_no_attempt(database: Database, expire: Callable
         assert [reaped.state for reaped in queue.reap(session)] == [JobState.FAILED]
 
 
+def test_a_run_that_broke_off_costs_an_attempt(database: Database) -> None:
+    claimed = claim_one(database, max_attempts=2)
+    for expected in (JobState.QUEUED, JobState.FAILED):
+        with database.write() as session:
+            queue.bind_process(session, claimed.id, claimed.attempt, PROCESS)
+            assert queue.give_up(session, claimed, "killed by signal 9") is expected
+        if expected is JobState.QUEUED:
+            claimed = claim(database)
+    stored = job(database, claimed.id)
+    assert (stored.error, stored.process, stored.lease_expires_at) == ("killed by signal 9", None, None)
+    assert stored.finished_at is not None
+    with pytest.raises(LeaseLost), database.write() as session:
+        queue.give_up(session, claimed, "again")
+
+
 def test_cancelling_a_queued_job_ends_it(database: Database) -> None:
     job_id = enqueue(database)
     with database.write() as session:

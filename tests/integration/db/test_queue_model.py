@@ -118,6 +118,21 @@ class QueueAgainstAList(RuleBasedStateMachine):
             self.jobs[claimed.id].state = JobState.QUEUED
             self.jobs[claimed.id].max_attempts += 1
 
+    @rule(claimed=claims)
+    def give_up(self, claimed: ClaimedJob | None) -> None:
+        if not claimed:
+            return
+        try:
+            with self.database.write() as session:
+                state = queue.give_up(session, claimed, "it broke off")
+        except LeaseLost:
+            assert not self.holds(claimed)
+        else:
+            assert self.holds(claimed)
+            job = self.jobs[claimed.id]
+            job.state = JobState.FAILED if job.attempt >= job.max_attempts else JobState.QUEUED
+            assert state is job.state
+
     @rule(silent=st.sets(DEVICES))
     def fall_silent_and_reap(self, silent: set[str]) -> None:
         with self.database.write() as session:
