@@ -122,8 +122,11 @@ def _summary(signature: Signature, rng: random.Random) -> InstructionItem | None
     return _ask(signature, "summary", question, signature.summary)
 
 
+MISSES_PER_TURN = 50
+"""Draws without a new item after which a kind gives up its turn: large sets use up the rarer kinds."""
+
 KINDS = ("name", "parameters", "count", "default", "call", "summary", "match")
-"""The kinds of items; each is one seventh of a set."""
+"""The kinds of items; each is one seventh of a set, as long as none is used up."""
 
 _MAKERS: dict[str, Callable[[Signature, random.Random], InstructionItem | None]] = {
     "name": _name,
@@ -155,15 +158,18 @@ def items_from(documents: Sequence[Document], seed: int, n: int) -> tuple[Instru
     pool = list(signatures(documents))
     rng = random.Random(seed)
     found: dict[str, InstructionItem] = {}
-    attempts = 0
+    turn, misses = 0, 0
     while len(found) < n:
-        attempts += 1
-        if not pool or attempts > 100 * n:
+        kind = KINDS[turn % len(KINDS)]
+        if misses >= MISSES_PER_TURN * len(KINDS) or not pool:
             raise ValueError(f"the documents give {len(found)} different items, not {n}; ask for fewer")
-        kind = KINDS[len(found) % len(KINDS)]
         item = _match(pool, rng) if kind == "match" else _MAKERS[kind](rng.choice(pool), rng)
-        if item is not None:
-            found.setdefault(item.id, item)
+        if item is None or item.id in found:
+            misses += 1
+            turn += misses % MISSES_PER_TURN == 0
+        else:
+            found[item.id] = item
+            turn, misses = turn + 1, 0
     return tuple(found.values())
 
 

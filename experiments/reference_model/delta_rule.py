@@ -67,6 +67,14 @@ def gated_delta_rule(
     Returns:
         The outputs, (batch, tokens, heads, value size), in float32.
     """
+    with torch.autocast(query.device.type, enabled=False):  # the inverse needs float32 products
+        return _chunked(query, key, value, log_decay, beta, products)
+
+
+def _chunked(
+    query: Tensor, key: Tensor, value: Tensor, log_decay: Tensor, beta: Tensor, products: torch.dtype
+) -> Tensor:
+    """Compute `gated_delta_rule` with autocast off."""
     batch, tokens, heads, key_size = query.shape
     chunks = tokens // CHUNK_TOKENS
 

@@ -80,7 +80,7 @@ class GatedDeltaNet(nn.Module):
         self.key_heads, self.value_heads = shape.gdn_key_heads, shape.gdn_value_heads
         self.head_size = shape.gdn_head_size
         key_width, value_width = self.key_heads * self.head_size, self.value_heads * self.head_size
-        self.widths = (key_width, key_width, value_width)
+        self.widths = [key_width, key_width, value_width]
         self.in_proj_qkv = nn.Linear(shape.hidden, sum(self.widths), bias=False)
         self.in_proj_z = nn.Linear(shape.hidden, value_width, bias=False)
         self.in_proj_b = nn.Linear(shape.hidden, self.value_heads, bias=False)
