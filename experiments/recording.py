@@ -76,6 +76,9 @@ def record_result(
         _record_stage(session, experiment_id, attempt, stage, _outcome_detail(result, number))
     for artifact in result.artifacts:
         _record_artifact(session, experiment_id, artifact)
+    versions = next((each.resolved.get("versions") for each in result.launches), None)
+    if isinstance(versions, dict):
+        session.execute(update(Experiment).where(Experiment.id == experiment_id).values(versions=versions))
     return _record_noise(session, experiment_id, attempt, target, spec, ids, result.launches)
 
 
