@@ -50,4 +50,4 @@ def read_mtp_head(folder: Path, shape: Shape) -> MtpHead:
     head.load_state_dict(
         {n.removeprefix(prefix): t.float() for n, t in tensors.items() if n.startswith(prefix)}
     )
-    return head.eval()
+    return head.requires_grad_(False)

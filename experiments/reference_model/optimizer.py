@@ -49,7 +49,8 @@ def orthogonalised(momenta: Tensor) -> Tensor:
     for _ in range(NEWTON_SCHULZ_STEPS):
         gram = matrices @ matrices.mT
         matrices = a * matrices + (b * gram + c * gram @ gram) @ matrices
-    return (matrices.mT if tall else matrices).to(momenta.dtype)
+    upright: Tensor = matrices.mT if tall else matrices
+    return upright.to(momenta.dtype)
 
 
 class MuonAdamW:
@@ -57,7 +58,7 @@ class MuonAdamW:
 
     def __init__(self, network: nn.Module, rates: LearningRates) -> None:
         self.rates = rates
-        groups: dict[tuple[int, ...], list[nn.Parameter]] = defaultdict(list)
+        groups: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
         others = []
         for name, parameter in network.named_parameters():
             if parameter.ndim == 2 and parameter.shape[0] >= MUON_MIN_ROWS and "embed_tokens" not in name:
@@ -90,6 +91,6 @@ class MuonAdamW:
         self.adam.zero_grad(set_to_none=True)
 
 
-def _gradient(parameter: nn.Parameter) -> Tensor:
+def _gradient(parameter: Tensor) -> Tensor:
     """Return the parameter's gradient, zero where the step did not reach it."""
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.corpora.instructions import InstructionItem, grade, render_prompt
+from experiments.corpora.instructions import IM_END, InstructionItem, grade, render_prompt
 from experiments.corpora.standard_library import Document, held_out_documents, held_out_modules
 from experiments.reference_model.architecture import Shape
 from experiments.reference_model.checkpoint import read_mtp_head
-from experiments.reference_model.tokenizer import END_OF_TEXT, IM_END
+from experiments.reference_model.tokenizer import END_OF_TEXT
 
 SCORING_ROWS = 8
 """Documents scored at once: 8 × 1,900 tokens × 4,096 logits are 0.25 GB."""
@@ -51,7 +51,7 @@ def load_checkpoint(folder: Path) -> LoadedCheckpoint:
     """Load a reference checkpoint in float32 on the CPU."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     config = model.config
     shape = Shape(
         hidden=config.hidden_size,

@@ -11,7 +11,7 @@ from torch import Tensor
 from experiments.corpora.installed_packages import PackageText, installed_package_texts
 from experiments.corpora.instructions import InstructionItem, items_from, render_answer, render_prompt
 from experiments.corpora.standard_library import Document, held_out_passages, training_documents
-from experiments.reference_model.tokenizer import END_OF_TEXT
+from experiments.reference_model.tokenizer import end_of_text_id
 
 PROMPT_WEIGHT = 0.2
 """Weight of a prompt's tokens in the loss: questions are templates, answers are what is learnt."""
@@ -84,7 +84,7 @@ def gather(tokenizer: Tokenizer, *, seed: int, items: int, with_packages: bool) 
 
 def text_pool(tokenizer: Tokenizer, documents: Sequence[Document]) -> TokenPool:
     """Tokenize documents; windows begin where a line begins."""
-    end = tokenizer.token_to_id(END_OF_TEXT)
+    end = end_of_text_id(tokenizer)
     vocabulary = range(tokenizer.get_vocab_size())
     breaks = torch.tensor(
         [tokenizer.decode([token], skip_special_tokens=False)[:1] == "\n" for token in vocabulary]
@@ -103,7 +103,7 @@ def text_pool(tokenizer: Tokenizer, documents: Sequence[Document]) -> TokenPool:
 
 def instruction_pool(tokenizer: Tokenizer, items: Sequence[InstructionItem]) -> TokenPool:
     """Tokenize items one after the other; windows begin where an item begins."""
-    end = tokenizer.token_to_id(END_OF_TEXT)
+    end = end_of_text_id(tokenizer)
     prompts = tokenizer.encode_batch([render_prompt(item) for item in items])
     answers = tokenizer.encode_batch([render_answer(item) for item in items])
     ids: list[int] = []

@@ -48,6 +48,14 @@ def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
     return tokenizer
 
 
+def end_of_text_id(tokenizer: Tokenizer) -> int:
+    """Return the id of the token between documents."""
+    token = tokenizer.token_to_id(END_OF_TEXT)
+    if token is None:
+        raise ValueError(f"the tokenizer has no {END_OF_TEXT}; it was not made by `train_tokenizer`")
+    return token
+
+
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
     """Write the files that transformers' `AutoTokenizer` loads, chat template included."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -62,7 +62,7 @@ class TrainingPlan:
     steps: int | None = None
     minutes: float | None = None
     compiled: bool = True
-    rates: LearningRates = LearningRates()
+    rates: LearningRates = field(default_factory=LearningRates)
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.minutes is None):
@@ -220,5 +220,5 @@ class _StepLosses:
                     drafts[rows, :-1], embedding.detach(), trunk_hidden[rows, 1:]
                 )
             mtp_loss = draft_total / (drafts.shape[0] * (drafts.shape[1] - 1))
-        (loss + mtp_loss).backward()  # type: ignore[no-untyped-call]
+        (loss + mtp_loss).backward()
         return loss.detach(), mtp_loss.detach()
