@@ -1,14 +1,25 @@
 """The reference engine passes the suite of all engines, and does what it alone promises."""
 
+import json
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from experiments.engines.port import GenerationRequest, Infeasible, Launch
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model, write_checkpoint
-from tests.integration.engines.conformance import EngineConformance, EngineSetting, children
+from tests.integration.engines.conformance import (
+    LAUNCH_AND_WAIT,
+    EngineConformance,
+    EngineSetting,
+    children,
+    wait_until_gone,
+)
 from tests.integration.engines.near_ties import top_two_gap
 
 KNOBS: dict[str, KnobValue] = {
@@ -122,6 +133,28 @@ class TestReferenceEngine(EngineConformance):
         assert step["package_reused"] is True
         packages = list((setting.folder / "cache" / "decode-steps").glob("*.pt2"))
         assert [package.stem for package in packages] == [step["package"]]
+
+
+def test_killing_the_parent_ends_a_launch_that_is_compiling(setting: EngineSetting, tmp_path: Path) -> None:
+    told = {
+        "engine": setting.entry,
+        "knobs": KNOBS | {"serving.compile": "cpp_wrapper"},
+        "checkpoint": str(setting.checkpoint),
+        "device": setting.device,
+        "log": str(tmp_path / "log"),
+        "cache": str(tmp_path / "cold"),
+    }
+    with subprocess.Popen([sys.executable, "-c", LAUNCH_AND_WAIT, json.dumps(told)]) as parent:
+        family = psutil.Process(parent.pid)
+        names: set[str] = set()
+        while not names & {"cc1plus", "g++"}:
+            assert parent.poll() is None
+            names = set()
+            for process in (processes := family.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    names.add(process.name())
+        parent.kill()
+    assert wait_until_gone({process.pid for process in processes}) == []
 
 
 def test_a_compiler_that_fails_is_told_as_such(
