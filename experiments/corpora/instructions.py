@@ -155,7 +155,11 @@ def items_from(documents: Sequence[Document], seed: int, n: int) -> tuple[Instru
     Raises:
         ValueError: the documents hold too few functions for `n` different items.
     """
-    pool = list(signatures(documents))
+    return _items(tuple(signatures(documents)), seed, n)
+
+
+def _items(pool: Sequence[Signature], seed: int, n: int) -> tuple[InstructionItem, ...]:
+    """Draw the items of `items_from` from functions already read."""
     rng = random.Random(seed)
     found: dict[str, InstructionItem] = {}
     turn, misses = 0, 0
@@ -175,7 +179,13 @@ def items_from(documents: Sequence[Document], seed: int, n: int) -> tuple[Instru
 
 def training_items(seed: int, n: int) -> tuple[InstructionItem, ...]:
     """Return `n` items of the training modules; another seed gives other items."""
-    return items_from(training_documents(), seed, n)
+    return _items(_training_signatures(), seed, n)
+
+
+@lru_cache(maxsize=1)
+def _training_signatures() -> tuple[Signature, ...]:
+    """Read the functions of the training modules once a process: it takes a second or two."""
+    return tuple(signatures(training_documents()))
 
 
 @lru_cache(maxsize=8)
