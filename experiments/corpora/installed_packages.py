@@ -21,7 +21,6 @@ PERMISSIVE_PACKAGES = {
     "anyio": "MIT",
     "attr": "MIT",
     "botorch": "MIT",
-    "build": "MIT",
     "cffi": "MIT",
     "chex": "Apache-2.0",
     "click": "BSD-3-Clause",

@@ -30,7 +30,8 @@ def _purpose(card: dict[str, Any]) -> list[str]:
     text = _paragraph(
         f"A small trained hybrid of Qwen3.5's architecture: {shape['layers']} layers, GatedDeltaNet and",
         f"gated attention 3:1, hidden size {shape['hidden']}, GatedDeltaNet with",
-        f"{shape['gdn_key_heads']} key and {shape['gdn_value_heads']} value heads, tied embeddings, one MTP layer (`mtp.*`);",
+        f"{shape['gdn_key_heads']} key and {shape['gdn_value_heads']} value heads, tied embeddings,",
+        "one MTP layer (`mtp.*`);",
         f"{card['weight_bytes']:,} bytes in bfloat16. It exists so that quality, quantization, pruning and",
         "acceptance mean something without a download. It writes text that looks like Python and is of no",
         "other use. A result measured on it is no statement about Qwen3.5.",
@@ -57,15 +58,17 @@ def _figures(scores: dict[str, Any]) -> list[str]:
 def _scoring(scores: dict[str, Any]) -> list[str]:
     """Return how the figures came about."""
     versions, held_out = scores["scored_with"], scores["held_out"]
+    fingerprint = held_out["fingerprint"][:FINGERPRINT_DIGITS]
     text = _paragraph(
-        f"Python {versions['python']}, torch {versions['torch']}, transformers {versions['transformers']},",
-        f"on a CPU, {versions['dtype']}. Held-out documents are slices of the standard library's held-out",
-        f"modules (one in {HELD_OUT_ONE_IN}, by a hash of the name), {held_out['bytes']:,} bytes, each scored",
-        f"alone after `<|endoftext|>`; fingerprint `{held_out['fingerprint'][:FINGERPRINT_DIGITS]}`. The text",
-        "differs a little between Python versions, and so does the figure. Acceptance length: tokens that a",
-        "step yields when the MTP head drafts one; 128 tokens are decoded greedily from each of up to 32 held-out",
-        "prompts a class. Greedy text of so small a model soon repeats itself, and repetition is easy to",
-        "draft.",
+        f"Python {versions['python']}, torch {versions['torch']},",
+        f"transformers {versions['transformers']}, on a CPU, {versions['dtype']}.",
+        "Held-out documents are slices of the standard library's held-out modules",
+        f"(one in {HELD_OUT_ONE_IN}, by a hash of the name), {held_out['bytes']:,} bytes,",
+        f"each scored alone after `<|endoftext|>`; fingerprint `{fingerprint}`.",
+        "The text differs a little between Python versions, and so does the figure.",
+        "Acceptance length: tokens that a step yields when the MTP head drafts one;",
+        "128 tokens are decoded greedily from each of up to 32 held-out prompts a class.",
+        "Greedy text of so small a model soon repeats itself, and repetition is easy to draft.",
     )
     return ["## How it was scored", "", text]
 
