@@ -75,7 +75,7 @@ class Teller:
             found = read(session, self._seen, campaign_id=self._campaign_id)
             for event in found:
                 self._seen = event.id
-                if not self._quiet and event.kind not in self._quiet_kinds:
+                if not self._quiet and event.kind not in self._quiet_kinds and not _is_housekeeping(event):
                     self._line(event)
                     if event.kind == self._ranked:
                         self._moves(event)
@@ -130,6 +130,11 @@ class Teller:
             self._out.print(f"\nSamples: autoinfer show {shown} --samples", style="dim")
             self._out.print(f"Confirm: autoinfer reproduce {shown}", style="dim")
         self._out.print("All of it: autoinfer summary", style="dim")
+
+
+def _is_housekeeping(event: Event) -> bool:
+    """Whether the agent only replaced proposals of its own by the same on a better configuration."""
+    return event.kind == "hypothesis.withdrawn" and (event.data or {}).get("by") == "agent"
 
 
 def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:

@@ -83,10 +83,10 @@ def accept(session: Session, campaign_id: int, draft: Draft, metric: str, space:
     event_id = events.append(
         session,
         EventKind.HYPOTHESIS_PROPOSED,
-        f"{draft.claim.rstrip('.')} ({describe(changes)}), by {draft.proposer}",
+        f"{draft.claim.rstrip('.')}, by {draft.proposer}",
         subject=format_label(Noun.HYPOTHESIS, row.id),
         campaign_id=campaign_id,
-        data={"proposer": draft.proposer, "lever": draft.lever},
+        data={"proposer": draft.proposer, "lever": draft.lever, "change": describe(changes)},
     )
     return Accepted(row.id, event_id)
 
