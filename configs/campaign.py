@@ -97,6 +97,8 @@ class CampaignSpec(_Spec):
     space: str = Field(min_length=1)
     """Name of a packaged space, or a path to a YAML file."""
     seed: int = Field(ge=0, lt=2**63)
+    least_verdicts: int = Field(ge=0)
+    """Verdicts before the campaign may stop because nothing left seems worth its price."""
     budget: BudgetSpec
     baseline: BaselineSpec
     plan: PlanSpec

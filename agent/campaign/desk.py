@@ -145,6 +145,9 @@ class Desk:
         confirmation = self._confirmation()
         reserve_s = 0.0 if confirmation is None else self.beliefs.cost_s(confirmation.candidate)
         ended = nothing_worth_it(self.ranking)
+        if ended is not None and len(self.facts.trials) < self.facts.spec.least_verdicts:
+            # So few verdicts don't tell yet whether the beliefs that call it worthless deserve trust.
+            ended = None
         if ended is None:
             running = [place for place in self.ranking.places if not place.paused]
             fitting = next((place for place in running if place.cost_s <= left_s - reserve_s), None)
@@ -153,6 +156,8 @@ class Desk:
             ended = (
                 f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
                 f"{len(running)} queued hypotheses fits into them"
+                if running
+                else nothing_worth_it(self.ranking) or "nothing is left to test"
             )
         if confirmation is not None and reserve_s <= left_s:
             return Choice(draft=confirmation)
