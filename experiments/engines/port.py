@@ -143,8 +143,12 @@ class Launch(Protocol):
         ...
 
     def score(
-        self, documents: Sequence[ScoringDocument], tasks: Sequence[ScoringTask], *,
-        reference: Path | None = None, write_reference: Path | None = None,
+        self,
+        documents: Sequence[ScoringDocument],
+        tasks: Sequence[ScoringTask],
+        *,
+        reference: Path | None = None,
+        write_reference: Path | None = None,
     ) -> tuple[list[DocumentScore], list[TaskScore]]:
         """Quality. `write_reference` stores the distributions that a later call gets as `reference`."""
         ...
@@ -167,8 +171,9 @@ class Engine(Protocol):
         """Raise `Infeasible` when the configuration can't run; cheap, loads no weights."""
         ...
 
-    def launch(self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path,
-               cache_dir: Path) -> Launch:
+    def launch(
+        self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
+    ) -> Launch:
         """Start a fresh process and wait until it is ready. `cache_dir` outlives launches (compiled code).
 
         Raises `Infeasible` with the cause, taken from the process's log, when it does not come up.

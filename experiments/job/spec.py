@@ -47,9 +47,9 @@ class BaselineJob(_JobSpec):
     naive: Knobs
     metric: Metric = Metric.TPOT_MS
     workload: Workload = Workload()
-    sweep_blocks: int = Field(default=4, ge=2)
+    sweep_blocks: int = Field(default=2, ge=2)
     noise_launches: int = Field(default=3, ge=2)
-    noise_blocks: int = Field(default=4, ge=2)
+    noise_blocks: int = Field(default=3, ge=2)
 
 
 class NoiseState(BaseModel):
