@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -33,6 +34,7 @@ def resolved_configuration(decoder: Decoder) -> dict[str, Json]:
         "state_dtype": "float32",
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
+        "openmp_spin_count": os.environ.get("GOMP_SPINCOUNT"),
         "compile": _compile(decoder),
         "attention": model.config._attn_implementation,
         **kernels,
