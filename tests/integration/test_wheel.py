@@ -11,8 +11,9 @@ ROOT = Path(__file__).parents[2]
 TOP_LEVEL = ("agent", "cli", "configs", "dashboard", "db", "experiments", "knowledge")
 
 
-def run(*argv: str | Path, cwd: Path, **kwargs: object) -> subprocess.CompletedProcess[str]:
-    outcome = subprocess.run([*map(str, argv)], cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
+def run(*argv: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    words = [*map(str, argv)]
+    outcome = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
     assert outcome.returncode == 0, f"{argv}\n{outcome.stdout}\n{outcome.stderr}"
     return outcome
 
