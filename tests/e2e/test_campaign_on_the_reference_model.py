@@ -77,7 +77,8 @@ def test_every_verdict_is_shown_with_its_reason_and_its_samples(
 
 
 def test_the_log_tells_the_story_in_order(data_dir: Path, outcome: dict[str, Any]) -> None:
-    kinds = [event["kind"] for event in document(data_dir, "log", "--since", "0", "--limit", "1000")["events"]]
+    told = document(data_dir, "log", "--since", "0", "--limit", "1000")["events"]
+    kinds = [event["kind"] for event in told]
     assert kinds[0] == "campaign.started"
     assert kinds.index("campaign.baseline") < kinds.index("campaign.stopped")
 

@@ -20,14 +20,19 @@ from db.states import ExperimentKind, HypothesisState
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from knowledge import steering
 from tests.simulated.campaign import drive, start
+from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import database_url
 
 pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, str]]:
-    folder = tmp_path_factory.mktemp("campaign")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("campaign")
+
+
+@pytest.fixture(scope="module")
+def finished(folder: Path) -> Iterator[tuple[Database, str]]:
     database, campaign_id = start(folder)
     reason = drive(database, folder, campaign_id)
     yield database, reason
@@ -85,11 +90,13 @@ def test_findings_hold_what_was_learnt_within_their_scope(finished: tuple[Databa
     assert all(finding.scope["target"].startswith("cpu:") for finding in findings)
 
 
-def test_nothing_of_it_runs_afterwards(finished: tuple[Database, str]) -> None:
+def test_nothing_of_it_runs_afterwards(folder: Path, finished: tuple[Database, str]) -> None:
+    assert list((folder / "jobs").iterdir())
+    assert simulated_executor(folder).reconcile() == []
     left = [
-        process.info["cmdline"]
+        process.pid
         for process in psutil.process_iter(["cmdline"])
-        if any("tests/simulated/server.py" in word for word in process.info["cmdline"] or [])
+        if any(str(folder) in word for word in process.info["cmdline"] or [])
     ]
     assert left == []
 
