@@ -12,7 +12,7 @@ from agent.campaign.learn import Baseline
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
-from agent.ranking.stopping import nothing_worth_it
+from agent.ranking.stopping import WORTH, nothing_worth_it
 from agent.ranking.values import Candidate, Directive, Place, Ranking
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.levers import joined
@@ -150,9 +150,9 @@ class Desk:
             ended = None
         if ended is None:
             running = [place for place in self.ranking.places if not place.paused]
-            fitting = next((place for place in running if place.cost_s <= left_s - reserve_s), None)
-            if fitting is not None:
-                return Choice(hypothesis=self._queued(fitting))
+            fitting = [place for place in running if place.cost_s <= left_s - reserve_s]
+            if fitting:
+                return self._pick(fitting)
             ended = (
                 f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
                 f"{len(running)} queued hypotheses fits into them"
@@ -162,6 +162,20 @@ class Desk:
         if confirmation is not None and reserve_s <= left_s:
             return Choice(draft=confirmation)
         return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
+
+    def _pick(self, fitting: list[Place]) -> Choice:
+        """The first in order; before the first verdict the cheapest that is worth testing.
+
+        A campaign's first experiment also shows that everything from launch to verdict works here, and
+        a night is better not spent on finding out that it does not.
+        """
+        first = fitting[0]
+        worth = [place for place in fitting if place.worth >= WORTH]
+        if self.facts.trials or first.pinned or not worth:
+            return Choice(hypothesis=self._queued(first))
+        soonest = min(worth, key=lambda place: (place.cost_s, place.place))
+        why = "" if soonest is first else "taken first because its verdict comes soonest"
+        return Choice(hypothesis=self._queued(soonest), reason=why)
 
     def _queued(self, place: Place) -> Queued:
         return next(each for each in self.facts.queue if each.id == place.hypothesis_id)

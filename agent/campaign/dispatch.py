@@ -74,8 +74,11 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
     return experiment.id
 
 
-def dispatch_test(session: Session, facts: Facts, hypothesis: Queued) -> int:
-    """Preregister a hypothesis and enqueue its test; returns the experiment's id."""
+def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str = "") -> int:
+    """Preregister a hypothesis and enqueue its test; returns the experiment's id.
+
+    `why` says why it goes now, where that is not its place in the queue.
+    """
     plan = stopping_plan(facts, hypothesis.prediction, hypothesis.min_effect)
     row = session.get_one(Hypothesis, hypothesis.id)
     row.state = HypothesisState.TESTING
@@ -96,7 +99,7 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued) -> int:
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
         f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
-        f"are sealed as {row.preregistration_digest[:12]}",
+        f"are sealed as {row.preregistration_digest[:12]}{'; ' * bool(why)}{why}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
         data={"preregistration_digest": row.preregistration_digest, "experiment_id": experiment_id},

@@ -167,11 +167,10 @@ class CampaignLoop:
                 confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
                 dispatch_test(session, facts, confirmation)
         elif choice.hypothesis is not None:
+            prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
                 dispatch_test(
-                    session,
-                    facts,
-                    replace(choice.hypothesis, prediction=desk.prediction_of(choice.hypothesis)),
+                    session, facts, replace(choice.hypothesis, prediction=prediction), choice.reason
                 )
         else:
             return self._stop(choice.reason)

@@ -1,0 +1,136 @@
+"""What the desk chooses next: the order, the budget, the first verdict, and when to stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.campaign.desk import Desk, combined
+from agent.campaign.facts import Facts, Queued, find_incumbent
+from agent.campaign.learn import Baseline
+from agent.proposers.port import Trial
+from configs.campaign import load_campaign
+from db.states import CampaignState
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
+
+SPACE = load_space("reference").restrict({"serving.threads": (1, 2)})
+BASELINE = SPACE.configuration({"serving.dtype": "float32", "serving.threads": 1})
+COMPILED = SPACE.with_change(BASELINE, {"serving.compile": "cpp_wrapper"})
+PRUNED = SPACE.with_change(BASELINE, {"pruning.method": "depth"})
+LAYERS = ("linear_attention", "linear_attention", "linear_attention", "full_attention") * 3
+
+
+def queued(number: int, candidate: Configuration, *, pinned: bool = False) -> Queued:
+    return Queued(
+        id=number,
+        claim="It is faster.",
+        control=BASELINE,
+        candidate=candidate,
+        lever="+".join(SPACE.levers_between(BASELINE, candidate)),
+        prediction=Prediction(log_ratio_mean=-0.1, log_ratio_sd=0.1),
+        min_effect=0.03,
+        proposer="rules",
+        pinned=pinned,
+        rank=None,
+    )
+
+
+def trial(
+    number: int, control: Configuration, candidate: Configuration, outcome: Outcome, effect_log: float = -0.5
+) -> Trial:
+    return Trial(number, number, control, candidate, "any", outcome, effect_log, 0.01, 0.0, 0.0, 60.0)
+
+
+def desk(*queue: Queued, trials: tuple[Trial, ...] = ()) -> Desk:
+    facts = Facts(
+        id=1,
+        spec=load_campaign("default"),
+        state=CampaignState.RUNNING,
+        model_fingerprint="f",
+        target_key="cpu",
+        model_layers=LAYERS,
+        cores=2,
+        spent_s=0.0,
+        baseline=BASELINE,
+        naive=BASELINE,
+        baseline_experiment_id=1,
+        trials=trials,
+        queue=queue,
+        under_test=(),
+        proposed=(),
+    )
+    measured = Baseline({BASELINE.digest: 8.0}, {BASELINE.digest: 40.0}, (), 1.0, 1e10)
+    return Desk(facts, SPACE, measured, ())
+
+
+def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> None:
+    found = desk(queued(1, COMPILED), queued(2, PRUNED))
+    assert found.ranking.places[0].hypothesis_id == 1
+    choice = found.choose(400)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 2
+    assert "soonest" in choice.reason
+
+
+def test_after_the_first_verdict_the_order_decides() -> None:
+    refuted = trial(3, BASELINE, SPACE.with_change(BASELINE, {"serving.threads": 2}), Outcome.REFUTED, 0.0)
+    choice = desk(queued(1, COMPILED), queued(2, PRUNED), trials=(refuted,)).choose(400)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 1
+
+
+def test_what_the_user_pinned_goes_first_even_before_the_first_verdict() -> None:
+    choice = desk(queued(1, COMPILED, pinned=True), queued(2, PRUNED)).choose(400)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 1
+
+
+@pytest.mark.parametrize(("left_s", "words"), [(0, "is spent"), (5, "nearly spent")])
+def test_the_budget_ends_a_campaign_with_its_reason(left_s: float, words: str) -> None:
+    choice = desk(queued(1, COMPILED)).choose(left_s)
+    assert choice.hypothesis is None
+    assert words in choice.reason
+
+
+def test_an_empty_queue_ends_a_campaign() -> None:
+    choice = desk().choose(400)
+    assert choice.hypothesis is None
+    assert "nothing is left" in choice.reason.lower()
+
+
+def test_a_chain_of_supported_changes_is_confirmed_against_the_baseline() -> None:
+    both = SPACE.with_change(COMPILED, {"serving.threads": 2})
+    chain = (
+        trial(1, BASELINE, COMPILED, Outcome.SUPPORTED, -0.5),
+        trial(2, COMPILED, both, Outcome.SUPPORTED, -0.1),
+    )
+    choice = desk(trials=chain).choose(400)
+    assert choice.draft is not None
+    assert (choice.draft.control, choice.draft.candidate) == (BASELINE, both)
+    confirmed = (*chain, trial(3, BASELINE, both, Outcome.SUPPORTED, -0.6))
+    assert desk(trials=confirmed).choose(400).draft is None
+
+
+def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:
+    both = SPACE.with_change(COMPILED, {"serving.threads": 2})
+    stranded = trial(2, COMPILED, both, Outcome.SUPPORTED, -0.9)
+    refuted = trial(1, BASELINE, COMPILED, Outcome.REFUTED, -0.5)
+    assert find_incumbent(BASELINE, (stranded, refuted)).configuration == BASELINE
+    supported = replace(refuted, outcome=Outcome.SUPPORTED)
+    best = find_incumbent(BASELINE, (stranded, supported))
+    assert (best.configuration, best.steps) == (both, 2)
+    assert best.log_ratio == pytest.approx(-1.4)
+
+
+def test_two_beliefs_combine_to_a_closer_one_between_them() -> None:
+    one, other = (
+        Prediction(log_ratio_mean=-0.2, log_ratio_sd=0.1),
+        Prediction(log_ratio_mean=0, log_ratio_sd=0.2),
+    )
+    both = combined(one, other)
+    assert -0.2 < both.log_ratio_mean < -0.1
+    assert both.log_ratio_sd < 0.1
