@@ -1,0 +1,47 @@
+"""The process in which the model under test writes text: `python -m` this, asked by `self_written.py`.
+
+Request: `checkpoint`, `beginnings` (rows of beginnings of token ids), `tokens`, `ends`, `vocabulary`,
+`temperature`, `seed`, `device`, `threads`. Answer: `documents` (token ids) and `written` (how many of each
+were sampled).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments.engines.one_answer import give
+from experiments.engines.port import Infeasible
+
+
+def answer(request: dict[str, Any]) -> dict[str, object]:
+    """The text; raises `Infeasible` for a checkpoint that can't be loaded and a device that is not there."""
+    import torch
+
+    from experiments.corpora.calibration.writing import Sampling, write
+    from experiments.engines.reference.checkpoint import load_model
+    from experiments.engines.reference.inspection import inspect_checkpoint
+
+    torch.set_num_threads(request["threads"])
+    device = torch.device(request["device"])
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise Infeasible("unsupported", f"The model can't write on {device}: there is no such GPU here.")
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    sampling = Sampling(
+        tokens=request["tokens"],
+        ends=frozenset(request["ends"]),
+        vocabulary=request["vocabulary"],
+        temperature=request["temperature"],
+        seed=request["seed"],
+    )
+    try:
+        model = load_model(inspect_checkpoint(Path(request["checkpoint"])), dtype, device)
+        documents, written = write(model, request["beginnings"], sampling)
+    except torch.OutOfMemoryError as cause:
+        sentence = " ".join(str(cause).split())
+        raise Infeasible("out_of_memory", f"Writing calibration text on {device}: {sentence}") from None
+    return {"documents": documents, "written": written}
+
+
+if __name__ == "__main__":
+    give(answer)

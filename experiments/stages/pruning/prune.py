@@ -1,0 +1,170 @@
+"""Depth pruning: takes the layers that matter least out of a checkpoint. Imports no torch.
+
+Scores come from a process of their own (`scoring.py`); the files are rewritten byte by byte
+(`layer_removal.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.measurement.evidence import Json
+from experiments.stages.pruning.choosing import Choice, removable
+from experiments.stages.pruning.criteria import criterion_named
+from experiments.stages.pruning.layer_removal import SCORES_FILE, remove_layers
+from experiments.stages.pruning.rank_correlation import RankAgreement, rank_agreement
+from experiments.stages.pruning.scores import Ranking
+from experiments.stages.pruning.scoring import rank_layers
+
+
+@dataclass(frozen=True)
+class RankedOn:
+    """The checkpoints on which layers are ranked: the model before quantization and the quantized one.
+
+    One of them may be missing. `decides` says whose ranking decides: `original` or `quantized`; with
+    `quantized` both must be there, because the two rankings are compared.
+    """
+
+    original: Path | None
+    quantized: Path | None = None
+    decides: str = "original"
+
+    def checkpoints(self) -> dict[str, Path]:
+        """The checkpoints to rank, the deciding one first."""
+        if self.decides == "quantized":
+            found = {"quantized": self.quantized, "original": self.original}
+        else:
+            found = {"original": self.original}
+        missing = [name for name, path in found.items() if path is None]
+        if missing:
+            raise Infeasible(
+                "checkpoint",
+                f"Layers are to be ranked on the {missing[0]} model, and no checkpoint of it was given.",
+            )
+        return {name: path for name, path in found.items() if path is not None}
+
+
+@dataclass(frozen=True)
+class PruneReport:
+    """What was done: layers are numbered from 0 in the checkpoint before; `rankings` has what the criterion
+    found on each model it looked at, the deciding one first."""
+
+    criterion: str
+    restrict: str
+    kept: tuple[int, ...]
+    layer_types: tuple[str, ...]
+    calibration_documents: int
+    calibration_tokens: int
+    weight_bytes: int
+    rankings: dict[str, Ranking]
+    agreement: RankAgreement | None
+
+    @property
+    def ranked_on(self) -> str:
+        """Whose ranking decided: `original` or `quantized`."""
+        return next(iter(self.rankings))
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """The layers that went, ascending."""
+        return self.rankings[self.ranked_on].removed
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Each layer's score in the ranking that decided."""
+        return self.rankings[self.ranked_on].scores.means
+
+    def to_json(self) -> dict[str, Json]:
+        """What the stage tells; scores by document are in a file of the artifact, `prune-scores.json`."""
+        return {
+            "criterion": self.criterion,
+            "restrict": self.restrict,
+            "ranked_on": self.ranked_on,
+            "removed": list(self.removed),
+            "kept": list(self.kept),
+            "layer_types": list(self.layer_types),
+            "scores": list(self.scores),
+            "calibration_documents": self.calibration_documents,
+            "calibration_tokens": self.calibration_tokens,
+            "weight_bytes": self.weight_bytes,
+            "rankings": {name: _told(ranking) for name, ranking in self.rankings.items()},
+            "rank_correlation": None if self.agreement is None else self.agreement.to_json(),
+        }
+
+
+def _told(ranking: Ranking) -> Json:
+    """A ranking without its scores by document; `removes` has the layers in the order in which they'd go."""
+    means = ranking.scores.means
+    went = [each.removed for each in ranking.rounds]
+    return {"scores": list(means), "removes": list(went), "rescored": _rescored(ranking)}
+
+
+def _rescored(ranking: Ranking) -> list[Json]:
+    """The scores of each round after the first, by layer: empty where no round scored anew."""
+    means = ranking.scores.means
+    later = ranking.rounds[1:]
+    if all(score == means[layer] for each in later for layer, score in each.scores.items()):
+        return []
+    return [{str(layer): score for layer, score in each.scores.items()} for each in later]
+
+
+def prune(
+    checkpoint_dir: Path,
+    out_dir: Path,
+    *,
+    choice: Choice,
+    criterion: str,
+    documents: Sequence[Sequence[int]],
+    ranked_on: RankedOn | None = None,
+    log_path: Path | None = None,
+) -> PruneReport:
+    """Write the checkpoint less the layers that matter least into `out_dir`, with `prune-scores.json`.
+
+    `documents` are token ids to calibrate on. Layers are ranked on the checkpoint itself unless `ranked_on`
+    names others of the same layers.
+
+    Raises:
+        Infeasible: kind `illegal` when so many layers can't go, `checkpoint` for a broken one or for models
+            whose layers differ, `unsupported` for names that can't be numbered anew, `crashed`.
+    """
+    criterion_named(criterion)
+    if not documents or not all(documents):
+        raise Infeasible("illegal", "Pruning needs calibration documents with tokens in them.")
+    files = inspect_checkpoint(checkpoint_dir)
+    removable(files.layer_types, choice)
+    checkpoints = (ranked_on or RankedOn(checkpoint_dir)).checkpoints()
+    for path in checkpoints.values():
+        _same_layers(files.layer_types, path)
+    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path)
+    decisive, *others = rankings.values()
+    removed = decisive.removed
+    weight_bytes = remove_layers(files, removed, out_dir)
+    scores = {name: ranking.to_json() for name, ranking in rankings.items()}
+    (out_dir / SCORES_FILE).write_text(json.dumps(scores) + "\n", encoding="utf-8")
+    kept = tuple(index for index in range(len(files.layer_types)) if index not in removed)
+    return PruneReport(
+        criterion=criterion,
+        restrict=choice.restrict,
+        kept=kept,
+        layer_types=tuple(files.layer_types[index] for index in kept),
+        calibration_documents=len(documents),
+        calibration_tokens=sum(map(len, documents)),
+        weight_bytes=weight_bytes,
+        rankings=rankings,
+        agreement=rank_agreement(others[0].scores, decisive.scores) if others else None,
+    )
+
+
+def _same_layers(layer_types: Sequence[str], other: Path) -> None:
+    found = inspect_checkpoint(other).layer_types
+    if found != tuple(layer_types):
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {other}, on which layers are to be ranked, has {len(found)} layers of other "
+            f"kinds than the {len(layer_types)} of the one that is pruned; they must be alike.",
+        )

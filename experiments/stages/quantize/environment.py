@@ -1,0 +1,101 @@
+"""Where llmcompressor is: this Python, or an environment of its own, because its pins exclude newer
+transformers.
+
+The first of these that is there:
+
+1. the Python that `AUTOINFER_QUANTIZE_PYTHON` names (in a job: the setting `quantize_python`);
+2. `.venv-quantize` beside the package's folder or beside this Python's environment (`make quantize-env`);
+3. this Python, when llmcompressor is installed in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import experiments
+from experiments.engines.port import Infeasible
+
+PYTHON_VARIABLE = "AUTOINFER_QUANTIZE_PYTHON"
+"""Environment variable that names the Python with llmcompressor."""
+
+ENVIRONMENT_NAME = ".venv-quantize"
+
+PACKAGES = ("llmcompressor", "compressed-tensors", "torch", "transformers")
+"""Packages whose versions change what quantization gives; they go into the artifact's key."""
+
+HOW_TO_INSTALL = (
+    f"make one with `make quantize-env`, or install llmcompressor 0.14 anywhere and set {PYTHON_VARIABLE} "
+    "to its Python"
+)
+
+_ASK_VERSIONS = """
+import importlib.metadata, json, sys
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+"""
+
+_ANSWER_LIMIT_S = 60.0
+"""Seconds that a Python may take to start and read the versions of four packages, less than one as a rule."""
+
+
+def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The Python that has llmcompressor, None when none is found.
+
+    Raises:
+        Infeasible: kind `unsupported`, when the variable names no file.
+    """
+    named = environment.get(PYTHON_VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise Infeasible(
+                "unsupported", f"{PYTHON_VARIABLE} names {named}, which is no Python; {HOW_TO_INSTALL}."
+            )
+        return Path(named)
+    for parent in (Path(experiments.__file__).parent.parent, Path(sys.prefix).parent):
+        python = parent / ENVIRONMENT_NAME / "bin" / "python"
+        if python.is_file():
+            return python
+    return Path(sys.executable) if find_spec("llmcompressor") is not None else None
+
+
+def needed_python() -> Path:
+    """As `quantize_python`; raises `Infeasible`, kind `unsupported`, when there is none."""
+    python = quantize_python()
+    if python is None or tool_versions(python).get("llmcompressor") is None:
+        where = "on this machine" if python is None else f"at {python}"
+        raise Infeasible(
+            "unsupported",
+            f"Quantizing needs the package llmcompressor, which is not {where}: {HOW_TO_INSTALL}.",
+        )
+    return python
+
+
+@lru_cache
+def tool_versions(python: Path) -> Mapping[str, str | None]:
+    """The versions of the packages that quantize in that Python; None for those it lacks."""
+    found: dict[str, str | None] = dict.fromkeys(PACKAGES)
+    try:
+        told = subprocess.run(
+            [python, "-P", "-c", _ASK_VERSIONS, *PACKAGES],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            timeout=_ANSWER_LIMIT_S,
+            check=True,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        ).stdout
+        found |= json.loads(told)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return found
+    return found

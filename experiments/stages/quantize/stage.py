@@ -1,0 +1,250 @@
+"""The stage of a job that quantizes where a configuration asks for `quantization.method`; without torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from configs.cpu import usable_cores
+from experiments.artifacts.key import ArtifactKey
+from experiments.engines.one_answer import ask
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import (
+    CONFIG_FILE,
+    INDEX_FILE,
+    CheckpointFiles,
+    inspect_checkpoint,
+)
+from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.stored_weights import bits_per_weight, bytes_by_part, step_weight_bytes
+from experiments.measurement.evidence import Json, Stage
+from experiments.space.configuration import Configuration
+from experiments.stages.quantize.carried import check_carried
+from experiments.stages.quantize.environment import needed_python, quantize_python, tool_versions
+from experiments.stages.quantize.plan import plan, quantization_config, rescaled, ties_head
+from experiments.stages.quantize.recipe import SEEDS, QuantizationRecipe, calibration_of, recipe_of
+
+PROCESS_MODULE = "experiments.stages.quantize.quantizing_process"
+
+QUANTIZATION_VERSION = 1
+"""Part of the artifact's key; raised when the same inputs would give other bytes."""
+
+CPU = "cpu"
+
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+"""Environment of a process that is to compute on the CPU: llmcompressor takes a GPU wherever it sees one."""
+
+PLACE = 1
+"""Where it stands among the stages: pruning stands before (0) or after it (2), by `pruning.order`."""
+
+NOT_COPIED_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".md", "-report.json")
+"""Other forms of the weights, and cards and reports, which would tell of the checkpoint before."""
+
+_SECONDS_DIGITS = 2
+
+
+@dataclass(frozen=True)
+class CalibrationText:
+    """Token ids to calibrate on, and what they are, as a fingerprint and in words."""
+
+    documents: Sequence[Sequence[int]]
+    fingerprint: str
+    described: str
+
+
+def quantize(
+    checkpoint: Path,
+    out_dir: Path,
+    recipe: QuantizationRecipe,
+    text: CalibrationText | None = None,
+    *,
+    seed: int = SEEDS[0],
+    device: str = CPU,
+    log_path: Path | None = None,
+) -> Mapping[str, Json]:
+    """Write the quantized checkpoint into `out_dir`; return the report (`docs/quantization.md`).
+
+    AWQ needs `text`; plain rounding needs none. `seed` is that of everything random in the process, `device`
+    (`cpu`, `cuda:0` …) where it computes.
+
+    Raises:
+        Infeasible: `illegal` for a recipe that the checkpoint does not bear, `unsupported` without
+        llmcompressor or the device, `checkpoint` for a broken one, `build_failed` when tensors would be lost
+        or are not finite, `out_of_memory`, `crashed`.
+    """
+    started_s = time.monotonic()
+    files = inspect_checkpoint(checkpoint)
+    planned = plan(files, recipe)
+    if recipe.method == "awq" and (text is None or not text.documents or not all(text.documents)):
+        raise Infeasible("illegal", "AWQ needs calibration documents with tokens in them.")
+    python = needed_python()
+    told = ask(
+        PROCESS_MODULE,
+        {
+            "checkpoint": str(checkpoint),
+            "out": str(out_dir),
+            "recipe": asdict(recipe),
+            "documents": [list(document) for document in text.documents] if text else [],
+            "threads": usable_cores(),
+            "seed": seed,
+            "device": device,
+        },
+        doing="quantizes",
+        log_path=log_path,
+        python=python,
+        environment={"TQDM_DISABLE": "1", **(NO_GPU if device == CPU else {})},
+    )
+    _write_config(files, recipe, out_dir)
+    _copy_beside(files, out_dir)
+    after = inspect_checkpoint(out_dir)
+    check_carried(files, after, planned, rescaled(files, recipe))
+    return {
+        "recipe": asdict(recipe),
+        "modules": len(planned),
+        "bits_per_weight": bits_per_weight(after, packed_modules(after)),
+        "bytes_by_part": {"before": dict(bytes_by_part(files)), "after": dict(bytes_by_part(after))},
+        "step_weight_bytes": {"before": step_weight_bytes(files), "after": step_weight_bytes(after)},
+        "relative_weight_error": told["errors"],
+        "corpus": {"fingerprint": text.fingerprint, "described": text.described} if text else None,
+        "calibration_tokens": sum(map(len, text.documents)) if text else 0,
+        "seconds": {
+            **{name: round(value, _SECONDS_DIGITS) for name, value in told["seconds"].items()},
+            "all": round(time.monotonic() - started_s, _SECONDS_DIGITS),
+        },
+        "peak_memory_bytes": told["peak_memory_bytes"],
+        "gpu_peak_memory_bytes": told["gpu_peak_memory_bytes"],
+        "device": told["device"],
+        "threads": told["threads"],
+        "versions": dict(tool_versions(python)),
+    }
+
+
+class WeightQuantization:
+    """Quantizes the weights, by AWQ or plain rounding, in the environment that has llmcompressor.
+
+    `device` (`cpu`, `cuda:0` …) is where it computes and where a model writes its own calibration text.
+    """
+
+    stage = Stage.QUANTIZE
+
+    def __init__(self, device: str = CPU) -> None:
+        self._device = device
+
+    def place(self, configuration: Configuration) -> int:
+        """Between pruning before and pruning after quantization."""
+        return PLACE
+
+    def beside(self, configuration: Configuration) -> Configuration | None:
+        """It reads no other checkpoint."""
+        return None
+
+    def key(
+        self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
+    ) -> ArtifactKey | None:
+        """The key of the quantized checkpoint; None when nothing is to be quantized.
+
+        It holds the recipe, not the knobs, so that a knob that is not given and its default are the same.
+        """
+        recipe = recipe_of(configuration)
+        if recipe is None:
+            return None
+        python = quantize_python()
+        return ArtifactKey(
+            "checkpoint",
+            {
+                "stage": "quantize",
+                "version": QUANTIZATION_VERSION,
+                "model": model_fingerprint,
+                "recipe": asdict(recipe),
+                "corpus": _corpus_identity(configuration, model_fingerprint, self._device),
+                "device": self._device.partition(":")[0],
+                "seed": _seed(configuration),
+            },
+            tuple(parents),
+            dict(tool_versions(python)) if python else {"llmcompressor": None},
+        )
+
+    def build(
+        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+    ) -> Mapping[str, Json]:
+        """Write the quantized checkpoint into `folder`; return the report. Raises as `quantize`."""
+        recipe = recipe_of(configuration)
+        if recipe is None:
+            raise Infeasible("illegal", "The configuration does not ask for quantization.")
+        plan(inspect_checkpoint(checkpoint), recipe)  # refuses before text is made
+        needed_python()
+        return quantize(
+            checkpoint,
+            folder,
+            recipe,
+            _corpus(configuration, checkpoint, self._device),
+            seed=_seed(configuration),
+            device=self._device,
+        )
+
+
+def _seed(configuration: Configuration) -> int:
+    """The seed of the calibration, the first one where there is none."""
+    asked = calibration_of(configuration)
+    return SEEDS[0] if asked is None else asked.seed
+
+
+def _corpus_identity(
+    configuration: Configuration, model_fingerprint: str, device: str
+) -> dict[str, Json] | None:
+    asked = calibration_of(configuration)
+    if asked is None:
+        return None
+    from experiments.corpora.calibration import calibration_identity
+
+    return dict(
+        calibration_identity(
+            asked.corpus,
+            samples=asked.samples,
+            sample_tokens=asked.sample_tokens,
+            seed=asked.seed,
+            model_fingerprint=model_fingerprint,
+            device=device,
+        )
+    )
+
+
+def _corpus(configuration: Configuration, checkpoint: Path, device: str) -> CalibrationText | None:
+    asked = calibration_of(configuration)
+    if asked is None:
+        return None
+    from experiments.corpora.calibration import calibration_corpus
+
+    corpus = calibration_corpus(
+        asked.corpus,
+        checkpoint,
+        samples=asked.samples,
+        sample_tokens=asked.sample_tokens,
+        seed=asked.seed,
+        device=device,
+    )
+    return CalibrationText(corpus.documents, corpus.fingerprint, corpus.described)
+
+
+def _write_config(files: CheckpointFiles, recipe: QuantizationRecipe, out_dir: Path) -> None:
+    """config.json with the quantization in it; a quantized head is no longer tied to the embedding."""
+    config = json.loads((files.folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    config["quantization_config"] = quantization_config(files, recipe)
+    if recipe.lm_head and ties_head(files):
+        config["tie_word_embeddings"] = False
+        if "text_config" in config:
+            config["text_config"]["tie_word_embeddings"] = False
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    (out_dir / CONFIG_FILE).write_text(text, encoding="utf-8")
+
+
+def _copy_beside(files: CheckpointFiles, out_dir: Path) -> None:
+    """Tokenizer, chat template and settings go with the weights."""
+    for path in sorted(files.folder.iterdir()):
+        copied = path.name not in (CONFIG_FILE, INDEX_FILE) and not path.name.endswith(NOT_COPIED_SUFFIXES)
+        if path.is_file() and copied:
+            shutil.copyfile(path, out_dir / path.name)

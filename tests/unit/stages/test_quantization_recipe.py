@@ -1,0 +1,126 @@
+"""The `quantization.*` knobs as a recipe, and as the key of the checkpoint that is built."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.artifacts.key import ArtifactKey
+from experiments.engines.port import Infeasible
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.stages.pruning.stage import DepthPruning
+from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_python
+from experiments.stages.quantize.recipe import calibration_of, recipe_of
+from experiments.stages.quantize.stage import WeightQuantization
+
+
+def configuration(**knobs: KnobValue) -> Configuration:
+    return Configuration.of({f"quantization.{name}": value for name, value in knobs.items()})
+
+
+def key(device: str = "cpu", **knobs: KnobValue) -> ArtifactKey:
+    found = WeightQuantization(device).key(configuration(**knobs), Path("unused"), (), "fingerprint")
+    assert found is not None
+    return found
+
+
+def test_nothing_is_quantized_unless_asked() -> None:
+    for knobs in (Configuration.of({}), configuration(method="none")):
+        assert recipe_of(knobs) is None
+        assert calibration_of(knobs) is None
+        assert WeightQuantization().key(knobs, Path("unused"), (), "fingerprint") is None
+    with pytest.raises(Infeasible, match="does not ask for quantization"):
+        WeightQuantization().build(configuration(method="none"), Path("unused"), Path("unused"))
+
+
+def test_knobs_that_are_not_given_have_their_defaults() -> None:
+    assert recipe_of(configuration(method="rtn")) == recipe_of(
+        configuration(
+            method="rtn",
+            bits=4,
+            group_size=32,
+            symmetric=True,
+            out_proj_bits=4,
+            lm_head="high",
+            keep="none",
+        )
+    )
+    assert calibration_of(configuration(method="awq")) == calibration_of(
+        configuration(method="awq", corpus="raw", samples=32, sample_tokens=256, seed=0)
+    )
+
+
+def test_eight_bits_hold_for_the_output_projection_too() -> None:
+    recipe = recipe_of(configuration(method="rtn", bits=8))
+    assert recipe is not None
+    assert recipe.out_proj_bits == 8
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "sentence"),
+    [
+        ("method", "gptq", "quantization.method is 'gptq'; it is one of none, awq, rtn"),
+        ("bits", 3, "one of 4, 8"),
+        ("group_size", 48, "one of 32, 64, 128"),
+        ("symmetric", 1, "symmetric is 1; it is one of true, false"),
+        ("out_proj_bits", 2, "one of 4, 8"),
+        ("lm_head", True, "one of high, quantized"),
+        ("keep", "everything", "one of none, attention, edges"),
+        ("samples", 0, "one of 32, 64, 128"),
+        ("seed", 3, "one of 0, 1, 2"),
+        ("seed", False, "one of 0, 1, 2"),
+        ("seed", 1.0, "one of 0, 1, 2"),
+    ],
+)
+def test_a_value_that_a_knob_cannot_have_is_named(knob: str, value: KnobValue, sentence: str) -> None:
+    knobs = configuration(**{"method": "awq", knob: value})
+    with pytest.raises(Infeasible, match=sentence) as told:
+        (recipe_of(knobs), calibration_of(knobs))
+    assert told.value.kind == "illegal"
+
+
+def test_the_key_holds_what_changes_the_result_and_nothing_else() -> None:
+    plain = key(method="rtn")
+    assert plain.digest == key(method="rtn", group_size=32, keep="none").digest
+    others = [
+        key(method="rtn", group_size=64),
+        key(method="rtn", symmetric=False),
+        key(method="rtn", lm_head="quantized"),
+        key(method="rtn", out_proj_bits=8),
+        key(method="awq"),
+        key(method="awq", samples=64),
+        key(method="awq", seed=1),
+        key(method="awq", seed=2),
+        key(method="awq", corpus="instruct"),
+        key(method="awq", corpus="self"),
+        key("cuda:0", method="rtn"),
+        key("cuda:0", method="awq", corpus="self"),
+    ]
+    assert len({each.digest for each in (plain, *others)}) == len(others) + 1
+    elsewhere = WeightQuantization().key(
+        Configuration.of({"quantization.method": "rtn", "serving.threads": 2}), Path("x"), (), "fingerprint"
+    )
+    assert elsewhere == plain
+    assert key("cuda:1", method="rtn") == key("cuda:0", method="rtn")
+    assert key(method="awq", seed=0).digest == key(method="awq").digest
+    assert {"llmcompressor", "compressed-tensors", "torch"} <= plain.tool_versions.keys()
+
+
+def test_it_stands_between_pruning_before_and_pruning_after() -> None:
+    def order(order: str) -> Configuration:
+        return Configuration.of(
+            {"quantization.method": "rtn", "pruning.method": "depth", "pruning.order": order}
+        )
+
+    for knob, sign in (("before_quantization", -1), ("after_quantization", 1)):
+        distance = DepthPruning().place(order(knob)) - WeightQuantization().place(order(knob))
+        assert distance * sign > 0
+    assert WeightQuantization().beside(order("before_quantization")) is None
+
+
+def test_a_python_that_is_named_goes_before_all_others(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.touch()
+    assert quantize_python({PYTHON_VARIABLE: str(python)}) == python
+    with pytest.raises(Infeasible, match=r"which is no Python; make one with `make quantize-env`") as told:
+        quantize_python({PYTHON_VARIABLE: str(tmp_path / "missing")})
+    assert told.value.kind == "unsupported"
