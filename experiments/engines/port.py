@@ -15,6 +15,9 @@ from typing import Protocol
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
 
+DECODE_ITEM_PREFIX = "decode:"
+"""Begins the name of a document that an engine scored once more, by its timed path instead of a prefill."""
+
 
 @dataclass(frozen=True)
 class GenerationRequest:
@@ -32,10 +35,13 @@ class GenerationTrace:
     """A generation and when each token came: seconds of a monotonic clock, from the request's start.
 
     `token_times_s` has one entry a token; tokens that came in one step (drafting) share a time.
+    `step_tokens` has, with drafting, the number of tokens that each verification step gave, before the last
+    is cut to `new_tokens`; without drafting it is empty.
     """
 
     token_ids: tuple[int, ...]
     token_times_s: tuple[float, ...]
+    step_tokens: tuple[int, ...] = ()
 
     @property
     def ttft_ms(self) -> float:
@@ -106,6 +112,27 @@ class TaskScore:
 
 
 @dataclass(frozen=True)
+class DraftingCheck:
+    """What drafting did to one greedy generation, judged teacher-forced (FACTS §2).
+
+    `step_tokens` as in `GenerationTrace`. The tokens that came out are read back through the same engine
+    without a draft: `divergences` of them are not the argmax there although the gap between the two highest
+    logits is above `near_tie_logits`, `near_ties` are not the argmax within that gap. `near_tie_logits` is
+    measured in the same launch without a draft: the largest change of a logit gap between verifying one
+    token and k + 1 tokens of the same text. `flips_without_draft` counts how often that change alone turned
+    the argmax, over `positions` tokens.
+    """
+
+    item: str
+    step_tokens: tuple[int, ...]
+    positions: int
+    divergences: int
+    near_ties: int
+    near_tie_logits: float
+    flips_without_draft: int
+
+
+@dataclass(frozen=True)
 class PartTime:
     """Time and weight bytes of one part of a decode step (a layer, the head, sampling, the rest)."""
 
@@ -153,6 +180,13 @@ class Launch(Protocol):
         """Quality. `write_reference` stores the distributions that a later call gets as `reference`."""
         ...
 
+    def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
+        """Generate with the configuration's drafting and compare with decoding without; one entry a request.
+
+        Raises `Infeasible` (`illegal`) when the configuration does not draft.
+        """
+        ...
+
     def profile(self, request: GenerationRequest) -> list[PartTime]:
         """Time of a decode step by part; may slow the process, so nothing is timed in it afterwards."""
         ...
@@ -163,12 +197,23 @@ class Launch(Protocol):
 
 
 class Engine(Protocol):
-    """Serves configurations of one kind of checkpoint on one kind of device."""
+    """Serves configurations of one kind of checkpoint on one kind of device.
+
+    `max_concurrency` is how many requests a launch may be asked at once. The port's `generate` takes one.
+    """
 
     name: str
+    max_concurrency: int
 
     def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
         """Raise `Infeasible` when the configuration can't run; cheap, loads no weights."""
+        ...
+
+    def plain(self, configuration: Configuration) -> Configuration:
+        """A configuration of the same weights that is ready soonest, such as without compilation.
+
+        Used to look at the quality of changed weights before anything is timed; may be the same one.
+        """
         ...
 
     def launch(

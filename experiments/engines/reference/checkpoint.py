@@ -2,7 +2,7 @@
 
 The model is built without storage, its tensors are read from the safetensors files and put in place. What
 results is what `from_pretrained(dtype=…)` gives (a test holds this): every floating-point tensor in the one
-dtype.
+dtype. Quantized weights (`packed_layout.py`) are dequantized into it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from torch import nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.inspection import MTP_PREFIXES, QUANTIZATION_KEYS, CheckpointFiles
+from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.packed_tensors import dequantized
 
 DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """The values of `serving.dtype`."""
 
-LEFT_OUT_PREFIXES = ("mtp.", "model.mtp.", "model.visual.", "visual.")
+LEFT_OUT_PREFIXES = (*MTP_PREFIXES, "model.visual.", "visual.")
 """Tensors that are no part of the text model: the MTP head and the vision tower."""
 
 _WRAPPER_PREFIX = "model.language_model."
@@ -31,11 +33,12 @@ def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device)
 
     Raises:
         Infeasible: kind `checkpoint`, when the configuration is not acceptable or tensors are missing or
-        misshapen.
+        misshapen; `unsupported`, when the weights are quantized in a way that is not read.
     """
+    not_passed_on = ("model_type", *QUANTIZATION_KEYS)
     try:
         config = Qwen3_5TextConfig(
-            **{name: value for name, value in files.text_config.items() if name != "model_type"}
+            **{name: value for name, value in files.text_config.items() if name not in not_passed_on}
         )
     except Exception as cause:  # the configuration class validates with several kinds of errors
         sentence = " ".join(str(cause).split())
@@ -47,6 +50,12 @@ def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device)
         model = Qwen3_5ForCausalLM(config)
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
     state = _state(files, dtype)
+    if config.tie_word_embeddings and "lm_head" in packed_modules(files):
+        raise Infeasible(
+            "checkpoint",
+            f"config.json in {files.folder} ties the head to the embedding, but the head is quantized on its "
+            "own; tie_word_embeddings must be false there.",
+        )
     if config.tie_word_embeddings and "model.embed_tokens.weight" in state:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
     _check_state(model, state, files)
@@ -60,17 +69,39 @@ def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device)
 
 
 def _state(files: CheckpointFiles, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """The text model's tensors by the names of its modules; packed weights are unpacked as soon as all of
+    their parts are read."""
     state: dict[str, torch.Tensor] = {}
+    packed = packed_modules(files)
+    owners = {part: module for module in packed.values() for part in module.parts}
+    waiting: dict[str, dict[str, torch.Tensor]] = {}
     for path in files.weight_files:
         try:
             with safe_open(path, framework="pt") as tensors:
                 for stored_name in tensors.keys():  # noqa: SIM118  (no mapping)
-                    name = stored_name.replace(_WRAPPER_PREFIX, "model.", 1)
-                    if not name.startswith(LEFT_OUT_PREFIXES):
+                    name = module_tensor(stored_name)
+                    if name.startswith(LEFT_OUT_PREFIXES):
+                        continue
+                    module = owners.get(stored_name)
+                    if module is None:
                         state[name] = tensors.get_tensor(stored_name).to(dtype, copy=True)
+                        continue
+                    parts = waiting.setdefault(module.name, {})
+                    parts[stored_name.rpartition(".")[2]] = tensors.get_tensor(stored_name)
+                    if len(parts) == len(module.parts):
+                        weight = dequantized(module, waiting.pop(module.name))
+                        state[module_tensor(module.weight)] = weight.to(dtype)
+        except Infeasible:
+            raise
         except Exception as cause:  # safetensors raises its own error class and plain OS errors
             raise Infeasible("checkpoint", f"{path} can't be read: {cause}") from cause
     return state
+
+
+def module_tensor(stored_name: str) -> str:
+    """The name of a tensor in the text model, from its name in the files, where a wrapper may stand around
+    it."""
+    return stored_name.replace(_WRAPPER_PREFIX, "model.", 1)
 
 
 def _check_state(

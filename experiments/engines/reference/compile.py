@@ -1,6 +1,6 @@
 """Compiles the decode step: `default` by torch.compile, `cpp_wrapper` ahead of time into one C++ library.
 
-Both compile `step.DecodeStep`, one graph of transformers' forward. They differ in what runs between the
+Both compile `step.DecodeStep`, one graph. They differ in what runs between the
 kernels:
 
 - `default`: what `torch.compile` gives. Each step Dynamo's guards are checked and Inductor's Python wrapper
@@ -9,8 +9,8 @@ kernels:
   no Python between kernels. The package holds code and no weights (the launch gives its own) and is kept
   below `cache_dir` under a key of all that it depends on, so that a later launch loads it at once.
 
-Without guards the shapes must be right by construction: a step belongs to one capacity, and its state is
-allocated from that capacity.
+Without guards the shapes must be right by construction: a step belongs to one capacity and one number of
+tokens, and its state is allocated from that capacity.
 """
 
 from __future__ import annotations
@@ -28,61 +28,70 @@ from typing import TypeAlias
 
 import torch
 import transformers
-from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.step import DecodeStep, allocate_state
+from experiments.engines.reference.state import SequenceState
+from experiments.engines.reference.step import DecodeStep
 from experiments.measurement.evidence import Json
 
-StepFunction: TypeAlias = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+StepFunction: TypeAlias = Callable[..., Sequence[torch.Tensor]]
 
-PACKAGE_VERSION = 1
-"""Part of the key of compiled packages; raised when `step.py` or the options below change."""
+PACKAGE_VERSION = 2
+"""Part of the key of compiled packages; raised when the step's code or the options below change."""
 
 PACKAGES_FOLDER = "decode-steps"
 """Where packages lie below `cache_dir`."""
 
 
 @dataclass
-class CompiledStep:
-    """A compiled decode step of one capacity, its state, and how often it ran."""
+class BuiltStep:
+    """A decode step ready to run, compiled or not, and how often it ran.
 
-    capacity: int
+    `module` is what was compiled; `function` is what runs, the module itself where nothing is compiled.
+    """
+
+    module: DecodeStep
     function: StepFunction
-    state: tuple[torch.Tensor, ...]
     detail: dict[str, Json]
     calls: int = 0
-    """How often it ran, the trial run of `compile_step` included."""
+    """How often it ran, the trial run of `build_step` included."""
 
-    def __call__(self, token: torch.Tensor, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run one step; shapes as in `DecodeStep`."""
+    def __call__(
+        self, tokens: torch.Tensor, position: torch.Tensor, *state: torch.Tensor
+    ) -> Sequence[torch.Tensor]:
+        """Run one step; arguments and outputs as in `DecodeStep`."""
         self.calls += 1
-        logits, next_token = self.function(token, position, *self.state)
-        return logits, next_token
+        return self.function(tokens, position, *state)
 
 
-def compile_step(model: Qwen3_5ForCausalLM, mode: str, capacity: int, cache_dir: Path) -> CompiledStep:
-    """Compile the step for a capacity and run it once, so that what comes next is ready.
+def build_step(step: DecodeStep, mode: str, cache_dir: Path) -> BuiltStep:
+    """Make a step ready: compile it unless the mode is `off`, and run it once, so that what comes next is
+    ready.
 
     Raises:
         Infeasible: kind `build_failed`, when the compiler fails.
     """
-    step = DecodeStep(model, capacity)
-    state = allocate_state(model, capacity)
+    if mode == "off":
+        return BuiltStep(step, step, {})
+    model = step.model
+    state = SequenceState.allocate(model, step.capacity, head=step.head is not None)
     example = (
-        torch.zeros((1, 1), dtype=torch.long, device=model.device),
+        torch.zeros((1, step.tokens), dtype=torch.long, device=model.device),
         torch.zeros((), dtype=torch.long, device=model.device),
+        *state.inputs(head=step.head is not None),
     )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch's exporter warns of its own deprecations
             if mode == "cpp_wrapper":
-                function, detail = _ahead_of_time(step, (*example, *state), cache_dir)
+                function, detail = _ahead_of_time(step, example, cache_dir)
             else:
                 function, detail = torch.compile(step, fullgraph=True, dynamic=False), {"package": None}
-            compiled = CompiledStep(capacity, function, state, detail)
+            built = BuiltStep(step, function, detail)
+            if mode == "default":
+                BUILT_BY_DEFAULT.append(built)
             with torch.inference_mode():  # as in use, or Dynamo's guards would ask for a second graph
-                compiled(*(tensor.clone() for tensor in example))
+                built(*(tensor.clone() for tensor in example))
     except Infeasible:
         raise
     except Exception as cause:
@@ -90,9 +99,7 @@ def compile_step(model: Qwen3_5ForCausalLM, mode: str, capacity: int, cache_dir:
         raise Infeasible(
             "build_failed", f"torch could not compile the decode step ({mode}): {first_line}"
         ) from cause
-    for tensor in state:
-        tensor.zero_()
-    return compiled
+    return built
 
 
 def _ahead_of_time(
@@ -100,7 +107,7 @@ def _ahead_of_time(
 ) -> tuple[StepFunction, dict[str, Json]]:
     folder = cache_dir / PACKAGES_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    key = package_key(step.model, step.capacity)
+    key = package_key(step)
     path = folder / f"{key}.pt2"
     reused = path.is_file()
     if not reused:
@@ -140,17 +147,23 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def package_key(model: Qwen3_5ForCausalLM, capacity: int) -> str:
-    """SHA-256 of all that a package depends on: shapes, dtype, threads, processor, versions; no weights."""
+def package_key(step: DecodeStep) -> str:
+    """SHA-256 of all that a package depends on: shapes, dtypes, threads, processor, versions; no weights."""
+    model = step.model
     config = {
         name: value
         for name, value in model.config.to_dict().items()
         if name not in ("_name_or_path", "transformers_version")
     }
+    tensors = dict(step.named_parameters(remove_duplicate=False)) | dict(step.named_buffers())
     facts = {
         "package_version": PACKAGE_VERSION,
-        "capacity": capacity,
+        "capacity": step.capacity,
+        "tokens": step.tokens,
+        "feature_layers": step.feature_layers,
         "config": config,
+        "modules": [f"{name}: {type(module).__qualname__}" for name, module in step.named_modules()],
+        "tensors": {name: (str(tensor.dtype), *tensor.shape) for name, tensor in tensors.items()},
         "dtype": str(model.dtype),
         "device": str(model.device),
         "threads": torch.get_num_threads(),
@@ -162,8 +175,12 @@ def package_key(model: Qwen3_5ForCausalLM, capacity: int) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def graph_counters(steps: int) -> dict[str, Json]:
-    """Dynamo's counters of this process, for `default` with so many compiled steps.
+BUILT_BY_DEFAULT: list[BuiltStep] = []
+"""Steps that torch.compile was asked for in this process, in whichever decoder: each is one graph."""
+
+
+def graph_counters(left_out: int = 0) -> dict[str, Json]:
+    """Dynamo's counters of this process, for `default`; so many steps are not counted.
 
     One graph a step is right; what is more was compiled again because a guard failed.
     """
@@ -171,7 +188,7 @@ def graph_counters(steps: int) -> dict[str, Json]:
 
     graphs = int(counters["stats"]["unique_graphs"])
     return {
-        "graphs": graphs,
+        "graphs": graphs - left_out,
         "graph_breaks": int(sum(counters["graph_break"].values())),
-        "recompilations": max(0, graphs - steps),
+        "recompilations": max(0, graphs - len(BUILT_BY_DEFAULT)),
     }

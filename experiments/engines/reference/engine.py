@@ -1,7 +1,8 @@
 """The reference engine: PyTorch + transformers in a fresh process a launch. Imports no torch itself.
 
 Knobs: `serving.dtype` (float32, bfloat16), `serving.threads` (intra-op), `serving.compile` (off, default,
-cpp_wrapper; see `compile.py`). Pruning is in the checkpoint it is given. It says of its latency that it
+cpp_wrapper; see `compile.py`), and `drafting.*` (see `drafting/order.py`). Pruning and quantization are in
+the checkpoint it is given. It says of its latency that it
 stands for itself alone: on a CPU most of a step is dispatch.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from configs.cpu import usable_cores
 from experiments.engines.port import Infeasible, Launch
+from experiments.engines.reference.drafting.order import check_drafter, drafting_order
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.launch import ReferenceLaunch
 from experiments.engines.reference.protocol import LaunchOrder
@@ -32,9 +34,6 @@ COMPILE_MODES = ("off", "default", "cpp_wrapper")
 DEFAULTS: dict[str, KnobValue] = {"serving.dtype": "float32", "serving.threads": 1, "serving.compile": "off"}
 """What a configuration that lacks a knob gets."""
 
-INACTIVE_VALUES = ("none", "off", False)
-"""Values by which a knob of another stage says that it is not in play."""
-
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
@@ -42,6 +41,7 @@ class ReferenceEngine:
     """Serves Qwen3.5-type checkpoints with PyTorch + transformers. Entry point `reference`."""
 
     name = "reference"
+    max_concurrency = 1
 
     def __init__(
         self, launch_timeout_s: float = LAUNCH_TIMEOUT_S, request_timeout_s: float = REQUEST_TIMEOUT_S
@@ -67,7 +67,20 @@ class ReferenceEngine:
             raise Infeasible(
                 "unsupported", f"There is no GPU driver on this machine for the device {device}."
             )
-        inspect_checkpoint(checkpoint)
+        files = inspect_checkpoint(checkpoint)
+        drafting = drafting_order(configuration)
+        if drafting.active:
+            check_drafter(drafting, files)
+
+    def plain(self, configuration: Configuration) -> Configuration:
+        """The same without compilation, which takes most of a cold start, and without drafting, which changes
+        no text."""
+        kept = {knob: value for knob, value in configuration.items() if not knob.startswith("drafting.")}
+        if "drafting.method" in configuration:
+            kept["drafting.method"] = "none"
+        if kept.get("serving.compile", "off") != "off":
+            kept["serving.compile"] = "off"
+        return Configuration.of(kept)
 
     def launch(
         self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
@@ -85,12 +98,9 @@ class ReferenceEngine:
 
 def order_for(configuration: Configuration, checkpoint: Path, device: str, cache_dir: Path) -> LaunchOrder:
     """The order of a configuration; raises `Infeasible` for what this engine does not understand."""
-    for knob, value in configuration.items():
-        room = knob.split(".", 1)[0]
-        if room == "serving" and knob not in DEFAULTS:
+    for knob in configuration:
+        if knob.startswith("serving.") and knob not in DEFAULTS:
             raise Infeasible("unsupported", f"The reference engine has no knob {knob}.")
-        if room in ("quantization", "drafting") and knob.endswith(".method") and value not in INACTIVE_VALUES:
-            raise Infeasible("unsupported", f"The reference engine can't serve {knob}={value}.")
     chosen = DEFAULTS | {knob: value for knob, value in configuration.items() if knob in DEFAULTS}
     dtype, threads, mode = (chosen[f"serving.{name}"] for name in ("dtype", "threads", "compile"))
     if dtype not in DTYPES:
@@ -108,6 +118,7 @@ def order_for(configuration: Configuration, checkpoint: Path, device: str, cache
         )
     if mode != "off":
         _check_compiler(str(mode), device)
+    drafting = drafting_order(configuration)
     return LaunchOrder(
         checkpoint=str(checkpoint),
         device=device,
@@ -115,6 +126,10 @@ def order_for(configuration: Configuration, checkpoint: Path, device: str, cache
         threads=threads,
         compile=str(mode),
         cache_dir=str(cache_dir),
+        drafting_method=drafting.method,
+        draft_tokens=drafting.draft_tokens,
+        drafter=drafting.drafter,
+        ngram_tokens=drafting.ngram_tokens,
     )
 
 

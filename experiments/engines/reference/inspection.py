@@ -23,6 +23,12 @@ CONFIG_FILE = "config.json"
 INDEX_FILE = "model.safetensors.index.json"
 SINGLE_WEIGHT_FILE = "model.safetensors"
 
+MTP_PREFIXES = ("mtp.", "model.mtp.")
+"""How checkpoints begin the names of the MTP head's tensors."""
+
+QUANTIZATION_KEYS = ("quantization_config", "compression_config")
+"""Keys of config.json that tell of quantized weights; the second is an older name."""
+
 DEFAULT_FULL_ATTENTION_INTERVAL = 4
 """What transformers takes when `layer_types` is not given: every fourth layer is attention."""
 
@@ -36,17 +42,26 @@ _HEADER_MAX_BYTES = 100_000_000
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """A checkpoint's text configuration, its layers' kinds, and its weight files with the tensors in each."""
+    """A checkpoint's text configuration, its layers' kinds, and its weight files with the tensors in each.
+
+    `quantization` is what config.json tells of quantized weights, None when they are not quantized.
+    """
 
     folder: Path
     text_config: Mapping[str, Any]
     layer_types: tuple[str, ...]
     tensors: Mapping[str, Path]
+    quantization: Mapping[str, Any] | None = None
 
     @property
     def weight_files(self) -> tuple[Path, ...]:
         """The files with weights, sorted."""
         return tuple(sorted(set(self.tensors.values())))
+
+    def headers(self) -> dict[str, dict[str, Any]]:
+        """The header's entry of each tensor, as `tensor_headers` gives it."""
+        by_file = {path: tensor_headers(path) for path in self.weight_files}
+        return {name: by_file[path][name] for name, path in self.tensors.items()}
 
 
 def inspect_checkpoint(folder: Path) -> CheckpointFiles:
@@ -70,7 +85,9 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
         raise Infeasible("checkpoint", f"text_config in {folder / CONFIG_FILE} is not an object.")
     if text is not config and "tie_word_embeddings" in config:
         text = {"tie_word_embeddings": config["tie_word_embeddings"]} | text
-    return CheckpointFiles(folder, text, _layer_types(text, folder), _tensors(folder))
+    return CheckpointFiles(
+        folder, text, _layer_types(text, folder), _tensors(folder), _quantization(config, text, folder)
+    )
 
 
 def _json_object(path: Path) -> dict[str, Any]:
@@ -83,6 +100,18 @@ def _json_object(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Infeasible("checkpoint", f"{path} does not hold a JSON object.")
     return data
+
+
+def _quantization(
+    config: Mapping[str, Any], text: Mapping[str, Any], folder: Path
+) -> Mapping[str, Any] | None:
+    for key in QUANTIZATION_KEYS:
+        told = config.get(key) or text.get(key)
+        if told is not None and not isinstance(told, dict):
+            raise Infeasible("checkpoint", f"{key} in {folder / CONFIG_FILE} is not an object.")
+        if told:
+            return told
+    return None
 
 
 def _layer_types(text: Mapping[str, Any], folder: Path) -> tuple[str, ...]:

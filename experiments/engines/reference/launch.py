@@ -23,6 +23,7 @@ from configs.cpu import usable_cores
 from experiments.engines.parent import search_path
 from experiments.engines.port import (
     DocumentScore,
+    DraftingCheck,
     GenerationRequest,
     GenerationTrace,
     Infeasible,
@@ -137,6 +138,15 @@ class ReferenceLaunch:
         )
         return messages_of(DocumentScore, answer["documents"]), messages_of(TaskScore, answer["tasks"])
 
+    def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
+        """As the port says."""
+        answer = self._ask(
+            {"op": "check_drafting", "requests": [data_of(request) for request in requests]},
+            self._request_timeout_s,
+            "check its drafting",
+        )
+        return messages_of(DraftingCheck, answer)
+
     def profile(self, request: GenerationRequest) -> list[PartTime]:
         """Time of a decode step by part; the method is in `profile.py`."""
         answer = self._ask({"op": "profile", "request": data_of(request)}, self._request_timeout_s, "profile")
@@ -168,7 +178,9 @@ class ReferenceLaunch:
         except queue.Empty:
             self.close()
             raise Infeasible(
-                "timed_out", f"The reference engine did not {verb} within {timeout_s:.0f} s; it was ended."
+                "timed_out",
+                f"The reference engine did not {verb} within {timeout_s:.0f} s; it was ended: "
+                f"{self._last_log_line()}",
             ) from None
         except (OSError, ValueError):
             reply = b""

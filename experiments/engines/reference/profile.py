@@ -2,14 +2,15 @@
 
 Method. Steps are timed in turn without and with hooks, after the same prefill, alternating in short runs. The
 hooks read a clock just before and just after each module: embedding, rotary table, every layer's two norms,
-mixer and MLP, the last norm, the head; sampling (arg-max and the copy of the token to the host) is timed by
-the loop itself. The medians are taken over steps. A hooked module that does nothing gives what the pair of
-clock readings itself costs, and that is taken off each part. Then `rest` = the un-hooked step − the sum of
-parts: Python and dispatch outside these modules, masks, the cache. Were the sum larger than the un-hooked
-step (noise), parts are scaled down to it and `rest` is 0. So parts and rest always sum to the un-hooked step.
+mixer and MLP, the last norm, the head. A GatedDeltaNet mixer is timed from its first projection to its last.
+Sampling (arg-max and the copy of the token to the host) is what comes after the head. The medians are taken
+over steps. A hooked module that does nothing gives what the pair of clock readings itself costs, and that is
+taken off each part. Then `rest` = the un-hooked step − the sum of parts: Python and dispatch outside these
+modules, masks, the state. Were the sum larger than the un-hooked step (noise), parts are scaled down to it
+and `rest` is 0. So parts and rest always sum to the un-hooked step.
 
 A compiled step is one library call and has no parts to hook: it is reported as one part of kind `compiled`,
-beside sampling and the rest.
+beside sampling and the rest. With drafting see `drafting/profile.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from statistics import median
 import torch
 from torch import nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
+from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5GatedDeltaNet
 
 from experiments.engines.port import GenerationRequest, PartTime
 from experiments.engines.reference.checkpoint import layer_kinds
@@ -36,6 +38,7 @@ CALIBRATION_CALLS = 2000
 
 _SAMPLING = "sampling"
 _REST = "rest"
+_HEAD = "lm_head"
 
 
 class _Clock:
@@ -43,17 +46,19 @@ class _Clock:
 
     def __init__(self) -> None:
         self.step: defaultdict[str, float] = defaultdict(float)
+        self.ended_s: dict[str, float] = {}
         self._started_s: dict[str, float] = {}
 
-    def attach(self, part: str, module: nn.Module) -> list[torch.utils.hooks.RemovableHandle]:
+    def attach(self, part: str, first: nn.Module, last: nn.Module) -> list[torch.utils.hooks.RemovableHandle]:
         def before(module: nn.Module, args: object) -> None:
             self._started_s[part] = time.perf_counter()
 
         def after(module: nn.Module, args: object, output: object) -> None:
             now_s = time.perf_counter()
             self.step[part] += now_s - self._started_s[part]
+            self.ended_s[part] = now_s
 
-        return [module.register_forward_pre_hook(before), module.register_forward_hook(after)]
+        return [first.register_forward_pre_hook(before), last.register_forward_hook(after)]
 
 
 def profile_step(decoder: Decoder, request: GenerationRequest) -> list[PartTime]:
@@ -67,17 +72,20 @@ def profile_step(decoder: Decoder, request: GenerationRequest) -> list[PartTime]
         unhooked_s: list[float] = []
         hooked: list[dict[str, float]] = []
         for _ in range(RUNS):
-            sequence, token = _begin(decoder, request)
+            sequence, token = begin(decoder, request)
             for _ in range(request.new_tokens - 1):
                 start_s = time.perf_counter()
-                token, _ = _step(sequence, token)
+                token = _step(sequence, token)
                 unhooked_s.append(time.perf_counter() - start_s)
             clock = _Clock()
             with _hooked(clock, modules):
-                sequence, token = _begin(decoder, request)
+                sequence, token = begin(decoder, request)
                 for _ in range(request.new_tokens - 1):
                     clock.step.clear()
-                    token, sampling_s = _step(sequence, token)
+                    reading = sequence.read([token])
+                    sampling_s = time.perf_counter() - clock.ended_s[_HEAD]
+                    sequence.keep(1)
+                    token = reading.best[0]
                     hooked.append({**clock.step, _SAMPLING: sampling_s})
         clock_s = _clock_cost_s()
     times_ms = {
@@ -103,14 +111,14 @@ def _profile_compiled(decoder: Decoder, request: GenerationRequest) -> list[Part
     sampling: list[float] = []
     totals: list[float] = []
     for _ in range(RUNS):
-        sequence, token = _begin(decoder, request)
+        sequence, token = begin(decoder, request)
         for _ in range(request.new_tokens - 1):
             start_s = time.perf_counter()
-            _, next_token = sequence.step(token)
+            outputs = sequence.run([token])
             stepped_s = time.perf_counter()
-            int(next_token)
+            token = outputs[0].tolist()[1]
             sampled_s = time.perf_counter()
-            token = next_token
+            sequence.keep(1)
             steps.append(stepped_s - start_s)
             sampling.append(sampled_s - stepped_s)
             totals.append(time.perf_counter() - start_s)
@@ -124,18 +132,17 @@ def _profile_compiled(decoder: Decoder, request: GenerationRequest) -> list[Part
     ]
 
 
-def _begin(decoder: Decoder, request: GenerationRequest) -> tuple[Sequence, torch.Tensor]:
-    sequence, logits = decoder.begin(request.prompt_ids)
-    return sequence, logits.argmax(-1, keepdim=True)
+def begin(decoder: Decoder, request: GenerationRequest) -> tuple[Sequence, int]:
+    """Prefill a request; give the sequence and its first token."""
+    prefilled = decoder.begin(request.prompt_ids)
+    return prefilled.sequence, int(prefilled.logits.argmax())
 
 
-def _step(sequence: Sequence, token: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """One eager step with its sampling; gives the next token and the seconds of sampling."""
-    logits = sequence.logits(token)
-    start_s = time.perf_counter()
-    next_token = logits.argmax(-1, keepdim=True)
-    int(next_token)
-    return next_token, time.perf_counter() - start_s
+def _step(sequence: Sequence, token: int) -> int:
+    """One step; gives the next token."""
+    reading = sequence.read([token])
+    sequence.keep(1)
+    return reading.best[0]
 
 
 def _clock_cost_s() -> float:
@@ -153,12 +160,20 @@ def _clock_cost_s() -> float:
 
 @contextmanager
 def _hooked(clock: _Clock, modules: dict[str, nn.Module]) -> Iterator[None]:
-    handles = [handle for part, module in modules.items() for handle in clock.attach(part, module)]
+    handles = [handle for part, module in modules.items() for handle in clock.attach(part, *_ends(module))]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _ends(module: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """The modules that begin and end a part: of a GatedDeltaNet mixer, whose parts the step calls itself,
+    its first projection and its last."""
+    if isinstance(module, Qwen3_5GatedDeltaNet):
+        return module.in_proj_qkv, module.out_proj
+    return module, module
 
 
 def model_parts(model: Qwen3_5ForCausalLM) -> dict[str, nn.Module]:
@@ -171,7 +186,7 @@ def model_parts(model: Qwen3_5ForCausalLM) -> dict[str, nn.Module]:
         mixer = "linear_attn" if kind == "linear_attention" else "self_attn"
         for name in ("input_layernorm", mixer, "post_attention_layernorm", "mlp"):
             parts[f"layers.{index}.{name}"] = getattr(layer, name)
-    return parts | {"norm": model.model.norm, "lm_head": model.lm_head}
+    return parts | {"norm": model.model.norm, _HEAD: model.lm_head}
 
 
 def kind_of(part: str) -> str:
@@ -185,7 +200,7 @@ def kind_of(part: str) -> str:
         "norm": "norm",
         "embed_tokens": "embedding",
         "rotary_emb": "rotary",
-        "lm_head": "lm_head",
+        _HEAD: "lm_head",
     }[part.rsplit(".", 1)[-1]]
 
 

@@ -12,12 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import DraftingOrder
 from experiments.measurement.evidence import Json
 
 
 @dataclass(frozen=True)
 class LaunchOrder:
-    """The first line to a server: what to load and how. Paths are text; `threads` are intra-op."""
+    """The first line to a server: what to load and how. Paths are text; `threads` are intra-op; what begins
+    with `draft` is as in `drafting.order.DraftingOrder`."""
 
     checkpoint: str
     device: str
@@ -25,6 +27,15 @@ class LaunchOrder:
     threads: int
     compile: str
     cache_dir: str
+    drafting_method: str = "none"
+    draft_tokens: int = 0
+    drafter: str = ""
+    ngram_tokens: int = 0
+
+    @property
+    def drafting(self) -> DraftingOrder:
+        """How it drafts."""
+        return DraftingOrder(self.drafting_method, self.draft_tokens, self.drafter, self.ngram_tokens)
 
 
 if TYPE_CHECKING:

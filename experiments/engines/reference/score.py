@@ -2,21 +2,32 @@
 
 Documents and items go through a prefill, several in a batch. Sequences in a batch are padded at the end:
 nothing in a causal model looks ahead, so the padding changes no value before it. The path that is timed is
-not the prefill but the decode step, compiled perhaps; so the first document goes through that path too, token
-by token, and is reported as a further document named `decode:<item>`: a step that computes nonsense shows
-there and nowhere else.
+not the prefill but the decode step, compiled perhaps; so the first document goes through that path too, and
+is reported as a further document named `decode:<item>`: a step that computes nonsense shows there and nowhere
+else. It goes token by token; with drafting it goes through the step that verifies drafts, with the text in
+their place, of which one token stays in the first step, two in the next and so on in turn, so that the state
+is gone back to as in use.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from experiments.engines.port import DocumentScore, Infeasible, ScoringDocument, ScoringTask, TaskScore
+from configs.cpu import usable_cores
+from experiments.engines.port import (
+    DECODE_ITEM_PREFIX,
+    DocumentScore,
+    Infeasible,
+    ScoringDocument,
+    ScoringTask,
+    TaskScore,
+)
 from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows
 from experiments.engines.reference.step import SMALLEST_CAPACITY
@@ -32,8 +43,6 @@ DECODE_PREFIX_TOKENS = 64
 
 DECODE_STEPS_MAX = 128
 """Tokens of the decode document that go through the decode step at most; the sum fits `SMALLEST_CAPACITY`."""
-
-DECODE_ITEM_PREFIX = "decode:"
 
 assert DECODE_PREFIX_TOKENS + DECODE_STEPS_MAX <= SMALLEST_CAPACITY
 
@@ -58,10 +67,11 @@ class _Tally:
 
 
 class Scorer:
-    """Scores documents and items with one loaded model."""
+    """Scores documents and items with one loaded model; `step_tokens` are read by a decode step as timed."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, step_tokens: int = 1) -> None:
         self._decoder = decoder
+        self._step_tokens = step_tokens
         self._model = decoder.model
         self._vocabulary = int(decoder.model.config.vocab_size)
 
@@ -81,14 +91,15 @@ class Scorer:
         self._decoder.prepare_as_timed(SMALLEST_CAPACITY)
         reader = None if reference is None else ReferenceReader(reference, self._vocabulary)
         with torch.inference_mode():
-            if write_reference is None:
-                scores = self._documents(documents, reader, None)
-            else:
-                rows = {document.item: len(document.token_ids) - 1 for document in documents}
-                with ReferenceWriter(write_reference, self._vocabulary, rows) as writer:
-                    scores = self._documents(documents, reader, writer)
-            scores += self._decode_document(documents, reader)
-            return scores, self._tasks(tasks)
+            with _on_all_cores():
+                if write_reference is None:
+                    scores = self._documents(documents, reader, None)
+                else:
+                    rows = {document.item: len(document.token_ids) - 1 for document in documents}
+                    with ReferenceWriter(write_reference, self._vocabulary, rows) as writer:
+                        scores = self._documents(documents, reader, writer)
+                solved = self._tasks(tasks)
+            return scores + self._decode_document(documents, reader), solved
 
     def _check(self, documents: Sequence[ScoringDocument], tasks: Sequence[ScoringTask]) -> None:
         for document in documents:
@@ -160,12 +171,7 @@ class Scorer:
             return []
         ids = document.token_ids[: DECODE_PREFIX_TOKENS + DECODE_STEPS_MAX + 1]
         steps = len(ids) - 1 - DECODE_PREFIX_TOKENS
-        sequence, _ = self._decoder.begin(ids[:DECODE_PREFIX_TOKENS])
-        rows = []
-        for token in ids[DECODE_PREFIX_TOKENS:-1]:
-            logits, _ = sequence.step(torch.tensor([[token]], device=self._model.device))
-            rows.append(torch.log_softmax(logits.float(), dim=-1))
-        decoded = torch.cat(rows)
+        decoded = self._decoded(ids)
         targets = torch.tensor(ids[DECODE_PREFIX_TOKENS + 1 :], device=decoded.device)
         tally = _Tally()
         _add_nll(tally, decoded, targets)
@@ -179,6 +185,21 @@ class Scorer:
         text_bytes = max(1, round(document.text_bytes * steps / (len(document.token_ids) - 1)))
         return [tally.score(f"{DECODE_ITEM_PREFIX}{document.item}", text_bytes)]
 
+    def _decoded(self, ids: tuple[int, ...]) -> torch.Tensor:
+        """Log-probabilities after each token from the prefix's end to the last but one, by decode steps:
+        float32 `[tokens, vocabulary]`."""
+        sequence = self._decoder.begin(ids[:DECODE_PREFIX_TOKENS]).sequence
+        rows = []
+        place, kept = DECODE_PREFIX_TOKENS, 0
+        while place < len(ids) - 1:
+            kept = kept % self._step_tokens + 1
+            chunk = ids[place : min(place + self._step_tokens, len(ids) - 1)]
+            logits = sequence.run([*chunk, *[0] * (self._step_tokens - len(chunk))])[1]
+            rows.append(torch.log_softmax(logits[: min(kept, len(chunk))].float(), dim=-1))
+            sequence.keep(kept)
+            place += kept
+        return torch.cat(rows)
+
     def _tasks(self, tasks: Sequence[ScoringTask]) -> list[TaskScore]:
         correct: dict[int, bool] = {}
         sequences = [task.prompt_ids + task.answer_ids[:-1] for task in tasks]
@@ -190,6 +211,17 @@ class Scorer:
                 answer = self._model.lm_head(hidden[row, first : len(sequences[index])]).argmax(-1)
                 correct[index] = tuple(answer.tolist()) == task.answer_ids
         return [TaskScore(task.item, correct[index]) for index, task in enumerate(tasks)]
+
+
+@contextmanager
+def _on_all_cores() -> Iterator[None]:
+    """Prefills are not timed, so they need not keep to the threads of the configuration."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(max(threads, usable_cores()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _add_nll(tally: _Tally, log_probs: torch.Tensor, targets: torch.Tensor) -> None:

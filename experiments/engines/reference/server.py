@@ -44,10 +44,11 @@ class Server:
         import torch
 
         from experiments.engines.reference.checkpoint import DTYPES, load_model
-        from experiments.engines.reference.decode import Decoder
+        from experiments.engines.reference.drafting.factory import decoder_for
         from experiments.engines.reference.inspection import inspect_checkpoint
         from experiments.engines.reference.score import Scorer
         from experiments.engines.reference.step import SMALLEST_CAPACITY
+        from experiments.engines.reference.stored_weights import stored_weights
 
         imported_s = time.perf_counter()
         torch.set_num_threads(order.threads)
@@ -57,11 +58,15 @@ class Server:
             raise Infeasible(
                 "unsupported", f"This PyTorch ({torch.__version__}) sees no GPU for {order.device}."
             )
-        model = load_model(inspect_checkpoint(Path(order.checkpoint)), DTYPES[order.dtype], device)
+        files = inspect_checkpoint(Path(order.checkpoint))
+        self._weights = dict(stored_weights(files, order.dtype))
+        model = load_model(files, DTYPES[order.dtype], device)
+        self._decoder, self._speculation = decoder_for(
+            model, files, order.compile, Path(order.cache_dir), order.drafting
+        )
         loaded_s = time.perf_counter()
-        self._decoder = Decoder(model, order.compile, Path(order.cache_dir))
-        self._decoder.prepare(SMALLEST_CAPACITY)
-        self._scorer = Scorer(self._decoder)
+        (self._speculation or self._decoder).prepare(SMALLEST_CAPACITY)
+        self._scorer = Scorer(self._decoder, order.drafting.draft_tokens + 1)
         self.load: dict[str, Json] = {
             "import_s": imported_s - start_s,
             "weights_s": loaded_s - imported_s,
@@ -74,9 +79,11 @@ class Server:
             case "resolved":
                 from experiments.engines.reference.resolved import resolved_configuration
 
-                return resolved_configuration(self._decoder)
+                told = resolved_configuration(self._decoder, self._speculation)
+                return told | {"weights": self._weights}
             case "generate":
-                return data_of(self._decoder.generate(message_of(GenerationRequest, request["request"])))
+                generation = message_of(GenerationRequest, request["request"])
+                return data_of((self._speculation or self._decoder).generate(generation))
             case "score":
                 documents, tasks = self._scorer.score(
                     messages_of(ScoringDocument, request["documents"]),
@@ -88,10 +95,24 @@ class Server:
                     "documents": [data_of(document) for document in documents],
                     "tasks": [data_of(task) for task in tasks],
                 }
+            case "check_drafting":
+                from experiments.engines.reference.drafting.check import check_drafting
+
+                if self._speculation is None:
+                    raise Infeasible("illegal", "The configuration drafts nothing, so there is no check.")
+                checks = check_drafting(
+                    self._speculation, messages_of(GenerationRequest, request["requests"])
+                )
+                return [data_of(check) for check in checks]
             case "profile":
+                from experiments.engines.reference.drafting.profile import profile_speculation
                 from experiments.engines.reference.profile import profile_step
 
-                parts = profile_step(self._decoder, message_of(GenerationRequest, request["request"]))
+                profiled = message_of(GenerationRequest, request["request"])
+                if self._speculation is not None:
+                    parts = profile_speculation(self._speculation, profiled)
+                else:
+                    parts = profile_step(self._decoder, profiled)
                 return [data_of(part) for part in parts]
             case unknown:
                 raise Infeasible(

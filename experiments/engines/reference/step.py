@@ -1,21 +1,26 @@
 """The decode step as a function of tensors of fixed shape, so that it can be compiled once and for all.
 
-transformers' own cache grows by concatenation and is an object full of Python state; a compiler has to guard
-every bit of it at every token. Here the state of a sequence lies in tensors that are allocated once for a
-*capacity* (the most tokens of context) and changed in place; `DecodeStep` hands them to transformers' own
-forward inside transformers' own `StaticCache`, so the arithmetic is the library's, not ours.
+One step reads one token, or, with drafting, a known token and drafts of those after it. The forward is made
+of transformers' own modules and weights; only two things are ours, because a compiler and drafting need them
+so: attention keeps keys and values in buffers of a fixed *capacity* (the most tokens of context) instead of
+a cache that grows, and GatedDeltaNet layers give their state after each token (`gated_delta.py`). Decoding
+without drafting is the step of one token, so what drafting changes is drafting alone.
+
+Of the tokens read a draft stands when it is the target's greedy token and all before it stand; the target's
+token after the last that stands is one more. So a step yields one token at least (Leviathan et al., arXiv
+2211.17192, the greedy case). An MTP head, where one drafts, runs in the same forward: a step is one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from torch import nn
-from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin, StaticCache, StaticLayer
+from torch import Tensor, nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.engines.reference.attention import KeyValueBuffers, visible
 from experiments.engines.reference.checkpoint import layer_kinds
+from experiments.engines.reference.gated_delta import gated_delta_tokens
+from experiments.engines.reference.mtp_head import MtpHead
 
 SMALLEST_CAPACITY = 256
 """Tokens of context that a step is compiled for at least; larger ones are this times a power of two."""
@@ -30,78 +35,95 @@ def capacity_for(tokens: int) -> int:
 
 
 class DecodeStep(nn.Module):
-    """One token in, logits and the greedy next token out; the state is changed in place.
+    """Read tokens; give logits, how many drafts stand, and new drafts where there is an MTP head.
 
-    `forward(token, position, *state)`: `token` int64 `[1, 1]`, `position` int64 `[]` (tokens already in the
-    state), `state` two tensors a layer as `allocate_state` gives them. Returns logits `[1, vocabulary]` and
-    the next token int64 `[1, 1]`.
+    `forward(tokens, position, *state)`: `tokens` int64 `[1, tokens]`, the known one and the drafts;
+    `position` int64 `[]`, where the known one stands; `state` as `SequenceState.inputs` gives it, whose keys
+    and values are changed in place. Returns
+
+    - a report, int64 `[1 + tokens + drafts]`: how many drafts stand, the greedy token after each token, and
+      what the head drafts to follow those that stand (`tokens − 1` of them; none without a head);
+    - the logits, `[tokens, vocabulary]`;
+    - the outputs of `feature_layers` joined, `[tokens, layers · hidden]`, where there are any;
+    - for each GatedDeltaNet layer the rows and states of `gated_delta_tokens`.
     """
 
-    def __init__(self, model: Qwen3_5ForCausalLM, capacity: int) -> None:
+    def __init__(
+        self,
+        model: Qwen3_5ForCausalLM,
+        capacity: int,
+        tokens: int = 1,
+        head: MtpHead | None = None,
+        feature_layers: tuple[int, ...] = (),
+    ) -> None:
         super().__init__()
         self.model = model
+        self.head = head
         self.capacity = capacity
+        self.tokens = tokens
+        self.feature_layers = feature_layers
 
-    def forward(
-        self, token: torch.Tensor, position: torch.Tensor, *state: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, tokens: Tensor, position: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """See the class."""
-        cache = StaticCache(config=self.model.config, max_cache_len=self.capacity)
-        for index, layer in enumerate(cache.layers):
-            first, second = state[2 * index], state[2 * index + 1]
-            if isinstance(layer, LinearAttentionCacheLayerMixin):
-                layer.conv_states[0], layer.recurrent_states[0] = first, second
-                layer.conv_kernel_size[0] = first.shape[-1]
-                layer.is_conv_states_initialized[0] = layer.is_recurrent_states_initialized[0] = True
-                layer.has_previous_state[0] = True
-            elif isinstance(layer, StaticLayer):
-                layer.keys, layer.values = first, second
-                layer.dtype, layer.device = first.dtype, first.device
-                layer.cumulative_length = position.clone()
-                layer.is_initialized = True
-        output = self.model(token, position_ids=position.view(1, 1), past_key_values=cache, use_cache=True)
-        logits = output.logits[:, -1]
-        return logits, logits.argmax(-1, keepdim=True)
+        hidden, features, gated_delta = self.trunk(tokens, position, *state)
+        logits = self.model.lm_head(hidden)[0]
+        best = logits.argmax(-1)
+        standing = (best[:-1] == tokens[0, 1:]).to(torch.long).cumprod(0).sum()
+        report = [standing.view(1), best]
+        if self.head is not None:
+            report.append(self.draft(hidden, best, standing, position, state[-2], state[-1]))
+        return (torch.cat(report), logits, *features, *gated_delta)
 
+    def trunk(
+        self, tokens: Tensor, position: Tensor, *state: Tensor
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Final hidden states after the norm `[1, tokens, hidden]`, the features (one tensor or none), and
+        the rows and states of each GatedDeltaNet layer."""
+        body = self.model.model
+        places = position + torch.arange(self.tokens, device=tokens.device)
+        hidden = body.embed_tokens(tokens)
+        rotary = body.rotary_emb(hidden, places.expand(3, 1, -1))
+        mask = visible(places, self.capacity)
+        read: dict[int, Tensor] = {}
+        gated_delta: list[Tensor] = []
+        for index, kind in enumerate(layer_kinds(self.model)):
+            layer, first, second = body.layers[index], state[2 * index], state[2 * index + 1]
+            normed = layer.input_layernorm(hidden)
+            if kind == "linear_attention":
+                mixed, rows, states = gated_delta_tokens(layer.linear_attn, normed, first, second)
+                gated_delta += [rows, states]
+            else:
+                mixed, _ = layer.self_attn(
+                    hidden_states=normed,
+                    position_embeddings=rotary,
+                    attention_mask=mask,
+                    past_key_values=KeyValueBuffers(places, {index: (first, second)}),
+                )
+            hidden = hidden + mixed
+            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+            if index in self.feature_layers:
+                read[index] = hidden[0]
+        features = [torch.cat([read[index] for index in self.feature_layers], dim=-1)] if read else []
+        return body.norm(hidden), features, gated_delta
 
-def allocate_state(model: Qwen3_5ForCausalLM, capacity: int) -> tuple[torch.Tensor, ...]:
-    """Zeroed tensors for one sequence, two a layer.
+    def draft(
+        self, hidden: Tensor, best: Tensor, standing: Tensor, position: Tensor, keys: Tensor, values: Tensor
+    ) -> Tensor:
+        """The head's drafts after the tokens that stand, int64 `[tokens − 1]`.
 
-    GatedDeltaNet: convolution `[1, channels, kernel]` in the model's dtype, recurrent state
-    `[1, value heads, key dimensions, value dimensions]` in float32. Attention: keys and values, each
-    `[1, kv heads, capacity, head dimensions]` in the model's dtype.
-    """
-    config, device, dtype = model.config, model.device, model.dtype
-    channels = (
-        2 * config.linear_num_key_heads * config.linear_key_head_dim
-        + config.linear_num_value_heads * config.linear_value_head_dim
-    )
-    shapes: dict[str, tuple[tuple[tuple[int, ...], torch.dtype], ...]] = {
-        "linear_attention": (
-            ((1, channels, config.linear_conv_kernel_dim), dtype),
-            (
-                (1, config.linear_num_value_heads, config.linear_key_head_dim, config.linear_value_head_dim),
-                torch.float32,
-            ),
-        ),
-        "full_attention": (((1, config.num_key_value_heads, capacity, config.head_dim), dtype),) * 2,
-    }
-    return tuple(
-        torch.zeros(shape, dtype=kind, device=device)
-        for layer in layer_kinds(model)
-        for shape, kind in shapes[layer]
-    )
+        The head reads every position, since the token after it is the target's own wherever it stands; what
+        it writes at the others is written again in the next step. From the last position that stands it goes
+        on with its own hidden states.
+        """
+        assert self.head is not None
+        output = self.head(self.model, hidden, best[None], position, keys, values)
+        return self.draft_on(output.index_select(1, standing.view(1)), position + standing, keys, values)
 
-
-def copy_state(cache: Cache, state: Sequence[torch.Tensor]) -> None:
-    """Copy what a prefill left in transformers' cache into the fixed tensors."""
-    for index, layer in enumerate(cache.layers):
-        if isinstance(layer, LinearAttentionCacheLayerMixin):
-            sources = (layer.conv_states[0], layer.recurrent_states[0])
-        else:
-            sources = (layer.keys, layer.values)
-        for source, target in zip(sources, state[2 * index : 2 * index + 2], strict=True):
-            assert source is not None, "the cache must come from a prefill"
-            if source.shape != target.shape:  # keys and values: as many tokens as there are
-                target = target[:, :, : source.shape[-2]]
-            target.copy_(source)
+    def draft_on(self, output: Tensor, position: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Drafts from the head's output at a position, `[1, 1, hidden]`, as `draft` gives them."""
+        assert self.head is not None
+        drafts = [self.model.lm_head(output)[0].argmax(-1)]
+        for further in range(1, self.tokens - 1):
+            output = self.head(self.model, output, drafts[-1][None], position + further, keys, values)
+            drafts.append(self.model.lm_head(output)[0].argmax(-1))
+        return torch.cat(drafts)

@@ -62,6 +62,8 @@ class EngineSetting:
     device: str
     folder: Path
     vocabulary: int
+    drafting: dict[str, KnobValue] | None = None
+    """Knobs that make the engine draft for this checkpoint; None where it can't."""
 
     def launch(self, **knobs: KnobValue) -> Launch:
         configuration = Configuration.of(self.knobs | knobs)
@@ -165,6 +167,47 @@ class EngineConformance:
         for score in compared:
             assert score.kl_nats == pytest.approx(0, abs=1e-3)
             assert score.top1_agreement == pytest.approx(1, abs=0.02)
+
+    def test_without_drafting_a_generation_has_no_steps_and_there_is_nothing_to_check(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        assert launch.generate(setting.request()).step_tokens == ()
+        with pytest.raises(Infeasible, match="draft") as told:
+            launch.check_drafting([setting.request()])
+        assert told.value.kind == "illegal"
+
+    def test_drafting_is_told_step_by_step_and_checked_to_be_lossless(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        if setting.drafting is None:
+            pytest.skip("this engine does not draft")
+        requests = [setting.request("a"), setting.request("b", tokens=17)]
+        drafting = setting.launch(**setting.drafting)
+        try:
+            traces = [drafting.generate(request) for request in requests]
+            checks = drafting.check_drafting(requests)
+            again = drafting.generate(requests[0])
+            parts = drafting.profile(requests[0])
+            scores, _ = drafting.score([setting.document("a", 100)], [])
+            resolved = dict(drafting.resolved())
+        finally:
+            drafting.close()
+        most = int(setting.drafting.get("drafting.draft_tokens", 1)) + 1
+        for request, trace, check in zip(requests, traces, checks, strict=True):
+            assert len(trace.token_ids) == len(trace.token_times_s) == request.new_tokens
+            assert all(before <= after for before, after in pairwise(trace.token_times_s))
+            assert all(1 <= tokens <= most for tokens in trace.step_tokens)
+            assert sum(trace.step_tokens[:-1]) < request.new_tokens - 1 <= sum(trace.step_tokens)
+            assert (check.item, check.divergences) == (request.item, 0)
+            assert 0 < check.positions <= request.new_tokens
+            assert check.near_ties <= check.positions
+            assert check.near_tie_logits >= 0
+            assert sum(check.step_tokens) >= request.new_tokens - 1
+        assert again.token_ids == traces[0].token_ids
+        assert {"draft", "verify"} <= {part.kind for part in parts}
+        assert all(score.nll_bits > 0 for score in scores)
+        assert json.loads(json.dumps(resolved)) == resolved
+        assert resolved["drafting"] != launch.resolved()["drafting"]
 
     def test_close_ends_every_process_and_may_be_called_twice(self, setting: EngineSetting) -> None:
         before = children()

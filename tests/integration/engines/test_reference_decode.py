@@ -10,9 +10,10 @@ from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import GenerationRequest
-from experiments.engines.reference.compile import CompiledStep
+from experiments.engines.reference.compile import BuiltStep
 from experiments.engines.reference.decode import Decoder
-from experiments.engines.reference.step import DecodeStep, allocate_state, capacity_for, copy_state
+from experiments.engines.reference.state import SequenceState
+from experiments.engines.reference.step import DecodeStep, capacity_for
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model
 
 
@@ -31,6 +32,7 @@ def test_greedy_text_is_that_of_generate(tmp_path: Path, tokens: int) -> None:
         )[0, tokens:].tolist()
     trace = Decoder(model, "off", tmp_path).generate(GenerationRequest("a", ids, 40))
     assert list(trace.token_ids) == expected
+    assert trace.step_tokens == ()
     assert len(set(expected)) > 5, "the text is too dull to tell anything"
 
 
@@ -38,18 +40,19 @@ def growing_and_fixed(
     model: Qwen3_5ForCausalLM, tokens: Sequence[int]
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Logits of 12 steps after prompts of these lengths, by either cache; one state serves all prompts."""
-    step, state = DecodeStep(model, 256), allocate_state(model, 256)
+    step, state = DecodeStep(model, 256), SequenceState.allocate(model, 256)
     for length in tokens:
         ids = prompt(length, length)
         cache = DynamicCache(config=model.config)
         with torch.inference_mode():
             model(torch.tensor([ids]), past_key_values=cache, use_cache=True)
-            copy_state(cache, state)
-            for place, token in enumerate(prompt(length + 10, 12)):
+            state.begin(cache, length)
+            for token in prompt(length + 10, 12):
                 fed = torch.tensor([[token]])
                 growing = model(fed, past_key_values=cache, use_cache=True).logits[:, -1]
-                fixed, best = step(fed, torch.tensor(length + place), *state)
-                assert int(best) == int(fixed.argmax())
+                report, fixed, *gated_delta = step(fed, torch.tensor(state.position), *state.inputs())
+                state.keep(gated_delta, 1, 1)
+                assert report.tolist() == [0, int(fixed.argmax())]
                 yield growing, fixed
 
 
@@ -77,40 +80,36 @@ def test_in_bfloat16_the_fixed_shape_step_is_as_far_from_exact_as_the_growing_ca
     assert errors[1] < 1.3 * errors[0]
 
 
-def test_allocated_state_has_the_shapes_and_types_of_a_prefill() -> None:
+def test_allocated_state_has_the_shapes_and_types_that_a_prefill_leaves() -> None:
     model = tiny_model(layers=LAYERS).to(torch.bfloat16)
     cache = DynamicCache(config=model.config)
+    state = SequenceState.allocate(model, 256)
+    allocated = [(tensor.shape, tensor.dtype, tensor.stride()) for tensor in state.inputs()]
     with torch.inference_mode():
-        model(torch.tensor([prompt(0, 256)]), past_key_values=cache, use_cache=True)
-    state = iter(allocate_state(model, 256))
-    for layer, kind in zip(cache.layers, LAYERS, strict=True):
-        found = (
-            (layer.conv_states[0], layer.recurrent_states[0])
-            if kind == "linear_attention"
-            else (layer.keys, layer.values)
-        )
-        for tensor in found:
-            allocated = next(state)
-            assert (allocated.shape, allocated.dtype) == (tensor.shape, tensor.dtype)
+        model(torch.tensor([prompt(0, 200)]), past_key_values=cache, use_cache=True)
+        state.begin(cache, 200)
+    assert [(tensor.shape, tensor.dtype, tensor.stride()) for tensor in state.inputs()] == allocated
+    assert all(tensor.is_contiguous() for tensor in state.inputs())
 
 
 def test_a_longer_request_gets_a_step_of_its_own_capacity(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built: list[int] = []
+    made: list[int] = []
 
-    def uncompiled(model: object, mode: str, capacity: int, cache_dir: Path) -> CompiledStep:
-        built.append(capacity)
-        return CompiledStep(capacity, DecodeStep(tiny, capacity), allocate_state(tiny, capacity), {})
+    def uncompiled(step: DecodeStep, mode: str, cache_dir: Path) -> BuiltStep:
+        made.append(step.capacity)
+        return BuiltStep(step, step, {})
 
     tiny = tiny_model(layers=LAYERS[:2]).requires_grad_(False)
-    monkeypatch.setattr("experiments.engines.reference.decode.compile_step", uncompiled)
-    decoder, eager = Decoder(tiny, "default", tmp_path), Decoder(tiny, "off", tmp_path)
-    for tokens in (20, 250, 30, 300):
-        request = GenerationRequest("a", prompt(tokens, tokens), 20)
-        assert decoder.generate(request).token_ids == eager.generate(request).token_ids
-    assert built == [256, 512]
-    assert {capacity: step.calls for capacity, step in decoder.compiled.items()} == {256: 38, 512: 38}
+    eager = Decoder(tiny, "off", tmp_path)
+    requests = [GenerationRequest("a", prompt(tokens, tokens), 20) for tokens in (20, 236, 30, 300)]
+    expected = [eager.generate(request).token_ids for request in requests]
+    monkeypatch.setattr("experiments.engines.reference.decode.build_step", uncompiled)
+    decoder = Decoder(tiny, "default", tmp_path)
+    assert [decoder.generate(request).token_ids for request in requests] == expected
+    assert made == [256, 512]
+    assert {key: step.calls for key, step in decoder.built.items()} == {(256, 1): 57, (512, 1): 19}
 
 
 @pytest.mark.parametrize(("tokens", "capacity"), [(1, 256), (256, 256), (257, 512), (1025, 2048)])

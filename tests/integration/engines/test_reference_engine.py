@@ -44,6 +44,11 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
         device="cpu",
         folder=folder,
         vocabulary=VOCABULARY,
+        drafting={
+            "drafting.method": "draft_model",
+            "drafting.draft_tokens": 2,
+            "drafting.drafter": str(folder / "checkpoint"),
+        },
     )
 
 

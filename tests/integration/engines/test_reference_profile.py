@@ -8,10 +8,10 @@ from statistics import median
 import pytest
 
 from experiments.engines.port import GenerationRequest
-from experiments.engines.reference.compile import CompiledStep
+from experiments.engines.reference.compile import BuiltStep
 from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.profile import profile_step
-from experiments.engines.reference.step import DecodeStep, allocate_state
+from experiments.engines.reference.step import DecodeStep
 from tests.integration.engines.checkpoints import LAYERS, tiny_model
 
 REQUEST = GenerationRequest("a", tuple(range(40)), 24)
@@ -52,7 +52,8 @@ def test_hooks_are_gone_afterwards(tmp_path: Path) -> None:
 def test_a_compiled_step_is_one_part(tmp_path: Path) -> None:
     model = tiny_model().requires_grad_(False)
     decoder = Decoder(model, "default", tmp_path)
-    decoder.compiled[256] = CompiledStep(256, DecodeStep(model, 256), allocate_state(model, 256), {})
+    step = DecodeStep(model, 256)
+    decoder.built[256, 1] = BuiltStep(step, step, {})
     parts = {part.part: part for part in profile_step(decoder, REQUEST)}
     assert {part.kind for part in parts.values()} == {"compiled", "sampling", "rest"}
     assert parts["decode_step"].time_ms > parts["sampling"].time_ms

@@ -8,7 +8,7 @@ import torch
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import Infeasible, ScoringDocument, ScoringTask
-from experiments.engines.reference.compile import CompiledStep
+from experiments.engines.reference.compile import BuiltStep
 from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.references import TOP_TOKENS
 from experiments.engines.reference.score import (
@@ -16,7 +16,7 @@ from experiments.engines.reference.score import (
     DECODE_STEPS_MAX,
     Scorer,
 )
-from experiments.engines.reference.step import DecodeStep, allocate_state
+from experiments.engines.reference.step import DecodeStep
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model
 
 
@@ -156,10 +156,14 @@ def test_what_cannot_be_scored_is_refused(
     assert told.value.kind == "illegal"
 
 
-def test_the_decode_document_covers_what_follows_its_prefix(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step_tokens", [1, 2, 5, 8])
+def test_the_decode_document_covers_what_follows_its_prefix(tmp_path: Path, step_tokens: int) -> None:
     model = tiny_model(layers=LAYERS)
     one = document("long", 300)
-    scores, _ = scorer(model, tmp_path).score([document("short", 20), one], [], None, None)
+    decoder = Decoder(model, "off", tmp_path)
+    scores, _ = Scorer(decoder, step_tokens).score([document("short", 20), one], [], None, None)
+    steps = {key: step.calls for key, step in decoder.built.items()}
+    assert steps[256, step_tokens] >= DECODE_STEPS_MAX // step_tokens
     decoded = scores[-1]
     rows = log_probs(model, one.token_ids)
     last = DECODE_PREFIX_TOKENS + DECODE_STEPS_MAX
@@ -170,22 +174,30 @@ def test_the_decode_document_covers_what_follows_its_prefix(tmp_path: Path) -> N
     assert decoded.kl_nats == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("fault", ["position", "state", "logits"])
+FAULTS = [
+    *((fault, tokens) for fault in ("position", "state", "logits") for tokens in (1, 3)),
+    ("state of the last token", 3),  # one token has no other
+]
+
+
+@pytest.mark.parametrize(("fault", "step_tokens"), FAULTS)
 def test_a_timed_step_that_computes_nonsense_shows_in_the_decode_document_alone(
-    tmp_path: Path, fault: str
+    tmp_path: Path, fault: str, step_tokens: int
 ) -> None:
     model = tiny_model(layers=LAYERS).requires_grad_(False)
-    step = DecodeStep(model, 256)
+    step = DecodeStep(model, 256, step_tokens)
 
     def faulty(
-        token: torch.Tensor, position: torch.Tensor, *state: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        tokens: torch.Tensor, position: torch.Tensor, *state: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         if fault == "position":
-            return step(token, position * 0, *state)  # type: ignore[no-any-return]
+            return step(tokens, position * 0, *state)  # type: ignore[no-any-return]
         if fault == "state":
             state[1].zero_()
-        logits, best = step(token, position, *state)
-        return (logits.roll(1, -1) if fault == "logits" else logits), best
+        report, logits, *gated_delta = step(tokens, position, *state)
+        if fault == "state of the last token":  # whatever is kept
+            gated_delta[1::2] = [states[-1:].expand_as(states) for states in gated_delta[1::2]]
+        return report, (logits.roll(1, -1) if fault == "logits" else logits), *gated_delta
 
     with torch.inference_mode():  # text that the model foretells, so that a fault costs bits
         start = torch.tensor([document("a", 5).token_ids])
@@ -193,8 +205,9 @@ def test_a_timed_step_that_computes_nonsense_shows_in_the_decode_document_alone(
     documents = [ScoringDocument("a", tuple(ids), 600)]
     healthy, _ = scorer(model, tmp_path).score(documents, [], None, tmp_path / "reference")
     decoder = Decoder(model, "default", tmp_path)
-    decoder.compiled[256] = CompiledStep(256, faulty, allocate_state(model, 256), {})
-    scores, _ = Scorer(decoder).score(documents, [], tmp_path / "reference", None)
+    decoder.built[256, step_tokens] = BuiltStep(step, faulty, {})
+    decoder.step_tokens = (step_tokens,)
+    scores, _ = Scorer(decoder, step_tokens).score(documents, [], tmp_path / "reference", None)
     assert scores[0].nll_bits == healthy[0].nll_bits
     assert scores[1].nll_bits > healthy[1].nll_bits * 1.01
     assert scores[1].kl_nats is not None

@@ -16,7 +16,7 @@ from experiments.space.configuration import Configuration, KnobValue
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3_5_text", "num_hidden_layers": 4}))
-    save_file({"a": np.ones(3, np.float32)}, tmp_path / "model.safetensors")
+    save_file({"mtp.a": np.ones(3, np.float32)}, tmp_path / "model.safetensors")
     return tmp_path
 
 
@@ -27,6 +27,10 @@ def checkpoint(tmp_path: Path) -> Path:
         {"serving.dtype": "bfloat16", "serving.threads": 1, "serving.compile": "off"},
         {"pruning.method": "depth", "pruning.layers_removed": 2},
         {"quantization.method": "none", "drafting.method": "none"},
+        {"quantization.method": "awq", "quantization.group_size": 32},
+        {"drafting.method": "mtp"},
+        {"drafting.method": "mtp", "drafting.draft_tokens": 4},
+        {"drafting.method": "ngram", "drafting.draft_tokens": 7, "drafting.ngram_tokens": 4},
     ],
 )
 def test_what_it_serves_passes(checkpoint: Path, knobs: dict[str, KnobValue]) -> None:
@@ -44,8 +48,24 @@ def test_what_it_serves_passes(checkpoint: Path, knobs: dict[str, KnobValue]) ->
         ({"serving.threads": True}, "illegal", "serving.threads is True"),
         ({"serving.threads": "2"}, "illegal", "serving.threads is '2'"),
         ({"serving.cuda_graphs": True}, "unsupported", "no knob serving.cuda_graphs"),
-        ({"quantization.method": "awq"}, "unsupported", "quantization.method=awq"),
-        ({"drafting.method": "mtp"}, "unsupported", "drafting.method=mtp"),
+        ({"drafting.method": "eagle3"}, "unsupported", "drafting.method=eagle3"),
+        ({"drafting.method": "mtp", "drafting.temperature": 1.0}, "unsupported", "no knob drafting.temp"),
+        ({"drafting.method": "mtp", "drafting.draft_tokens": 5}, "illegal", "it may be 1 to 4"),
+        ({"drafting.method": "ngram", "drafting.draft_tokens": 8}, "illegal", "it may be 1 to 7"),
+        ({"drafting.method": "ngram", "drafting.draft_tokens": 0}, "illegal", "draft_tokens is 0"),
+        ({"drafting.method": "ngram", "drafting.draft_tokens": "2"}, "illegal", "must be a whole number"),
+        ({"drafting.method": "ngram", "drafting.draft_tokens": True}, "illegal", "must be a whole number"),
+        ({"drafting.method": "ngram", "drafting.ngram_tokens": 5}, "illegal", "it may be 2, 3, 4"),
+        (
+            {"drafting.method": "draft_model", "drafting.drafter": "/no/where"},
+            "checkpoint",
+            "no checkpoint at /no/where",
+        ),
+        (
+            {"drafting.method": "dflash", "drafting.drafter": "/no/where"},
+            "checkpoint",
+            "no drafter at /no/where",
+        ),
     ],
 )
 def test_what_it_does_not_serve_is_told(
@@ -82,9 +102,66 @@ def test_a_gpu_where_there_is_none_is_told(checkpoint: Path) -> None:
 
 def test_the_engine_s_side_imports_no_torch() -> None:
     program = (
-        "import sys; import experiments.engines.reference.engine, experiments.stages.prune, "
+        "import sys; import experiments.engines.reference.engine, experiments.stages.pruning.stage, "
         "experiments.measurement.material; "
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert outcome.stdout.strip() == "[]"
+
+
+def test_a_checkpoint_without_a_head_is_not_asked_to_draft_with_it(checkpoint: Path) -> None:
+    save_file({"a": np.ones(3, np.float32)}, checkpoint / "model.safetensors")
+    with pytest.raises(Infeasible, match="has no MTP head") as told:
+        ReferenceEngine().check(Configuration.of({"drafting.method": "mtp"}), checkpoint, "cpu")
+    assert told.value.kind == "illegal"
+
+
+def a_drafter(folder: Path, vocabulary: int, tokenizer: dict[str, object] | None) -> Path:
+    folder.mkdir()
+    config = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "vocab_size": vocabulary}
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({"a": np.ones(3, np.float32)}, folder / "model.safetensors")
+    if tokenizer is not None:
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "tokenizer", "sentence"),
+    [
+        (100, {"model": {"vocab": {"a": 0}}}, None),
+        (100, {"model": {"vocab": {"a": 0}}, "decoder": "another way to write text does not matter"}, None),
+        (100, None, None),
+        (101, None, "a vocabulary of 101 tokens and its target one of 100"),
+        (100, {"model": {"vocab": {"b": 0}}}, "another tokenizer"),
+        (100, {"nothing": 1}, "can't be read"),
+    ],
+)
+def test_a_draft_model_must_share_its_target_s_vocabulary(
+    tmp_path: Path, vocabulary: int, tokenizer: dict[str, object] | None, sentence: str | None
+) -> None:
+    target = a_drafter(tmp_path / "target", 100, {"model": {"vocab": {"a": 0}}})
+    drafter = a_drafter(tmp_path / "drafter", vocabulary, tokenizer)
+    knobs: dict[str, KnobValue] = {"drafting.method": "draft_model", "drafting.drafter": str(drafter)}
+    if sentence is None:
+        ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
+        return
+    with pytest.raises(Infeasible, match=sentence):
+        ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
+
+
+def test_the_plain_configuration_neither_compiles_nor_drafts() -> None:
+    knobs: dict[str, KnobValue] = {
+        "serving.compile": "default",
+        "serving.threads": 2,
+        "drafting.method": "mtp",
+        "drafting.draft_tokens": 2,
+    }
+    assert dict(ReferenceEngine().plain(Configuration.of(knobs))) == {
+        "serving.compile": "off",
+        "serving.threads": 2,
+        "drafting.method": "none",
+    }
+    asked = Configuration.of({"serving.threads": 2})
+    assert ReferenceEngine().plain(asked) == asked

@@ -1,0 +1,1 @@
+"""Drafters: small models that guess the target's next tokens, which the target then verifies."""

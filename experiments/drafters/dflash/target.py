@@ -1,0 +1,159 @@
+"""The target beside a drafter: loading it, the check that the two fit, the reading of its hidden states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import torch
+from torch import Tensor, nn
+from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
+
+from configs.errors import UsageError
+from experiments.drafters.dflash.files import for_pruned_target
+from experiments.drafters.dflash.network import DFlashNetwork
+from experiments.drafters.dflash.shape import DFlashShape
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.checkpoint import load_model
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.reference_model.scores import LoadedCheckpoint
+
+FLOAT32_MAX_PARAMETERS = 1_000_000_000
+"""A target with more runs in bfloat16 on a GPU: a billion weights in float32 are 4 GB, and slow."""
+
+
+def compute_device(name: str | None) -> torch.device:
+    """Return the device of this name, or without one a GPU if there is one, else the CPU.
+
+    Raises:
+        UsageError: there is no such device here.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        raise UsageError(
+            f"There is no device {name!r} here.", "Give cpu, or cuda where there is a GPU."
+        ) from None
+    return device
+
+
+def load_target(checkpoint: Path, device: torch.device) -> LoadedCheckpoint:
+    """Load a target with its tokenizer, for inference; without its MTP head.
+
+    In float32, which the reference engine serves on a CPU; in bfloat16 where it is large and on a GPU.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when it can't be loaded or has no `tokenizer.json`.
+    """
+    from transformers import AutoTokenizer
+
+    files = inspect_checkpoint(checkpoint)
+    if not (checkpoint / "tokenizer.json").is_file():
+        raise Infeasible("checkpoint", f"The checkpoint at {checkpoint} has no tokenizer.json.")
+    dtype = torch.float32
+    if device.type == "cuda" and _parameters(files.weight_files) > FLOAT32_MAX_PARAMETERS:
+        dtype = torch.bfloat16
+    return LoadedCheckpoint(load_model(files, dtype, device), AutoTokenizer.from_pretrained(checkpoint), None)
+
+
+def _parameters(weight_files: Sequence[Path]) -> int:
+    """Return about how many weights the files hold, as if all were of two bytes."""
+    return sum(path.stat().st_size for path in weight_files) // 2
+
+
+def check_fits(shape: DFlashShape, target: Qwen3_5ForCausalLM, folder: Path) -> None:
+    """Raise `Infeasible` (kind `checkpoint`) when the drafter can't draft for this target."""
+    config = target.config
+    wrong = (
+        ("a vocabulary of {} tokens", shape.vocabulary, config.vocab_size),
+        ("the hidden size {}", shape.hidden, config.hidden_size),
+    )
+    for words, own, targets in wrong:
+        if own != targets:
+            raise Infeasible(
+                "checkpoint",
+                f"The drafter at {folder} has {words.format(own)} and the target {targets}: it was made for "
+                "another model.",
+            )
+    layers = config.num_hidden_layers
+    if shape.target_layers not in (0, layers):
+        raise Infeasible(
+            "checkpoint",
+            f"The drafter at {folder} was made for a target of {shape.target_layers} layers and this one has "
+            f"{layers}; after depth pruning, the layers that were kept must be given.",
+        )
+    if shape.target_layer_ids[-1] >= layers:
+        raise Infeasible(
+            "checkpoint",
+            f"The drafter at {folder} reads layer {shape.target_layer_ids[-1]} of a target that has {layers} "
+            "layers, counted from 0.",
+        )
+
+
+def fitted(
+    network: DFlashNetwork, target: Qwen3_5ForCausalLM, folder: Path, kept_layers: Sequence[int] | None
+) -> DFlashNetwork:
+    """Return the drafter as it reads this target, on its device and in its dtype.
+
+    Args:
+        folder: where the drafter lies, for messages.
+        kept_layers: after depth pruning, which layers of the whole target are left, in order. They are not
+            needed by a drafter that was made for the pruned target: one that tells of as many layers.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when it was made for another target.
+    """
+    made_for = network.shape.target_layers
+    if kept_layers is not None and made_for != target.config.num_hidden_layers:
+        if made_for and max(kept_layers) >= made_for:
+            raise Infeasible(
+                "checkpoint",
+                f"The drafter at {folder} was made for a target of {made_for} layers; of this one, layer "
+                f"{max(kept_layers)} was kept.",
+            )
+        network = for_pruned_target(network, kept_layers)
+    check_fits(network.shape, target, folder)
+    return network.to(target.device, target.dtype)
+
+
+class FeatureTap:
+    """Reads the streams after some of a target's layers while it runs; a context manager.
+
+    ```python
+    with FeatureTap(target, drafter.target_layer_ids) as tap:
+        target(ids)
+        features = tap.features()  # (batch, positions, layers read × hidden)
+    ```
+    """
+
+    def __init__(self, target: Qwen3_5ForCausalLM, layer_ids: Sequence[int]) -> None:
+        self._layers: list[nn.Module] = [target.model.layers[index] for index in layer_ids]
+        self._streams: dict[int, Tensor] = {}
+        self._hooks: list[torch.utils.hooks.RemovableHandle] = []
+
+    def __enter__(self) -> FeatureTap:
+        for place, layer in enumerate(self._layers):
+            self._hooks.append(layer.register_forward_hook(self._keeper(place)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._streams.clear()
+
+    def _keeper(self, place: int) -> Callable[[nn.Module, object, Tensor], None]:
+        def keep(_module: nn.Module, _inputs: object, output: Tensor) -> None:
+            self._streams[place] = output
+
+        return keep
+
+    def features(self) -> Tensor:
+        """Return the streams of the last run, joined in the order of the layers."""
+        return torch.cat([self._streams[place] for place in range(len(self._layers))], dim=-1)

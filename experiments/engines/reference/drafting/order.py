@@ -1,0 +1,164 @@
+"""What a configuration says of drafting, checked without loading any weights. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.drafters.packaged import packaged_drafter_path
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
+from experiments.reference_model.load import CheckpointMissing, reference_model_path
+from experiments.space.configuration import Configuration, KnobValue
+
+METHODS = ("none", "mtp", "ngram", "draft_model", "dflash")
+"""Values of `drafting.method`."""
+
+PACKAGED = "packaged"
+"""The value of `drafting.drafter` that names what comes with autoinfer."""
+
+DEFAULTS: Mapping[str, KnobValue] = {
+    "drafting.method": "none",
+    "drafting.draft_tokens": 1,
+    "drafting.drafter": PACKAGED,
+    "drafting.ngram_tokens": 2,
+}
+"""What a configuration that lacks a knob gets; these are all the knobs."""
+
+DRAFT_TOKENS_MAX = 7
+"""Most drafted tokens: fused kernels for verification on a GPU have eight state slots (FACTS §2)."""
+
+MTP_DRAFT_TOKENS_MAX = 4
+"""Most tokens that an MTP head drafts: it is trained for one, and each further one is drafted from its own
+output."""
+
+NGRAM_TOKENS = (2, 3, 4)
+"""Values of `drafting.ngram_tokens`."""
+
+TOKENIZER_FILE = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class DraftingOrder:
+    """How a launch drafts: the method, tokens drafted a step, the drafter's folder (empty where there is none
+    or where the method brings its own), and the longest n-gram looked up."""
+
+    method: str = "none"
+    draft_tokens: int = 0
+    drafter: str = ""
+    ngram_tokens: int = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is drafted."""
+        return self.method != "none"
+
+
+def drafting_order(configuration: Configuration) -> DraftingOrder:
+    """Read the knobs `drafting.*`.
+
+    Raises:
+        Infeasible: kind `unsupported` for an unknown knob or method, kind `illegal` for a value out of range.
+    """
+    for knob in configuration:
+        if knob.startswith("drafting.") and knob not in DEFAULTS:
+            raise Infeasible("unsupported", f"The reference engine has no knob {knob}.")
+    chosen = {name: configuration.get(name, value) for name, value in DEFAULTS.items()}
+    method, drafter = str(chosen["drafting.method"]), str(chosen["drafting.drafter"])
+    if method not in METHODS:
+        raise Infeasible("unsupported", f"The reference engine can't serve drafting.method={method}.")
+    if method == "none":
+        return DraftingOrder()
+    most = MTP_DRAFT_TOKENS_MAX if method == "mtp" else DRAFT_TOKENS_MAX
+    draft_tokens = _whole(chosen, "drafting.draft_tokens")
+    if not 1 <= draft_tokens <= most:
+        raise Infeasible(
+            "illegal",
+            f"drafting.draft_tokens is {draft_tokens}; with drafting.method={method} it may be 1 to {most}.",
+        )
+    ngram_tokens = _whole(chosen, "drafting.ngram_tokens") if method == "ngram" else 0
+    if method == "ngram" and ngram_tokens not in NGRAM_TOKENS:
+        raise Infeasible(
+            "illegal",
+            f"drafting.ngram_tokens is {ngram_tokens}; it may be {', '.join(map(str, NGRAM_TOKENS))}.",
+        )
+    return DraftingOrder(
+        method, draft_tokens, drafter if method in ("draft_model", "dflash") else "", ngram_tokens
+    )
+
+
+def _whole(chosen: Mapping[str, KnobValue], knob: str) -> int:
+    value = chosen[knob]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Infeasible("illegal", f"{knob} is {value!r}; it must be a whole number.")
+    return value
+
+
+def check_drafter(order: DraftingOrder, target: CheckpointFiles) -> None:
+    """Whether this checkpoint can be drafted for in this way, from headers and tokenizers alone.
+
+    Raises:
+        Infeasible: kind `illegal` when the target has no MTP head, or a draft model has another vocabulary;
+        kind `checkpoint` when the drafter is missing or broken.
+    """
+    if order.method == "mtp" and not any(name.startswith(MTP_PREFIXES) for name in target.tensors):
+        raise Infeasible(
+            "illegal",
+            f"The checkpoint at {target.folder} has no MTP head (no mtp.* tensors); "
+            "draft with another method, or with a checkpoint that has one.",
+        )
+    if order.method == "draft_model":
+        check_same_vocabulary(inspect_checkpoint(drafter_folder(order)), target)
+    if order.method == "dflash" and not (folder := drafter_folder(order)).is_dir():
+        raise Infeasible("checkpoint", f"There is no drafter at {folder}: the folder does not exist.")
+
+
+def drafter_folder(order: DraftingOrder) -> Path:
+    """The folder of a draft model or DFlash drafter. `packaged` is the reference model, or its drafter.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when this installation came without it.
+    """
+    if order.drafter != PACKAGED:
+        return Path(order.drafter)
+    try:
+        return packaged_drafter_path() if order.method == "dflash" else reference_model_path()
+    except CheckpointMissing as missing:
+        raise Infeasible("checkpoint", str(missing)) from None
+
+
+def check_same_vocabulary(drafter: CheckpointFiles, target: CheckpointFiles) -> None:
+    """A draft model must mean the same by each token id as its target; where either has no tokenizer the
+    number of entries decides alone.
+
+    Raises:
+        Infeasible: kind `illegal`, when it does not.
+    """
+    sizes = [files.text_config.get("vocab_size") for files in (drafter, target)]
+    if sizes[0] != sizes[1]:
+        raise Infeasible(
+            "illegal",
+            f"The draft model at {drafter.folder} has a vocabulary of {sizes[0]} tokens and its target one "
+            f"of {sizes[1]}; a draft model must share the target's vocabulary.",
+        )
+    tokenizers = [_tokens(files.folder / TOKENIZER_FILE) for files in (drafter, target)]
+    if None not in tokenizers and tokenizers[0] != tokenizers[1]:
+        raise Infeasible(
+            "illegal",
+            f"The draft model at {drafter.folder} has another tokenizer than its target; "
+            "a draft model must share the target's vocabulary.",
+        )
+
+
+def _tokens(path: Path) -> Mapping[str, Any] | None:
+    """The part of a tokenizer that gives tokens their ids; None where there is no tokenizer."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {"model": data["model"], "added": data.get("added_tokens", [])}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        raise Infeasible("checkpoint", f"{path} can't be read: {cause}.") from None

@@ -1,0 +1,189 @@
+"""What a quantized checkpoint stores, read from the headers of its files. Imports no torch.
+
+Two layouts are read, whoever wrote them:
+
+- `pack-quantized` of compressed-tensors (llmcompressor, vLLM): `weight_packed` holds rows of integers, the
+  first in the lowest bits of each 32-bit word, raised by 2^(bits − 1); `weight_scale` one scale a row and
+  group; `weight_zero_point`, where the integers are asymmetric, packed along the rows; `weight_shape`.
+- `awq-gemm` of AutoAWQ: `qweight`, `qzeros`, `scales`, transposed, eight columns a word in the order
+  `AWQ_COLUMN_ORDER`.
+
+Weights are w = (q − zero point) · scale in both. `packed_tensors.py` computes them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import CheckpointFiles
+
+PACK_QUANTIZED = "pack-quantized"
+AWQ_GEMM = "awq-gemm"
+
+AWQ_COLUMN_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+"""The column, of eight, that lies at each 4-bit place of a word, lowest first, in AutoAWQ's `gemm` layout."""
+
+AWQ_BITS = 4
+"""AutoAWQ packs 4-bit integers only."""
+
+WORD_BITS = 32
+"""Integers are packed into words of this many bits."""
+
+READ_BITS = (2, 4, 8)
+"""Widths that fill words without crossing from one into the next."""
+
+LAYOUT_PARTS: Mapping[str, tuple[str, ...]] = {
+    PACK_QUANTIZED: (
+        *("weight_packed", "weight_scale", "weight_shape"),
+        *("weight_zero_point", "weight_g_idx"),
+    ),
+    AWQ_GEMM: ("qweight", "qzeros", "scales"),
+}
+"""The tensors that stand for one weight in each layout, the one that is always there first."""
+
+_NEEDED = {PACK_QUANTIZED: LAYOUT_PARTS[PACK_QUANTIZED][:3], AWQ_GEMM: LAYOUT_PARTS[AWQ_GEMM]}
+
+_SHAPE_FORMATS = {"I64": "<2q", "I32": "<2i"}
+
+
+@dataclass(frozen=True)
+class PackedModule:
+    """One quantized module: `name` as its tensors are stored, `parts` the names of what it is stored in.
+
+    A group is `group_size` inputs of one output that share a scale (and, unless symmetric, a zero point).
+    """
+
+    name: str
+    layout: str
+    bits: int
+    group_size: int
+    symmetric: bool
+    outputs: int
+    inputs: int
+    parts: tuple[str, ...]
+
+    @property
+    def weight(self) -> str:
+        """The name that the unpacked weight would be stored under."""
+        return f"{self.name}.weight"
+
+    @property
+    def scheme(self) -> str:
+        """Bits, group and symmetry, such as `W4 g128 asymmetric`."""
+        return f"W{self.bits} g{self.group_size} {'symmetric' if self.symmetric else 'asymmetric'}"
+
+
+def packed_modules(files: CheckpointFiles) -> dict[str, PackedModule]:
+    """The quantized modules of a checkpoint by their stored name; none when it is not quantized.
+
+    Raises:
+        Infeasible: `unsupported` for a layout that is not read, `checkpoint` for parts that do not fit.
+    """
+    if files.quantization is None:
+        return {}
+    layout = _layout(files)
+    first, ends = LAYOUT_PARTS[layout][0], LAYOUT_PARTS[layout]
+    entries = files.headers()
+    found: dict[str, PackedModule] = {}
+    for name in files.tensors:
+        module, _, last = name.rpartition(".")
+        if last == first:
+            parts = {end: entries[f"{module}.{end}"] for end in ends if f"{module}.{end}" in entries}
+            missing = [end for end in _NEEDED[layout] if end not in parts]
+            if missing:
+                raise _broken(files, f"{module} has {first} but no {missing[0]}")
+            found[module] = _module(files, layout, module, parts)
+    if not found:
+        raise _broken(files, f"its config.json calls it {layout}, but no tensor is named …{first}")
+    return found
+
+
+def _layout(files: CheckpointFiles) -> str:
+    """The layout that config.json tells of."""
+    told = files.quantization or {}
+    method = told.get("quant_method")
+    if method == "awq":
+        version, bits = str(told.get("version", "gemm")).lower(), told.get("bits")
+        if version != "gemm" or bits != AWQ_BITS:
+            raise Infeasible(
+                "unsupported",
+                f"The checkpoint at {files.folder} is AWQ of version {version!r} with {bits} bits; the "
+                f"reference engine reads version 'gemm' with {AWQ_BITS} bits.",
+            )
+        return AWQ_GEMM
+    if method == "compressed-tensors":
+        groups = told.get("config_groups")
+        schemes = [each for each in (groups.values() if isinstance(groups, dict) else ()) if each]
+        formats = {(isinstance(each, dict) and each.get("format")) or told.get("format") for each in schemes}
+        others = sorted(str(each) for each in (formats or {told.get("format")}) - {PACK_QUANTIZED})
+        if others:
+            raise Infeasible(
+                "unsupported",
+                f"The checkpoint at {files.folder} is compressed-tensors of format {', '.join(others)}; the "
+                f"reference engine reads {PACK_QUANTIZED}.",
+            )
+        return PACK_QUANTIZED
+    raise Infeasible(
+        "unsupported",
+        f"The checkpoint at {files.folder} is quantized by {method!r}; the reference engine reads "
+        "'compressed-tensors' (pack-quantized) and 'awq' (gemm).",
+    )
+
+
+def _module(
+    files: CheckpointFiles, layout: str, module: str, parts: Mapping[str, Mapping[str, Any]]
+) -> PackedModule:
+    names = tuple(f"{module}.{end}" for end in parts)
+    shapes = {end: tuple(map(int, entry["shape"])) for end, entry in parts.items()}
+    if layout == AWQ_GEMM:
+        (inputs, words), (groups, outputs) = _two(files, module, shapes, "qweight", "scales")
+        fits = words * (WORD_BITS // AWQ_BITS) == outputs and shapes["qzeros"] == (groups, words)
+        bits, symmetric = AWQ_BITS, False
+    else:
+        outputs, inputs = _stored_shape(files, f"{module}.weight_shape", parts["weight_shape"])
+        (rows, words), (scale_rows, groups) = _two(files, module, shapes, "weight_packed", "weight_scale")
+        bits = words * WORD_BITS // max(inputs, 1)
+        if bits not in READ_BITS and rows == outputs:
+            raise Infeasible(
+                "unsupported",
+                f"{module} in {files.folder} is packed with {bits} bits; the reference engine reads "
+                f"{', '.join(map(str, READ_BITS))}.",
+            )
+        fits = rows == scale_rows == outputs and bits in READ_BITS
+        symmetric = "weight_zero_point" not in parts
+        if not symmetric:
+            packed_rows = -(-outputs * bits // WORD_BITS)
+            fits = fits and shapes["weight_zero_point"] in ((packed_rows, groups), (outputs, groups))
+    if not fits or groups < 1 or inputs % groups:
+        told = ", ".join(f"{end} {'×'.join(map(str, shape))}" for end, shape in shapes.items())
+        raise _broken(files, f"the parts of {module} do not fit each other ({told})")
+    return PackedModule(module, layout, bits, inputs // groups, symmetric, outputs, inputs, names)
+
+
+def _two(
+    files: CheckpointFiles, module: str, shapes: Mapping[str, tuple[int, ...]], first: str, second: str
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Two shapes that must have two sizes each."""
+    if len(shapes[first]) != 2 or len(shapes[second]) != 2:
+        raise _broken(files, f"{first} or {second} of {module} is no matrix")
+    return (shapes[first][0], shapes[first][1]), (shapes[second][0], shapes[second][1])
+
+
+def _stored_shape(files: CheckpointFiles, name: str, entry: Mapping[str, Any]) -> tuple[int, int]:
+    """The two numbers of a `weight_shape` tensor: outputs and inputs."""
+    kind, (start, end) = _SHAPE_FORMATS.get(entry["dtype"]), entry["data_offsets"]
+    if kind is None or end - start != struct.calcsize(kind):
+        raise _broken(files, f"{name} does not hold two whole numbers")
+    with files.tensors[name].open("rb") as file:
+        (header_bytes,) = struct.unpack("<Q", file.read(8))
+        file.seek(8 + header_bytes + start)
+        outputs, inputs = struct.unpack(kind, file.read(end - start))
+    return int(outputs), int(inputs)
+
+
+def _broken(files: CheckpointFiles, what: str) -> Infeasible:
+    return Infeasible("checkpoint", f"The quantized checkpoint at {files.folder} is not complete: {what}.")

@@ -1,0 +1,140 @@
+"""How a checkpoint's weights are stored: by part, in bits a weight, and what one decode step reads of them.
+
+Headers alone are read. "As stored": the reference engine serves quantized weights dequantized, an engine with
+kernels for them reads just these bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles
+from experiments.engines.reference.packed_layout import PackedModule, packed_modules
+from experiments.measurement.evidence import Json
+
+PARTS = ("embedding", "gdn", "attention", "mlp", "norm", "lm_head", "mtp", "vision", "other")
+"""The parts of a checkpoint; `gdn` and `attention` have their own small norms with them."""
+
+READ_EVERY_STEP = ("gdn", "attention", "mlp", "norm", "lm_head", "other")
+"""Parts that a decode step of the text model reads whole."""
+
+NOT_REPRESENTATIVE = (
+    "quantized weights are served dequantized: the time is that of dense weights, bytes and quality are real"
+)
+"""Why the latency of a quantized checkpoint on this engine says nothing about quantized kernels."""
+
+_DTYPE_NAMES = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+}
+
+_BITS_PER_BYTE = 8
+_BITS_DIGITS = 4
+"""Digits after the point of bits a weight."""
+
+
+def part_of(tensor: str) -> str:
+    """The part that a tensor (or module) belongs to, by its stored name."""
+    if tensor.startswith(MTP_PREFIXES):
+        return "mtp"
+    words = tensor.split(".")
+    for word, part in (
+        *(("visual", "vision"), ("lm_head", "lm_head"), ("embed_tokens", "embedding")),
+        *(("linear_attn", "gdn"), ("self_attn", "attention"), ("mlp", "mlp")),
+    ):
+        if word in words:
+            return part
+    return "norm" if any(word.endswith("norm") for word in words) else "other"
+
+
+def bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
+    """Bytes as stored of each part that is there; together all of the tensors' bytes."""
+    found: Counter[str] = Counter()
+    for name, (_, size) in _sizes(files).items():
+        found[part_of(name)] += size
+    return {part: found[part] for part in PARTS if found[part]}
+
+
+def step_weight_bytes(files: CheckpointFiles) -> int:
+    """Bytes of weights, as stored, that one decode step of the text model reads.
+
+    Of the embedding one row is read; a head tied to it is read whole. Neither the MTP head nor a vision tower
+    takes part, and a packed weight's shape is no weight.
+    """
+    read, embedding, row, head = 0, 0, 0, False
+    for name, (shape, size) in _sizes(files).items():
+        part = part_of(name)
+        if part == "embedding":
+            embedding, row = size, size // shape[0]
+        elif part in READ_EVERY_STEP and not name.endswith(".weight_shape"):
+            read += size
+            head = head or part == "lm_head"
+    return read + row + (0 if head else embedding)
+
+
+def bits_per_weight(files: CheckpointFiles, modules: Mapping[str, PackedModule]) -> float:
+    """Bits that a weight of the quantized modules takes, with scales and zero points."""
+    sizes = _sizes(files)
+    stored = sum(
+        sizes[part][1]
+        for module in modules.values()
+        for part in module.parts
+        if not part.endswith(".weight_shape")
+    )
+    weights = sum(module.outputs * module.inputs for module in modules.values())
+    return round(_BITS_PER_BYTE * stored / weights, _BITS_DIGITS)
+
+
+def stored_weights(files: CheckpointFiles, served_dtype: str) -> Mapping[str, Json]:
+    """How the weights are stored and served, for the resolved configuration of a launch.
+
+    Raises:
+        Infeasible: as `packed_modules`.
+    """
+    modules = packed_modules(files)
+    dense = _DTYPE_NAMES.get(_main_dtype(files), _main_dtype(files))
+    told: dict[str, Json] = {
+        "stored": described(modules) if modules else dense,
+        "served": f"{served_dtype} (dequantized)" if modules else served_dtype,
+        "step_weight_bytes": step_weight_bytes(files),
+        "bytes_by_part": dict(bytes_by_part(files)),
+        "latency_representative": not modules,
+    }
+    if modules:
+        told |= {
+            "bits_per_weight": bits_per_weight(files, modules),
+            "latency_reason": NOT_REPRESENTATIVE,
+        }
+    return told
+
+
+def described(modules: Mapping[str, PackedModule]) -> str:
+    """Layout and schemes in words, the most frequent first: `pack-quantized W4 g128 asymmetric, …`."""
+    schemes: Counter[str] = Counter(module.scheme for module in modules.values())
+    kinds: defaultdict[str, set[str]] = defaultdict(set)
+    for module in modules.values():
+        kinds[module.scheme].add(".".join(module.name.split(".")[-2:]))
+    (first, _), *others = schemes.most_common()
+    layout = next(iter(modules.values())).layout
+    rest = "".join(f"; {scheme} in {', '.join(sorted(kinds[scheme]))}" for scheme, _ in others)
+    return f"{layout} {first}{rest}"
+
+
+def _main_dtype(files: CheckpointFiles) -> str:
+    """The header's word for the type that most bytes of the text model are in."""
+    found: Counter[str] = Counter()
+    for name, entry in files.headers().items():
+        if part_of(name) not in ("mtp", "vision"):
+            found[entry["dtype"]] += entry["data_offsets"][1] - entry["data_offsets"][0]
+    return found.most_common(1)[0][0] if found else "nothing"
+
+
+def _sizes(files: CheckpointFiles) -> dict[str, tuple[list[int], int]]:
+    """Shape and bytes of each tensor."""
+    return {
+        name: (entry["shape"], entry["data_offsets"][1] - entry["data_offsets"][0])
+        for name, entry in files.headers().items()
+    }

@@ -1,0 +1,209 @@
+"""Quantized checkpoints, whoever wrote them, load as the weights that their integers stand for."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.checkpoint import load_model
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.stored_weights import (
+    PARTS,
+    bytes_by_part,
+    part_of,
+    step_weight_bytes,
+    stored_weights,
+)
+from tests.integration.engines.checkpoints import tiny_model, write_checkpoint
+from tests.integration.engines.packed_checkpoints import (
+    AWQ_CONFIG,
+    awq_gemm,
+    by_hand,
+    compressed_tensors_config,
+    pack_quantized,
+)
+
+CPU = torch.device("cpu")
+IDS = torch.arange(40)[None]
+
+
+def awq(folder: Path) -> dict[str, torch.Tensor]:
+    return by_hand(folder, awq_gemm, AWQ_CONFIG)
+
+
+def packed(bits: int, symmetric: bool) -> Callable[[Path], dict[str, torch.Tensor]]:
+    def write(folder: Path) -> dict[str, torch.Tensor]:
+        return by_hand(
+            folder,
+            pack_quantized,
+            compressed_tensors_config(bits, symmetric),
+            bits=bits,
+            symmetric=symmetric,
+        )
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "quantize", [awq, packed(4, False), packed(4, True), packed(8, False), packed(8, True)]
+)
+def test_the_weights_are_integer_less_zero_point_times_scale(
+    tmp_path: Path, quantize: Callable[[Path], dict[str, torch.Tensor]]
+) -> None:
+    write_checkpoint(tmp_path, tiny_model())
+    expected = quantize(tmp_path)
+    loaded = load_model(inspect_checkpoint(tmp_path), torch.float32, CPU).state_dict()
+    assert len(expected) > 10
+    for name, weight in expected.items():
+        assert torch.equal(loaded[name], weight), name
+    narrow = load_model(inspect_checkpoint(tmp_path), torch.bfloat16, CPU).state_dict()
+    for name, weight in expected.items():
+        assert torch.equal(narrow[name], weight.to(torch.bfloat16)), name
+
+
+@pytest.mark.parametrize(("bits", "symmetric"), [(4, False), (4, True), (8, False)])
+def test_transformers_reads_the_same_model(tmp_path: Path, bits: int, symmetric: bool) -> None:
+    write_checkpoint(tmp_path, tiny_model())
+    packed(bits, symmetric)(tmp_path)
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    ours = load_model(inspect_checkpoint(tmp_path), torch.float32, CPU)
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(IDS).logits, theirs(IDS).logits, atol=1e-4, rtol=1e-4)
+
+
+def test_parts_of_a_weight_may_lie_in_several_files_under_a_wrapper_s_names(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, tiny_model(), wrapper=True)
+    expected = packed(4, False)(tmp_path)
+    single = load_file(tmp_path / "model.safetensors")
+    (tmp_path / "model.safetensors").unlink()
+    weight_map = {}
+    for shard in range(3):
+        part = dict(list(single.items())[shard::3])
+        save_file(part, tmp_path / f"{shard}.safetensors")
+        weight_map |= dict.fromkeys(part, f"{shard}.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    loaded = load_model(inspect_checkpoint(tmp_path), torch.float32, CPU).state_dict()
+    for name, weight in expected.items():
+        assert torch.equal(loaded[name.replace("model.language_model.", "model.")], weight), name
+
+
+def test_what_is_stored_is_told_by_part_and_in_bits(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, tiny_model(), dtype=torch.bfloat16)
+    dense = inspect_checkpoint(tmp_path)
+    told = stored_weights(dense, "float32")
+    assert (told["stored"], told["served"], told["latency_representative"]) == ("bfloat16", "float32", True)
+    row, vocabulary = 48 * 2, 512
+    text = sum(value.numel() * 2 for value in tiny_model().state_dict().values()) - vocabulary * row
+    assert step_weight_bytes(dense) == text + row, "a tied head is read whole, the embedding by one row"
+    before = step_weight_bytes(dense)
+    packed(4, False)(tmp_path)
+    files = inspect_checkpoint(tmp_path)
+    told = stored_weights(files, "float32")
+    assert told["stored"] == "pack-quantized W4 g16 asymmetric"
+    assert told["served"] == "float32 (dequantized)"
+    assert told["latency_representative"] is False
+    assert told["bits_per_weight"] == 4 + (16 + 4) / 16
+    assert sum(bytes_by_part(files).values()) == sum(
+        value.numel() * value.element_size() for value in load_file(tmp_path / "model.safetensors").values()
+    )
+    quantized = sum(module.outputs * module.inputs for module in packed_modules(files).values())
+    saved = quantized * (16 - 5.25) / 8
+    assert before - step_weight_bytes(files) == saved
+
+
+def test_every_tensor_has_a_part() -> None:
+    names = {
+        "model.embed_tokens.weight": "embedding",
+        "model.layers.0.linear_attn.norm.weight": "gdn",
+        "model.layers.0.linear_attn.A_log": "gdn",
+        "model.layers.3.self_attn.q_norm.weight": "attention",
+        "model.language_model.layers.3.mlp.up_proj.weight_packed": "mlp",
+        "model.layers.0.input_layernorm.weight": "norm",
+        "model.norm.weight": "norm",
+        "lm_head.weight_scale": "lm_head",
+        "mtp.layers.0.mlp.up_proj.weight": "mtp",
+        "model.visual.blocks.0.mlp.fc1.weight": "vision",
+        "model.something": "other",
+    }
+    assert {name: part_of(name) for name in names} == names
+    assert set(names.values()) == set(PARTS)
+
+
+class TestRefused:
+    def checkpoint(self, folder: Path, change: dict[str, object]) -> Path:
+        write_checkpoint(folder, tiny_model())
+        packed(4, False)(folder)
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"] |= change
+        (folder / "config.json").write_text(json.dumps(config))
+        return folder
+
+    @pytest.mark.parametrize(
+        ("change", "sentence"),
+        [
+            ({"quant_method": "gptq"}, "quantized by 'gptq'"),
+            ({"quant_method": None}, "quantized by None"),
+            ({"format": "float-quantized"}, "format float-quantized"),
+            ({"quant_method": "awq", "bits": 4, "version": "gemv"}, "AWQ of version 'gemv' with 4 bits"),
+            ({"quant_method": "awq", "bits": 8, "version": "GEMM"}, "AWQ of version 'gemm' with 8 bits"),
+        ],
+    )
+    def test_a_layout_that_is_not_read_is_named(
+        self, tmp_path: Path, change: dict[str, object], sentence: str
+    ) -> None:
+        folder = self.checkpoint(tmp_path, change)
+        with pytest.raises(Infeasible, match=sentence) as told:
+            load_model(inspect_checkpoint(folder), torch.float32, CPU)
+        assert told.value.kind == "unsupported"
+
+    @pytest.mark.parametrize(
+        ("damage", "sentence"),
+        [
+            ("no scale", "layers.1.mlp.up_proj has weight_packed but no weight_scale"),
+            ("short scale", "parts of model.layers.1.mlp.up_proj do not fit"),
+            ("flat", "weight_packed or weight_scale of model.layers.1.mlp.up_proj is no matrix"),
+            ("shape of one number", "weight_shape does not hold two whole numbers"),
+            ("three bits", "packed with 3 bits; the reference engine reads 2, 4, 8"),
+            ("nothing packed", "no tensor is named …weight_packed"),
+        ],
+    )
+    def test_parts_that_do_not_fit_are_named(self, tmp_path: Path, damage: str, sentence: str) -> None:
+        folder = self.checkpoint(tmp_path, {})
+        tensors, at = load_file(folder / "model.safetensors"), "model.layers.1.mlp.up_proj"
+        match damage:
+            case "no scale":
+                del tensors[f"{at}.weight_scale"]
+            case "short scale":
+                tensors[f"{at}.weight_scale"] = tensors[f"{at}.weight_scale"][1:].clone()
+            case "flat":
+                tensors[f"{at}.weight_scale"] = tensors[f"{at}.weight_scale"].flatten()
+            case "shape of one number":
+                tensors[f"{at}.weight_shape"] = tensors[f"{at}.weight_shape"][:1].clone()
+            case "three bits":
+                tensors[f"{at}.weight_packed"] = tensors[f"{at}.weight_packed"][:, :5].clone()
+            case "nothing packed":
+                tensors = {name: value for name, value in tensors.items() if "weight_packed" not in name}
+        save_file(tensors, folder / "model.safetensors")
+        with pytest.raises(Infeasible, match=sentence):
+            load_model(inspect_checkpoint(folder), torch.float32, CPU)
+
+    def test_a_quantized_head_tied_to_the_embedding_is_no_model(self, tmp_path: Path) -> None:
+        write_checkpoint(tmp_path, tiny_model())
+        tensors = load_file(tmp_path / "model.safetensors")
+        tensors["model.lm_head_proj.weight"] = tensors["model.embed_tokens.weight"].clone()
+        save_file(tensors, tmp_path / "model.safetensors")
+        packed(4, False)(tmp_path)
+        tensors = {
+            name.replace("model.lm_head_proj", "lm_head"): value
+            for name, value in load_file(tmp_path / "model.safetensors").items()
+        }
+        save_file(tensors, tmp_path / "model.safetensors")
+        with pytest.raises(Infeasible, match="ties the head to the embedding") as told:
+            load_model(inspect_checkpoint(tmp_path), torch.float32, CPU)
+        assert told.value.kind == "checkpoint"
