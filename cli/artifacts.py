@@ -9,6 +9,8 @@ import typer
 from cli.options import DEFAULT_LIMIT, Json, Limit, Offset
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from experiments.artifacts.store import ArtifactStore, StoredArtifact
 
 app = typer.Typer(
@@ -88,13 +90,16 @@ def prune(
             "--unused-for", metavar="AGE", help="Delete what was not used for this long, such as 7d."
         ),
     ],
+    jobs: Annotated[
+        bool, typer.Option("--jobs", help="Delete the folders of jobs that ended so long ago, too.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete artifacts that were not used for a while, and what crashed builds left behind.
 
     What an experiment uses now stays. Results stay in the database; an artifact is built again when it is
-    needed.
+    needed. With --jobs the folders of ended jobs go too, with the logs in them; samples are in the database.
     """
     from datetime import UTC, datetime, timedelta
 
@@ -105,6 +110,7 @@ def prune(
     from knowledge.figures import size as bytes_words
 
     before = datetime.now(UTC) - timedelta(seconds=parse_duration_s(unused_for))
+    keys, jobs_bytes = _prune_jobs(ctx, before, dry_run=dry_run) if jobs else ([], 0)
     with _store(ctx) as store:
         if dry_run:
             old = [each for each in store.list() if each.last_used_at < before]
@@ -127,15 +133,33 @@ def prune(
                 "freed_bytes": freed,
                 "in_use": in_use,
                 "swept_builds": swept,
+                "jobs": keys,
+                "jobs_freed_bytes": jobs_bytes,
             }
         )
         return
     would = "would be deleted" if dry_run else "deleted"
     say(f"{counted(len(digests), 'artifact')} {would}, {bytes_words(freed)}.")
+    if jobs:
+        say(f"{counted(len(keys), 'folder')} of ended jobs {would}, {bytes_words(jobs_bytes)}.")
     if in_use:
         say(f"{counted(len(in_use), 'artifact')} left, in use by an experiment.")
     if swept:
         say(f"{counted(swept, 'unfinished build')} cleared away.")
+
+
+def _prune_jobs(ctx: typer.Context, before: datetime, *, dry_run: bool) -> tuple[list[str], int]:
+    """Delete the folders of jobs that ended before that moment; returns their keys and bytes."""
+    from cli.executor import JOBS_FOLDER, make_executor
+    from cli.opening import database_of, settings_of
+    from experiments.worker.run_folders import delete_runs, finished_runs
+
+    settings = settings_of(ctx)
+    with database_of(ctx) as database:
+        alive = set(make_executor(settings, "local").reconcile())
+        runs = finished_runs(database, settings.data_dir / JOBS_FOLDER, before, alive)
+        freed = sum(run.bytes for run in runs) if dry_run else delete_runs(runs)
+    return [run.key for run in runs], freed
 
 
 def _store(ctx: typer.Context) -> ArtifactStore:

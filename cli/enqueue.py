@@ -34,6 +34,14 @@ def enqueue(
             help="The smallest effect worth having; the campaign's if not given.",
         ),
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="METRIC",
+            help="What the claim is about, such as nll_bits; the campaign's objective if not given.",
+        ),
+    ] = None,
     why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="Why you expect it.")] = None,
     pin: Annotated[bool, typer.Option("--pin", help="Test it before all others.")] = False,
     campaign: CampaignLabel = None,
@@ -44,6 +52,7 @@ def enqueue(
     from cli.opening import writing
     from cli.output import print_json, say
     from db.labels import Noun, format_label
+    from db.states import HypothesisState
     from knowledge.queries.hypotheses import hypothesis_detail
     from knowledge.queries.lookup import campaign_of
 
@@ -57,10 +66,12 @@ def enqueue(
             min_effect=min_effect,
             why=why,
             pin=pin,
+            metric=metric,
         )
         detail = hypothesis_detail(session, hypothesis_id)
     label = format_label(Noun.HYPOTHESIS, hypothesis_id)
     if as_json:
         print_json(detail)
         return
-    say(f"{label} is in the queue: {claim}", f"Follow it with: autoinfer show {label}")
+    where = "waits for the baseline" if detail.state is HypothesisState.PROPOSED else "is in the queue"
+    say(f"{label} {where}: {claim}", f"Follow it with: autoinfer show {label}")

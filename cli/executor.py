@@ -20,11 +20,18 @@ def make_executor(settings: Settings, name: str) -> Executor:
 
     Raises `UsageError` when none is registered under the name.
     """
+    from configs.settings import Source
     from experiments.job.context import DEFAULT_STAGE_LIMITS_S
     from experiments.job.place import Place
 
     limits_s = {stage: min(limit, settings.stage_limit_s) for stage, limit in DEFAULT_STAGE_LIMITS_S.items()}
-    place = Place(artifacts_dir=settings.artifacts_dir, cache_dir=settings.cache_dir, limits_s=limits_s)
+    given = settings.origins()["quantize_python"].source is not Source.DEFAULT
+    place = Place(
+        artifacts_dir=settings.artifacts_dir,
+        cache_dir=settings.cache_dir,
+        quantize_python=settings.quantize_python if given or settings.quantize_python.is_file() else None,
+        limits_s=limits_s,
+    )
     return cast("Executor", registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place))
 
 

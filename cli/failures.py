@@ -30,11 +30,13 @@ class Told:
     program: str
     arguments: tuple[str, ...] = ()
     """The words of the command line, from which a refused value is told again."""
+    asked: str = ""
+    """The words that name the command, for an error that does not say whose it is."""
 
 
 def tell(error: Exception, told: Told) -> int:
     """Print what happened and what to do, and return the exit code: 2 for usage, 1 for failure."""
-    message, hint, code = in_words(error, told.program, told.arguments)
+    message, hint, code = in_words(error, told.program, told.arguments, told.asked)
     if told.debug:
         traceback.print_exception(error, file=sys.stderr)
     if told.as_json:
@@ -47,15 +49,17 @@ def tell(error: Exception, told: Told) -> int:
     return code
 
 
-def in_words(error: Exception, program: str, arguments: Sequence[str] = ()) -> tuple[str, str, int]:
-    """Return the sentence, the hint and the exit code for `error`."""
+def in_words(
+    error: Exception, program: str, arguments: Sequence[str] = (), asked: str = ""
+) -> tuple[str, str, int]:
+    """Return the sentence, the hint and the exit code for `error`, which the command `asked` met."""
     if isinstance(error, AutoinferError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else program
+        path = context.command_path if context is not None else asked or program
         given = _given_value(getattr(error, "param", None), arguments)
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")
         if given is not None and given not in message:
             message = f"{message.rstrip('.')}, not {given!r}."
         return _sentence(message), f"See: {path} --help", EXIT_USAGE
@@ -93,6 +97,10 @@ def _of_operating_system(error: OSError) -> tuple[str, str, int]:
             "Name another place, or ask its owner.",
             EXIT_FAILURE,
         )
+    if error.errno == errno.EISDIR:
+        return f"A file is wanted, and this is a folder{where}.", "Name a file in it.", EXIT_FAILURE
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"{error.strerror}{where}.", "Check the path; its folder must be there.", EXIT_FAILURE
     return f"{error.strerror}{where}.", "", EXIT_FAILURE
 
 

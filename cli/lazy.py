@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from cli.options import VALUED_GLOBALS
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -81,6 +83,23 @@ class UnknownCommand(typer.BadParameter):
     def format_message(self) -> str:
         """The sentence, without the words that Typer puts before a bad value."""
         return str(self.message)
+
+
+def command_path(group: Any, program: str, arguments: Sequence[str]) -> str:
+    """Return the words that name the command which a command line asks for, such as `autoinfer note`.
+
+    `arguments` are the words after `program`, the global options in front.
+    """
+    path, found, left = [program], group, list(arguments)
+    context = typer.Context(group, info_name=program)
+    while left and left[0].startswith("-"):
+        left = left[2:] if left[0] in VALUED_GLOBALS else left[1:]
+    for word in left:
+        if not isinstance(found, TyperGroup) or word not in found.list_commands(context):
+            break
+        found = found.get_command(context, word)
+        path.append(word)
+    return " ".join(path)
 
 
 def load(entry: Entry) -> Any:

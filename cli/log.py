@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import DEFAULT_LIMIT, CampaignFilter, Json
+from cli.options import DEFAULT_LIMIT, LARGEST_NUMBER, CampaignFilter, Json
 
 if TYPE_CHECKING:
     from db.event_kinds import EventKind
@@ -32,7 +32,12 @@ def log(
     campaign: CampaignFilter = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, help=f"The most events to show first; {DEFAULT_LIMIT} if not given."),
+        typer.Option(
+            "--limit",
+            min=1,
+            max=LARGEST_NUMBER,
+            help=f"The most events to show first; {DEFAULT_LIMIT} if not given.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -98,6 +103,12 @@ def _event_id(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(
             f"--since is an event's id, a whole number, not {text!r}.",
+            "The ids stand first on the lines of: autoinfer log",
+        )
+    # Digits are counted first: Python refuses to read a number of thousands of them.
+    if len(text) > len(str(LARGEST_NUMBER)) or int(text) > LARGEST_NUMBER:
+        raise UsageError(
+            f"--since is an event's id; this one is beyond {LARGEST_NUMBER}, which none can be.",
             "The ids stand first on the lines of: autoinfer log",
         )
     return int(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,7 +17,7 @@ import typer
 from typer.main import get_command
 
 from cli.failures import INTERRUPTED, Told, tell
-from cli.lazy import Entry, LazyGroup
+from cli.lazy import Entry, LazyGroup, command_path
 from cli.options import GlobalOptions, hoist_globals, wants_json
 
 _RUN, _LOOK, _STEER, _KEEP = "Run", "Look", "Steer", "Machine and data"
@@ -41,6 +42,7 @@ COMMANDS = (
     Entry("hypotheses", "cli.hypotheses:hypotheses", "All hypotheses and what became of them.", _LOOK),
     Entry("experiments", "cli.experiments:experiments", "All experiments: past, running, planned.", _LOOK),
     Entry("findings", "cli.findings:findings", "What verdicts together say, each within its scope.", _LOOK),
+    Entry("answers", "cli.answers:answers", "What became of the questions that a campaign asks.", _LOOK),
     Entry("show", "cli.show:show", "Everything about one thing, named by its label or digest.", _LOOK),
     Entry(
         "graph",
@@ -65,6 +67,7 @@ COMMANDS = (
     Entry("config", "cli.config:app", "Show the settings and where each value comes from.", _KEEP),
     Entry("artifacts", "cli.artifacts:app", "List, measure or prune what stages left on the disk.", _KEEP),
     Entry("reference", "cli.reference:app", "Train the packaged reference model.", _KEEP),
+    Entry("drafter", "cli.drafter:app", "Train, measure or show a drafter for speculative decoding.", _KEEP),
     Entry("db", "cli.database:app", "Bring the database up to date.", _KEEP),
 )
 """Every command of `autoinfer`, in the order of its help."""
@@ -126,6 +129,7 @@ def call(arguments: Sequence[str]) -> int:
     given = hoist_globals(arguments)
     told = Told(wants_json(given), debug="--debug" in given, program="autoinfer", arguments=tuple(given))
     try:
+        _readable(given)
         code = get_command(app).main(args=given, prog_name="autoinfer", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -137,9 +141,26 @@ def call(arguments: Sequence[str]) -> int:
         raise
     except KeyboardInterrupt:
         return INTERRUPTED
+    except typer.TyperException as error:
+        return tell(error, replace(told, asked=command_path(get_command(app), told.program, given)))
     except Exception as error:
         return tell(error, told)
     return code if isinstance(code, int) else 0
+
+
+def _readable(arguments: Sequence[str]) -> None:
+    """Refuse words whose bytes are no text in the terminal's encoding: nothing could store or print them."""
+    from configs.errors import UsageError
+
+    for place, word in enumerate(arguments, start=1):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(word).decode(errors="replace")
+            raise UsageError(
+                f"Word {place} of the command, {shown!r}, is not text in {sys.getfilesystemencoding()}.",
+                "Write it in the encoding of the terminal; a file by that name must be renamed.",
+            ) from None
 
 
 def _reader_went_away() -> int:

@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 
+LARGEST_NUMBER = 2**63 - 1
+"""The largest id, count or seed that is taken: what the databases hold in an integer."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 CampaignLabel = Annotated[
     str | None,
@@ -19,7 +22,9 @@ CampaignFilter = Annotated[
     typer.Option("--campaign", metavar="C-ID", help="Only this campaign; all of them if not given."),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=5000, help="The most rows to show.")]
-Offset = Annotated[int, typer.Option("--offset", min=0, help="How many rows to pass over first.")]
+Offset = Annotated[
+    int, typer.Option("--offset", min=0, max=LARGEST_NUMBER, help="How many rows to pass over first.")
+]
 
 DEFAULT_LIMIT = 50
 """Rows of a list: what a screen and a half holds."""

@@ -42,7 +42,10 @@ def reproduce(
             original = labelled(session, Noun.EXPERIMENT, experiment)
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
         device = str(campaign.spec.get("target", "cpu"))
-        process = WorkerProcess(worker_command(ctx, settings, device), settings.log_dir / WORKER_LOG)
+        executor = str(campaign.spec.get("executor", "local"))
+        process = WorkerProcess(
+            worker_command(ctx, settings, device, executor), settings.log_dir / WORKER_LOG
+        )
 
         label = format_label(Noun.EXPERIMENT, original)
         waits = 0

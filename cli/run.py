@@ -21,9 +21,18 @@ WORKER_LOG = "worker.log"
 
 def run(
     ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CAMPAIGN]", help="What to run: a packaged name or a YAML file.", show_default=False
+        ),
+    ] = None,
     campaign: Annotated[
-        str, typer.Option("--campaign", metavar="NAME|FILE", help="What to run: packaged name or YAML file.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            "--campaign", metavar="NAME|FILE", help="The same as an option; `default` if not given."
+        ),
+    ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 30m or 8h.")
     ] = None,
@@ -55,12 +64,14 @@ def run(
     order.
     """
     from configs.campaign import load_campaign
+    from configs.catalog import Kind, read_document
 
     if resume is not None:
         _resume(ctx, resume, budget, with_worker=worker, as_json=json)
         return
+    asked = _one_of(name, campaign)
     spec = load_campaign(
-        campaign,
+        asked,
         {
             "budget": budget,
             "model": model,
@@ -69,10 +80,24 @@ def run(
             "plan.min_effect": min_effect,
         },
     )
+    where = read_document(Kind.CAMPAIGNS, asked).where
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
-        campaign_id = _start_or_continue(database, spec, new=new)
+        if worker:
+            _check_folders(settings)
+        campaign_id = _start_or_continue(database, spec, where, new=new)
         _drive(ctx, database, settings, spec, campaign_id, with_worker=worker, as_json=json)
+
+
+def _one_of(name: str | None, option: str | None) -> str:
+    from configs.errors import UsageError
+
+    if name is not None and option is not None:
+        raise UsageError(
+            f"The campaign is named twice: {name} and --campaign {option}.",
+            "Name it once: autoinfer run NAME",
+        )
+    return name or option or "default"
 
 
 def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: bool, as_json: bool) -> None:
@@ -85,6 +110,8 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: 
     more_s = 0.0 if budget is None else parse_duration_s(budget)
     settings = settings_of(ctx)
     with database_of(ctx) as database:
+        if with_worker:
+            _check_folders(settings)
         with database.write() as session:
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extend(session, campaign_id, more_s)
@@ -93,10 +120,24 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: 
         _drive(ctx, database, settings, spec, campaign_id, with_worker=with_worker, as_json=as_json)
 
 
-def _start_or_continue(database: Database, spec: CampaignSpec, *, new: bool) -> int:
+def _check_folders(settings: Settings) -> None:
+    """Write where the campaign's worker will write, so that a folder that refuses is told at once."""
+    from cli.executor import JOBS_FOLDER
+    from experiments.disk import check_writable
+
+    for folder, what in (
+        (settings.data_dir / JOBS_FOLDER, "runs"),
+        (settings.log_dir, "logs"),
+        (settings.artifacts_dir, "artifacts"),
+        (settings.cache_dir, "compiled code"),
+    ):
+        check_writable(folder, what)
+
+
+def _start_or_continue(database: Database, spec: CampaignSpec, where: str, *, new: bool) -> int:
     from agent.campaign.create import create_campaign, interrupted, survey
 
-    ground = survey(spec)
+    ground = survey(spec, where)
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)
         return create_campaign(session, spec, ground) if found is None else found
@@ -120,7 +161,8 @@ def _drive(
 
     teller = Teller(database, campaign_id, quiet=as_json)
     teller.header(spec, database.shown)
-    process = WorkerProcess(worker_command(ctx, settings, spec.target), settings.log_dir / WORKER_LOG)
+    command = worker_command(ctx, settings, spec.target, spec.executor)
+    process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
     loop = CampaignLoop(
         database,
         campaign_id,

@@ -53,6 +53,7 @@ class Teller:
         """Say what begins, and where everything is kept."""
         if self._quiet:
             return
+        from configs.quantities import format_duration
         from db.labels import Noun, format_label
 
         label = format_label(Noun.CAMPAIGN, self._campaign_id)
@@ -63,7 +64,7 @@ class Teller:
         self._out.print(
             f"worth having: {spec.plan.min_effect:.0%} less {spec.plan.metric.removesuffix('_ms').upper()}; "
             f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, tasks −{margins.task_points:g} "
-            f"points at most; budget {spec.budget.wall_s / 60:g} min"
+            f"points at most; budget {format_duration(spec.budget.wall_s)}"
         )
         self._out.print(f"everything is kept in {database}\n", style="dim")
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from knowledge.figures import signed
+from knowledge.figures import SHARES, signed, unit_of
 
 if TYPE_CHECKING:
     from knowledge.queries.view import ChangeView, EffectView
 
 
 def effect_words(effect: EffectView | None) -> str:
-    """Return a relative effect with its interval, such as `−12.3 % [−14.1, −10.5]`; a dash for none."""
+    """Return an effect with its interval in its metric's unit, such as `−12.3 % [−14.1, −10.5]` or
+    `+2.3 points [+0.4, +4.2]`; a dash for none."""
     if effect is None:
         return "—"
-    middle = f"{signed(100 * effect.relative)} %"
-    if effect.low is None or effect.high is None:
+    turned = -100 if effect.metric in SHARES else 100
+    middle = f"{signed(turned * effect.relative)} {unit_of(effect.metric)}"
+    if effect.low is None or effect.high is None or effect.low == effect.high:
         return middle
-    return f"{middle} [{signed(100 * effect.low)}, {signed(100 * effect.high)}]"
+    least, most = sorted((turned * effect.low, turned * effect.high))
+    return f"{middle} [{signed(least)}, {signed(most)}]"
 
 
 def change_words(changes: Iterable[ChangeView]) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from cli.options import Json
+
+_DEVICE = re.compile(r"cpu|cuda(?::[0-9]{1,3})?", re.ASCII)
+"""A device that jobs can be for, as PyTorch names it."""
 
 
 def worker(
@@ -20,8 +24,9 @@ def worker(
     ] = "local",
     once: Annotated[bool, typer.Option("--once", help="End as soon as no job is waiting.")] = False,
     end_with_parent: Annotated[
-        bool, typer.Option("--end-with-parent", help="End when the process that started this one is gone.")
-    ] = False,
+        int | None,
+        typer.Option("--end-with-parent", metavar="PID", help="End when this is no longer its parent."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Take jobs from the queue and run them on this machine, one at a time.
@@ -37,6 +42,7 @@ def worker(
     from experiments.worker.settings import WorkerName
     from experiments.worker.worker import run_worker
 
+    _check_device(device)
     settings = settings_of(ctx)
     stop = threading.Event()
     with database_of(ctx) as database:
@@ -59,3 +65,10 @@ def worker(
         print_json({"worker": name.owner, "device": name.device_key, "jobs_ended": ended})
     else:
         say(f"{name.owner} ended after {ended} {'job' if ended == 1 else 'jobs'}.")
+
+
+def _check_device(device: str) -> None:
+    from configs.errors import UsageError
+
+    if _DEVICE.fullmatch(device) is None:
+        raise UsageError(f"There is no device {device!r}.", "A worker runs jobs on cpu, cuda or cuda:NUMBER.")

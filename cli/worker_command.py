@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
     from configs.settings import Settings
 
 
-def worker_command(ctx: typer.Context, settings: Settings, device: str) -> list[str]:
-    """Return the words that start a worker for `device` which ends with this process."""
+def worker_command(ctx: typer.Context, settings: Settings, device: str, executor: str) -> list[str]:
+    """Return the words that start a worker for `device` which runs jobs by `executor` and ends with this
+    process."""
     command = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
     command += ["--db", settings.database_url]
     config = global_options(ctx).config
     if config is not None:
         command += ["--config", str(config.resolve())]
-    return [*command, "worker", "--device", device, "--end-with-parent"]
+    command += ["worker", "--device", device, "--executor", executor]
+    return [*command, "--end-with-parent", str(os.getpid())]

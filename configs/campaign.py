@@ -2,24 +2,22 @@
 
 Parsed from packaged or own YAML with overrides of the command line. The fields of `WorkloadSpec`,
 `MarginsSpec` and `PlanSpec` are named as those of `experiments.measurement.plan`, which this room may not
-import; a test compares them.
+import; a test compares them. `configs.questions` has the questions it may ask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
+from configs.questions import LatencyMetric, Question
 from configs.validation import nearest, validated
-
-LatencyMetric = Literal["tpot_ms", "ttft_ms", "itl_ms", "e2el_ms"]
-"""Metrics a campaign can lower."""
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """A name of a campaign, an engine, a proposer …"""
@@ -40,6 +38,8 @@ class WorkloadSpec(_Spec):
     evaluation_documents: int = Field(ge=1)
     evaluation_tokens_per_document: int = Field(ge=8)
     evaluation_items: int = Field(ge=0)
+    drafting_prompts: int = Field(default=8, ge=1)
+    drafting_new_tokens: int = Field(default=64, ge=2)
 
 
 class MarginsSpec(_Spec):
@@ -100,8 +100,21 @@ class CampaignSpec(_Spec):
     least_verdicts: int = Field(ge=0)
     """Verdicts before the campaign may stop because nothing left seems worth its price."""
     budget: BudgetSpec
+    parameter_budget: Literal["baseline"] | Annotated[int, Field(ge=1)] | None = None
+    """Parameters that target and drafter may have together: those of the baseline, a number, or no limit."""
     baseline: BaselineSpec
     plan: PlanSpec
+    questions: tuple[Question, ...] = ()
+    """Contrasts to settle first, in their order."""
+
+    @field_validator("questions")
+    @classmethod
+    def _each_asked_once(cls, value: tuple[Question, ...]) -> tuple[Question, ...]:
+        ids = [question.id for question in value]
+        twice = sorted({each for each in ids if ids.count(each) > 1})
+        if twice:
+            raise ValueError(f"the question {twice[0]} stands twice")
+        return value
 
     @field_validator("proposers")
     @classmethod
@@ -126,15 +139,15 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     option that was not given. Raises `UsageError` that names the file or the field.
     """
     document = read_document(Kind.CAMPAIGNS, name_or_path)
-    validated(CampaignSpec, document.data, document.where)
-    given = {name: value for name, value in (overrides or {}).items() if value is not None}
-    if not given:
-        return validated(CampaignSpec, document.data, document.where)
+    spec = validated(CampaignSpec, document.data, document.where)
     assert isinstance(document.data, dict)  # it was just validated
     data: dict[str, object] = document.data
-    for name, value in given.items():
+    for name, value in (overrides or {}).items():
+        if value is None:
+            continue
         data = _replaced(data, name, name.split("."), value)
-    return validated(CampaignSpec, data, f"{document.where} with {', '.join(given)} changed")
+        spec = validated(CampaignSpec, data, f"What was given for {name}", hint=f"Give {name} another value.")
+    return spec
 
 
 def _replaced(data: dict[str, object], name: str, path: list[str], value: object) -> dict[str, object]:

@@ -26,11 +26,14 @@ _CONFIG_FIELDS = {
 }
 
 
-def profile_of_checkpoint(config: Mapping[str, object], name: str, where: str) -> ModelProfile:
+def profile_of_checkpoint(config: object, name: str, where: str) -> ModelProfile:
     """The profile of a checkpoint from the data of its `config.json`.
 
-    `where` names the file in errors. Raises `UsageError` for another architecture and for missing fields.
+    `where` names the file in errors. Raises `UsageError` for data that is no mapping, another architecture
+    and missing fields.
     """
+    if not isinstance(config, Mapping):
+        raise UsageError(f"{where} does not hold a JSON object.", "Name a folder with a whole checkpoint.")
     wrapper, text = config, config.get("text_config", config)
     if not isinstance(text, Mapping) or config.get("model_type") not in QWEN3_5_TYPES:
         raise UsageError(

@@ -139,9 +139,7 @@ class ModelProfile(BaseModel):
             q, kv = (n * self.attention_head_dim for n in (self.attention_q_heads, self.attention_kv_heads))
             # q_proj has twice the rows (output gate); k_proj, v_proj; o_proj; q_norm and k_norm
             matmul = self.hidden * (2 * q + 2 * kv + q)
-            mixer = _part(
-                f"{name}.self_attn", PartKind.ATTENTION, index, matmul, 2 * self.attention_head_dim
-            )
+            mixer = _part(f"{name}.self_attn", PartKind.ATTENTION, index, matmul, 2 * self.attention_head_dim)
         return [
             mixer,
             _part(f"{name}.mlp", PartKind.MLP, index, 3 * self.hidden * self.intermediate),

@@ -11,6 +11,9 @@ from configs.errors import UsageError
 SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds in each unit of a duration."""
 
+LONGEST_S = 36_500 * SECONDS_IN["d"]
+"""The longest duration that is taken: a hundred years, so that a date so long ago or ahead still exists."""
+
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+", re.ASCII)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
 _PERCENT = re.compile(r"([+\-−]?\d+(?:\.\d+)?)\s*%", re.ASCII)
@@ -26,7 +29,7 @@ HIGHER_IS_BETTER = {"tokens_per_s": "tokens_per_s"}
 def parse_duration_s(text: str) -> float:
     """Seconds of a duration such as `90s`, `30m`, `2h`, `1h30m` or `1.5h`.
 
-    Raises `UsageError` for anything else, a bare number and zero included.
+    Raises `UsageError` for anything else, a bare number, zero and more than `LONGEST_S` included.
     """
     plain = text.strip().lower().replace(" ", "")
     seconds = 0.0
@@ -39,6 +42,8 @@ def parse_duration_s(text: str) -> float:
         raise UsageError(
             f"{text!r} is not a duration.", "Write a number and s, m, h or d, such as 90s or 1h30m."
         )
+    if seconds > LONGEST_S:
+        raise UsageError(f"{text!r} is longer than a hundred years.", "Write 36500d or less.")
     return seconds
 
 

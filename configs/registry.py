@@ -18,18 +18,24 @@ class Port(StrEnum):
     PROPOSER = "autoinfer.proposers"
 
 
+def check_registered(port: Port, name: str) -> None:
+    """Raise `UsageError` with the names that are when nothing is registered under `name`; loads nothing."""
+    known = entry_points(group=port.value).names
+    if name not in known:
+        told = ", ".join(sorted(known)) or "none"
+        raise UsageError(
+            f"There is no {port.name.lower()} {name!r}.", f"Registered are: {told}. Is its package installed?"
+        )
+
+
 def registered(port: Port, name: str) -> Any:
     """Load what is registered under `name`, a class; the caller knows the port it fulfils.
 
     Raises `UsageError` when nothing is, or when it needs a package that is not installed.
     """
+    check_registered(port, name)
     noun = port.name.lower()
     found = entry_points(group=port.value)
-    if name not in found.names:
-        known = ", ".join(sorted(found.names)) or "none"
-        raise UsageError(
-            f"There is no {noun} {name!r}.", f"Registered are: {known}. Is its package installed?"
-        )
     try:
         return found[name].load()
     except (ImportError, AttributeError) as error:

@@ -23,8 +23,13 @@ ENVIRONMENT_PREFIX = "AUTOINFER_"
 DATABASE_FILE = "autoinfer.db"
 """The SQLite file in the data folder."""
 
-BELOW_DATA_DIR = {"artifacts_dir": "artifacts", "cache_dir": "cache", "log_dir": "logs"}
-"""Folders that lie in the data folder unless they are given, and their names there."""
+BELOW_DATA_DIR = {
+    "artifacts_dir": "artifacts",
+    "cache_dir": "cache",
+    "log_dir": "logs",
+    "quantize_python": "quantize/bin/python",
+}
+"""Folders and files that lie in the data folder unless they are given, and their names there."""
 
 BEATS_IN_A_LEASE = 3
 """Heartbeats a lease must hold, so that two may be late or lost before the job is taken away."""
@@ -74,6 +79,10 @@ class Settings(BaseSettings):
     )
     log_dir: Path = Field(
         default=Path(), description="The logs of jobs and engine processes; in the data folder."
+    )
+    quantize_python: Path = Field(
+        default=Path(),
+        description="The Python that has llmcompressor; in the data folder.",
     )
     lease_s: float = Field(
         default=30.0,

@@ -62,12 +62,21 @@ def parse_yaml(text: str, where: str) -> object:
         raise UsageError(f"{where} is nested too deeply.", "Make it flatter.") from None
 
 
-def validated(model: type[Model], data: object, where: str) -> Model:
-    """The data as `model`; raises `UsageError` that names the place, the field and the value."""
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+"""Pydantic's faults of a bounded number: our word for the bound, and where the fault holds it."""
+
+
+def validated(model: type[Model], data: object, where: str, *, hint: str = "Correct it there.") -> Model:
+    """The data as `model`; raises `UsageError` that names the place, the field and the value, with `hint`."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"{where}: {first_problem(error)}", _hint(error, model)) from None
+        raise UsageError(f"{where}: {first_problem(error)}", _hint(error, model, hint)) from None
 
 
 def first_problem(error: ValidationError) -> str:
@@ -79,6 +88,9 @@ def first_problem(error: ValidationError) -> str:
         return f"there is no field {field}."
     if fault["type"] == "missing":
         return f"the field {field} is missing."
+    if fault["type"] in _BOUNDS:
+        word, held = _BOUNDS[fault["type"]]
+        reason = f"it must be {word} {fault['ctx'][held]}"
     value = fault["input"]
     shown = f" is {value!r}" if isinstance(value, str | int | float | bool) or value is None else ""
     return f"{field}{shown}: {reason}." if field else f"{reason}."
@@ -94,8 +106,8 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str) -> str:
     return f"Did you mean {' or '.join(near)}?" if near else f"{otherwise} {', '.join(names) or 'none'}."
 
 
-def _hint(error: ValidationError, model: type[BaseModel]) -> str:
+def _hint(error: ValidationError, model: type[BaseModel], otherwise: str) -> str:
     fault = error.errors(include_url=False)[0]
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         return nearest(str(fault["loc"][0]), model.model_fields, otherwise="The fields are")
-    return "Correct it there."
+    return otherwise

@@ -88,3 +88,4 @@ class EventKind(StrEnum):
         "worker.lost",
         "A worker stopped answering; its lease ran out and its job was taken from it.",
     )
+    WORKER_MISSING = ("worker.missing", "A campaign's job waits and no worker takes jobs for its device.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import exp
 
 from configs.quantities import HIGHER_IS_BETTER
+from experiments.measurement.evidence import Metric
 
 _MINUS = "\N{MINUS SIGN}"
 _KIB = 1024
@@ -18,8 +19,18 @@ METRIC_WORDS = {
     "e2el_ms": "end-to-end latency",
     "tokens_per_s": "tokens per second",
     "bits_per_byte": "bits per byte",
+    "nll_bits": "bits per byte",
+    "task_correct": "tasks solved",
+    "step_weight_bytes": "bytes a step",
 }
-"""What a metric is called in a sentence; others go by their name."""
+"""What a metric is called in a sentence; others go by their name. Two arms score the same bytes, so that a
+ratio of bits is one of bits per byte."""
+
+SHARES = frozenset(metric.value for metric in Metric if metric.is_share)
+"""Metrics whose effects are differences of shares, with their sign turned: −0.02 is two points more."""
+
+DEFAULT_METRIC = "tpot_ms"
+"""What an effect is on when nobody says."""
 
 
 def metric_word(metric: str) -> str:
@@ -50,15 +61,41 @@ def percent_interval(low_log: float, high_log: float, digits: int = 1) -> str:
     return f"[{signed(100 * relative(low_log), digits)}, {signed(100 * relative(high_log), digits)}] %"
 
 
-def effect(effect_log: float | None, low_log: float | None, high_log: float | None) -> str:
-    """Return an estimate with its interval, such as `−12.3 % [−14.1, −10.5]`, or a dash when nothing was
-    measured."""
+def in_scale(value: float, metric: str) -> float:
+    """Return a stored effect as a relative change, or as the difference of shares that it is."""
+    return value if metric in SHARES else relative(value)
+
+
+def changed(value: float, metric: str) -> float:
+    """Return the change that a stored effect stands for, in hundredths: percent of the control's value, or
+    percentage points for a share; its sign is that of the metric itself, but for throughput, whose effects
+    are told as those of the time."""
+    return -100 * value if metric in SHARES else 100 * relative(value)
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a change of `metric`: `%`, or `points` for a share."""
+    return "points" if metric in SHARES else "%"
+
+
+def effect(
+    effect_log: float | None, low_log: float | None, high_log: float | None, metric: str = DEFAULT_METRIC
+) -> str:
+    """Return an estimate with its interval, such as `−12.3 % [−14.1, −10.5]` or `+2.3 points [+0.4, +4.2]`,
+    or a dash when nothing was measured. An exact one (a ratio of counts) stands alone."""
     if effect_log is None:
         return "—"
-    if low_log is None or high_log is None:
-        return percent(effect_log)
-    interval = percent_interval(low_log, high_log).removesuffix(" %")
-    return f"{percent(effect_log)} {interval}"
+    middle = f"{signed(changed(effect_log, metric))} {unit_of(metric)}"
+    if low_log is None or high_log is None or low_log == high_log:
+        return middle
+    least, most = sorted((changed(low_log, metric), changed(high_log, metric)))
+    return f"{middle} [{signed(least)}, {signed(most)}]"
+
+
+def margin(min_effect: float, metric: str = DEFAULT_METRIC) -> str:
+    """Return a smallest effect worth having: `3 %`, or `2 points` and `1 point` for a share."""
+    figure = f"{100 * min_effect:g}"
+    return f"{figure} point" if metric in SHARES and figure == "1" else f"{figure} {unit_of(metric)}"
 
 
 def milliseconds(value_ms: float) -> str:
@@ -86,14 +123,18 @@ def listed(parts: list[str]) -> str:
 
 def better(metric: str) -> str:
     """Return what a change that makes `metric` better does to it: `lowers` or `raises`."""
-    return "raises" if metric in HIGHER_IS_BETTER.values() else "lowers"
+    return "raises" if metric in SHARES or metric in HIGHER_IS_BETTER.values() else "lowers"
 
 
 def gain(metric: str, effect_log: float, low_log: float, high_log: float) -> str:
-    """Return how much better `metric` gets, such as `12.3 % [10.5, 14.1]`; a negative log ratio is faster."""
-    if better(metric) == "raises":
+    """Return how much better `metric` gets, such as `12.3 % [10.5, 14.1]` or `2.3 points [0.4, 4.2]`; a
+    negative effect is better, and an exact one stands alone."""
+    if metric in SHARES:
+        middle, least, most = -effect_log, -high_log, -low_log
+    elif better(metric) == "raises":
         middle, least, most = relative(-effect_log), relative(-high_log), relative(-low_log)
     else:
         middle, least, most = -relative(effect_log), -relative(high_log), -relative(low_log)
     figures = [signed(100 * value).removeprefix("+") for value in (middle, least, most)]
-    return f"{figures[0]} % [{figures[1]}, {figures[2]}]"
+    middle_words = f"{figures[0]} {unit_of(metric)}"
+    return middle_words if low_log == high_log else f"{middle_words} [{figures[1]}, {figures[2]}]"

@@ -19,9 +19,10 @@ from db.models import (
     Verdict,
 )
 from db.states import ExperimentKind, VerdictOutcome
-from knowledge.figures import relative
+from knowledge.figures import in_scale
 from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.queries.view import changes_between
+from knowledge.stored import metric_of, verdict_metric
 
 _OF_OUTCOME = {VerdictOutcome.SUPPORTED: Relation.SUPPORTS, VerdictOutcome.REFUTED: Relation.REFUTES}
 
@@ -111,7 +112,9 @@ def _add_experiments(graph: Graph, session: Session, campaign_id: int | None) ->
         if verdict is not None:
             graph.nodes[label]["outcome"] = verdict.outcome.value
             _effect(
-                graph.nodes[label], verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log
+                graph.nodes[label],
+                verdict_metric(verdict),
+                (verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log),
             )
         if experiment.hypothesis_id is None:
             _edge(graph, label, format_label(Noun.CAMPAIGN, experiment.campaign_id), Relation.PART_OF)
@@ -151,7 +154,11 @@ def _add_findings(graph: Graph, session: Session, campaign_id: int | None) -> No
             strength=finding.strength,
             rule=finding.rule,
         )
-        _effect(graph.nodes[label], finding.effect_log, finding.interval_low_log, finding.interval_high_log)
+        _effect(
+            graph.nodes[label],
+            metric_of(finding.scope),
+            (finding.effect_log, finding.interval_low_log, finding.interval_high_log),
+        )
         for knob in finding.scope.get("knobs", []):
             _edge(graph, label, _knob(graph, knob), Relation.CHANGES)
         if "model" in finding.scope:
@@ -198,10 +205,13 @@ def _knob(graph: Graph, knob: str) -> str:
     return _node(graph, f"knob:{knob}", NodeKind.KNOB, knob)
 
 
-def _effect(attributes: dict[str, Any], effect: float | None, low: float | None, high: float | None) -> None:
-    for name, value in (("effect", effect), ("effect_low", low), ("effect_high", high)):
+def _effect(attributes: dict[str, Any], metric: str, values: tuple[float | None, ...]) -> None:
+    """Write an effect and its interval, with the metric that they are on."""
+    if values[0] is not None:
+        attributes["metric"] = metric
+    for name, value in zip(("effect", "effect_low", "effect_high"), values, strict=True):
         if value is not None:
-            attributes[name] = relative(value)
+            attributes[name] = in_scale(value, metric)
 
 
 def _text(value: object) -> str:

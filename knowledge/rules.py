@@ -3,7 +3,7 @@
 A finding is about one change, in one scope, on one metric; verdicts on anything else are no evidence for it.
 The rules, by the outcomes of the verdicts that reached a conclusion there:
 
-- R1 *effect*: one is supported → "the change lowers the metric by a % [b, c]".
+- R1 *effect*: one is supported → "the change lowers the metric by a % [b, c]" (or raises it by points).
 - R2 *no effect*: one is refuted → "the change does not lower the metric by min_effect".
 - R3 *quality*: one is refuted because quality did not hold → "the change does not hold the quality limit".
 - R4 *infeasible*: one is infeasible → "the change does not run: cause".
@@ -26,8 +26,9 @@ from math import log1p
 
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import Change
-from knowledge.figures import better, counted, effect, gain, metric_word
+from experiments.space.configuration import Change, Configuration
+from knowledge.figures import SHARES, better, counted, effect, gain, metric_word
+from knowledge.figures import margin as margin_words
 from knowledge.pooling import Estimate, pool
 from knowledge.scope import Scope
 
@@ -69,8 +70,9 @@ class Saying(StrEnum):
 class VerdictFact:
     """One verdict as the rules see it.
 
-    Effects are natural logs of candidate over control; `min_effect` is relative (0.03 is 3 %); `quality_held`
-    is `None` where quality was not measured; `cause` is the verdict's own sentence.
+    Effects and `min_effect` are in the metric's scale: natural logs of candidate over control and 0.03 for
+    3 %; for a share, differences and 0.02 for two points. `quality_held` is `None` where quality was not
+    measured; `cause` is the verdict's own sentence.
     """
 
     verdict_id: int
@@ -131,6 +133,9 @@ class FindingDraft:
     evidence: tuple[tuple[int, EvidenceRelation], ...]
 
 
+LEVERS_OF_WEIGHTS = frozenset({"quantization", "pruning", "drafting"})
+"""Levers whose knobs make one thing together, so that a claim on one of them names the others."""
+
 _KEY_DIGITS = 16
 """Hexadecimal digits of a digest in a key: 64 bits, so that no two scopes ever meet by chance."""
 
@@ -138,6 +143,22 @@ _KEY_DIGITS = 16
 def changes_words(changes: Sequence[Change]) -> str:
     """Return what was changed, such as `serving.threads 1 → 2 with serving.dtype float32 → bfloat16`."""
     return " with ".join(str(change) for change in changes)
+
+
+def change_in_place(changes: Sequence[Change], control: Configuration) -> str:
+    """Return what was changed and, of the levers that it touched, what the control held beside it.
+
+    An effect of one knob of a lever is one beside the others: groups of 32 with raw text say nothing of
+    groups of 32 with other text. A change that turns a lever on or off brings or drops all its knobs.
+    """
+    changed = {change.knob for change in changes}
+    levers = {knob.partition(".")[0] for knob in changed} & LEVERS_OF_WEIGHTS
+    beside = [
+        f"{knob} {('on' if value else 'off') if isinstance(value, bool) else value}"
+        for knob, value in sorted(control.items())
+        if knob not in changed and knob.partition(".")[0] in levers
+    ]
+    return changes_words(changes) + (f" (beside {', '.join(beside)})" if beside else "")
 
 
 def derive(facts: Sequence[VerdictFact]) -> FindingDraft | None:
@@ -181,7 +202,11 @@ def _agreed(
     margin = _margin(same)
     rule = Rule.REPLICATED if len(same) > 1 else _RULES[_said(leading)]
     strength = Strength.REPLICATED if len(same) > 1 else Strength.SINGLE
-    if leading.saying is Saying.HELPS and pooled is not None and pooled.high_log > log1p(-margin):
+    if (
+        leading.saying is Saying.HELPS
+        and pooled is not None
+        and pooled.high_log > _bound(leading.metric, margin)
+    ):
         strength = Strength.WEAKENED
     return FindingDraft(
         key=leading.key,
@@ -191,7 +216,10 @@ def _agreed(
         status=FindingStatus.HOLDS,
         status_reason=None,
         estimate=pooled,
-        scope=leading.scope.as_json(leading.changes, leading.lever, margin),
+        scope={
+            **leading.scope.as_json(leading.changes, leading.lever, margin),
+            "metric": leading.metric,
+        },
         evidence=_evidence(ordered, same[0], frozenset()),
     )
 
@@ -205,12 +233,14 @@ def _contradicted(
     first = conclusive[0]
     sides = {saying: [f for f in conclusive if f.saying is saying] for saying in Saying}
     told = [
-        f"{counted(len(facts), 'verdict')} that it {_BRIEFLY[saying].format(_share(_margin(facts)))}"
+        f"{counted(len(facts), 'verdict')} that it "
+        + _BRIEFLY[saying].format(margin_words(_margin(facts), first.metric))
         for saying, facts in sides.items()
         if facts
     ]
-    what = f"{changes_words(first.changes)}: verdicts disagree about {metric_word(first.metric)}"
-    together = f"; pooled {_shown(pooled)}" if pooled is not None else ""
+    changed = change_in_place(first.changes, first.scope.control)
+    what = f"{changed}: verdicts disagree about {metric_word(first.metric)}"
+    together = f"; pooled {_shown(first, pooled)}" if pooled is not None else ""
     return FindingDraft(
         key=first.key,
         claim=f"{what}{together} {first.scope.sentence()}.",
@@ -219,7 +249,10 @@ def _contradicted(
         status=FindingStatus.CONTRADICTED,
         status_reason=f"There is {', and '.join(told)}.",
         estimate=pooled,
-        scope=first.scope.as_json(first.changes, first.lever, _margin([first])),
+        scope={
+            **first.scope.as_json(first.changes, first.lever, _margin([first])),
+            "metric": first.metric,
+        },
         evidence=_evidence(ordered, first, frozenset(fact.verdict_id for fact in disagreeing)),
     )
 
@@ -244,17 +277,17 @@ def _evidence(
 
 
 def _statement(fact: VerdictFact, pooled: Estimate | None, margin: float) -> str:
-    what, metric = changes_words(fact.changes), metric_word(fact.metric)
+    what, metric = change_in_place(fact.changes, fact.scope.control), metric_word(fact.metric)
     match _said(fact):
         case Saying.HELPS if pooled is not None:
             return f"{what} {better(fact.metric)} {metric} by {_gained(fact, pooled)}"
         case Saying.HELPS:
             return f"{what} {better(fact.metric)} {metric}"
         case Saying.DOES_NOT_HELP:
-            measured = f" (measured {_shown(pooled)})" if pooled is not None else ""
-            return f"{what} does not make {metric} better by {_share(margin)}{measured}"
+            measured = f" (measured {_shown(fact, pooled)})" if pooled is not None else ""
+            return f"{what} does not make {metric} better by {margin_words(margin, fact.metric)}{measured}"
         case Saying.BREAKS_QUALITY:
-            measured = f" ({metric} {_shown(pooled)})" if pooled is not None else ""
+            measured = f" ({metric} {_shown(fact, pooled)})" if pooled is not None else ""
             return f"{what} does not hold the quality limit: {_clause(fact.cause)}{measured};"
         case Saying.DOES_NOT_RUN:
             return f"{what} does not run: {_clause(fact.cause)};"
@@ -277,12 +310,13 @@ def _gained(fact: VerdictFact, pooled: Estimate) -> str:
     return gain(fact.metric, pooled.effect_log, pooled.low_log, pooled.high_log)
 
 
-def _shown(pooled: Estimate) -> str:
-    return effect(pooled.effect_log, pooled.low_log, pooled.high_log)
+def _shown(fact: VerdictFact, pooled: Estimate) -> str:
+    return effect(pooled.effect_log, pooled.low_log, pooled.high_log, fact.metric)
 
 
-def _share(margin: float) -> str:
-    return f"{100 * margin:g} %"
+def _bound(metric: str, margin: float) -> float:
+    """Return the effect that a margin asks for, in the metric's scale."""
+    return -margin if metric in SHARES else log1p(-margin)
 
 
 def _clause(sentence: str) -> str:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from db.models import Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import Configuration
+from knowledge.figures import DEFAULT_METRIC
 
 QUALITY_HELD, QUALITY_WORSE = "held", "worse"
 """States of quality in a verdict that settle it; any other leaves it open."""
 
 LEVER_JOINT = "+"
 """Between the names of levers where a change touches several: `compile+pruning`."""
-
-DEFAULT_METRIC = "tpot_ms"
-"""The metric of a plan that names none, as in `StoppingPlan`."""
 
 
 def engine_of(spec: JsonObject) -> str:
@@ -29,6 +28,12 @@ def engine_of(spec: JsonObject) -> str:
 def metric_of(plan: Mapping[str, object]) -> str:
     """Return the judged metric of a stopping plan."""
     return str(plan.get("metric", DEFAULT_METRIC))
+
+
+def verdict_metric(verdict: Verdict) -> str:
+    """Return the metric that a verdict's effect is on, as its judge says."""
+    details = verdict.judge.get("details")
+    return metric_of(details if isinstance(details, dict) else {})
 
 
 def workload_of(plan: Mapping[str, object]) -> Mapping[str, object]:

@@ -19,7 +19,16 @@ from configs.quantities import format_duration
 from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
-from knowledge.figures import counted, effect, listed, metric_word, milliseconds, percent, percent_interval
+from knowledge.figures import (
+    changed,
+    counted,
+    effect,
+    listed,
+    metric_word,
+    milliseconds,
+    signed,
+    unit_of,
+)
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -29,7 +38,8 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class JudgedFact:
-    """A hypothesis with its verdict; effects and the predicted interval are natural logs."""
+    """A hypothesis with its verdict; effects and the predicted interval are natural logs, or differences of
+    shares, as the metric has them."""
 
     id: str
     experiment: str
@@ -180,11 +190,17 @@ def _supported(found: Sequence[JudgedFact]) -> PartView:
     if not found:
         return PartView(title=title, sentence="Nothing is supported yet.")
     best_first = sorted(
-        found, key=lambda fact: (fact.effect_log if fact.effect_log is not None else 0.0, fact.id)
+        found,
+        key=lambda fact: (
+            not fact.metric.endswith("_ms"),  # time first: effects on other metrics don't compare with it
+            fact.metric,
+            fact.effect_log if fact.effect_log is not None else 0.0,
+            fact.id,
+        ),
     )
     lines = [
         f"{fact.id}  {_clause(fact.claim)}: {metric_word(fact.metric)} "
-        f"{effect(fact.effect_log, fact.low_log, fact.high_log)} ({fact.experiment})"
+        f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} ({fact.experiment})"
         for fact in best_first
     ]
     sentence = f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported."
@@ -234,9 +250,11 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
         assert fact.effect_log is not None  # asked for above, as the prediction was
         assert fact.predicted_log is not None
         mean, low, high = fact.predicted_log
+        expected = effect(mean, None, None, fact.metric)
+        least, most = sorted((changed(low, fact.metric), changed(high, fact.metric)))
         lines.append(
-            f"{fact.id}  {_clause(fact.claim)}: measured {percent(fact.effect_log)}, "
-            f"predicted {percent(mean)} within {percent_interval(low, high)}"
+            f"{fact.id}  {_clause(fact.claim)}: measured {effect(fact.effect_log, None, None, fact.metric)}, "
+            f"predicted {expected} within [{signed(least)}, {signed(most)}] {unit_of(fact.metric)}"
         )
     sentence = f"{len(outside)} of {counted(len(predicted), 'outcome')} outside the 80 % prediction."
     return PartView(title=title, sentence=sentence, lines=_named(lines))

@@ -35,13 +35,22 @@ class Accepted:
     event_id: int
 
 
-def accept(session: Session, campaign_id: int, draft: Draft, metric: str, space: Space) -> Accepted:
-    """Write the draft down as a queued hypothesis.
+def accept(
+    session: Session,
+    campaign_id: int,
+    draft: Draft,
+    metric: str,
+    space: Space,
+    *,
+    question: str | None = None,
+) -> Accepted:
+    """Write the draft down as a queued hypothesis on its own metric, or on `metric` where it names none.
 
-    Raises `Duplicate` for the same candidate against the same control, and `UsageError` for a draft that is
-    illegal in the space or says nothing.
+    `question` is the id of the campaign's question that it answers. Raises `Duplicate` for the same candidate
+    against the same control on the same metric (a campaign's question may repeat what another one asked), and
+    `UsageError` for a draft that is illegal in the space or says nothing.
     """
-    changes = draft.control.changes_to(draft.candidate)
+    judged = metric if draft.metric is None else draft.metric.value
     control_id = store.configuration_id(session, draft.control)
     candidate_id = store.configuration_id(session, draft.candidate)
     same_arms = session.execute(
@@ -49,44 +58,68 @@ def accept(session: Session, campaign_id: int, draft: Draft, metric: str, space:
             Hypothesis.campaign_id == campaign_id,
             Hypothesis.control_configuration_id == control_id,
             Hypothesis.candidate_configuration_id == candidate_id,
+            Hypothesis.metric == judged,
         )
     )
     earlier = [
         Earlier(number, draft.control.digest, draft.candidate.digest, state.value)
         for number, state in same_arms
     ]
-    refused = refusal(draft, space, earlier)
+    refused = refusal(draft, space, earlier if question is None else [])
     if refused is not None:
         kind = UsageError if refused.duplicate_of is None else Duplicate
         raise kind(refused.reason, refused.hint)
+    return put_down(session, campaign_id, draft, judged, question=question)
+
+
+def put_down(
+    session: Session,
+    campaign_id: int,
+    draft: Draft,
+    metric: str,
+    *,
+    question: str | None = None,
+    impossible: str | None = None,
+) -> Accepted:
+    """Write the draft down as it is, and tell of it; `impossible` is why it can't be tested, if it can't."""
+    changes = draft.control.changes_to(draft.candidate)
     row = Hypothesis(
         campaign_id=campaign_id,
         claim=draft.claim,
-        control_configuration_id=control_id,
-        candidate_configuration_id=candidate_id,
+        control_configuration_id=store.configuration_id(session, draft.control),
+        candidate_configuration_id=store.configuration_id(session, draft.candidate),
         change={"changes": [asdict(change) for change in changes]},
         change_digest=change_digest(changes),
         metric=metric,
+        question=question,
         prediction=draft.prediction.model_dump(),
         min_effect=draft.min_effect,
         refuted_if=draft.refuted_if,
         rationale=draft.rationale,
         proposer=draft.proposer,
         lever=draft.lever,
-        state=HypothesisState.QUEUED,
+        state=HypothesisState.QUEUED if impossible is None else HypothesisState.INFEASIBLE,
+        state_reason=impossible,
         pinned=draft.pinned,
     )
     session.add(row)
     session.flush()
     for parent in draft.parents:
         session.add(HypothesisParent(hypothesis_id=row.id, parent_id=parent))
+    untested = "" if impossible is None else f"; infeasible here: {impossible}"
     event_id = events.append(
         session,
         EventKind.HYPOTHESIS_PROPOSED,
-        f"{draft.claim.rstrip('.')}, by {draft.proposer}",
+        f"{draft.claim.rstrip('.')}, by {draft.proposer}{untested}",
         subject=format_label(Noun.HYPOTHESIS, row.id),
         campaign_id=campaign_id,
-        data={"proposer": draft.proposer, "lever": draft.lever, "change": describe(changes)},
+        data={
+            "proposer": draft.proposer,
+            "lever": draft.lever,
+            "change": describe(changes),
+            **({} if question is None else {"question": question}),
+            **({} if impossible is None else {"infeasible": impossible}),
+        },
     )
     return Accepted(row.id, event_id)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.facts import FOUND, REFERENCE, asked_of
+from agent.campaign.legal import legal_here, read_profile
+from agent.campaign.named import check_names, engine_of
 from agent.campaign.owner import free_from_the_dead
+from agent.campaign.questions import check_questions
 from configs.campaign import CampaignSpec
-from configs.checkpoints import profile_of_checkpoint
 from configs.cpu import probe_cpu
-from configs.errors import AutoinferError, UsageError
+from configs.errors import UsageError
 from configs.quantities import format_duration
 from db import events
 from db.clock import now
@@ -21,15 +24,10 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign
 from db.states import CampaignState
+from experiments.engines.port import Infeasible
+from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.space.loading import load_space
-from experiments.space.space import Space
-
-REFERENCE = "reference"
-"""The name of the packaged model."""
-
-THREADS = "serving.threads"
-"""The knob whose values are bounded by the cores of the target."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,17 @@ class Ground:
     model_layers: tuple[str, ...]
 
 
-def survey(spec: CampaignSpec) -> Ground:
-    """Look at the checkpoint and the target; raises `AutoinferError` with what to do when one is missing."""
+def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
+    """Look at the checkpoint, the target, and what the campaign asks of them. Loads no weights.
+
+    Raises `AutoinferError` with what to do when one is missing, and `UsageError` that names `where`, which is
+    the campaign's file, for a name that nothing is registered under, a swept knob or a question that its
+    space does not have, more requests at once than its engine serves, and a parameter budget that can't be
+    met.
+    """
+    space = load_space(spec.space)
+    check_names(spec, space, where)
+    engine = engine_of(spec, where)
     folder = checkpoint_folder(spec.model)
     fingerprint = checkpoint_fingerprint(folder)
     if spec.target != "cpu":
@@ -52,12 +59,22 @@ def survey(spec: CampaignSpec) -> Ground:
             f"The engine {spec.engine} has no target {spec.target!r} here.", "Use the target cpu."
         )
     cpu = probe_cpu()
+    check_questions(spec, space, where)
+    default = legal_here(spec, folder, cpu.cores).space.configuration({})
+    load_tokenizer(folder)
+    try:
+        engine.check(default, folder, spec.target)
+    except Infeasible as reason:
+        raise UsageError(
+            f"The engine {spec.engine} can't serve the model in its default: {reason.cause}",
+            "Put that right first; no campaign was begun.",
+        ) from None
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
         target_key=f"cpu:{cpu.name}:{cpu.cores} cores",
         cores=cpu.cores,
-        model_layers=_layers(folder),
+        model_layers=read_profile(folder).layer_types,
     )
 
 
@@ -74,19 +91,9 @@ def checkpoint_folder(model: str) -> Path:
     return folder.resolve()
 
 
-def campaign_space(spec: CampaignSpec, cores: int) -> Space:
-    """The space of the campaign, with no more threads than the target has cores."""
-    space = load_space(spec.space)
-    if THREADS not in {knob.name for knob in space.knobs}:
-        return space
-    threads = [value for value in space.knob(THREADS).values if isinstance(value, int) and value <= cores]
-    return space.restrict({THREADS: threads})
-
-
 def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
     """The newest campaign of the same spec on the same ground that never came to its end and that nobody
     drives, if there is one."""
-    asked = {**spec.model_dump(mode="json"), "found": None}
     same_ground = (
         Campaign.state != CampaignState.STOPPED,
         Campaign.model_fingerprint == ground.fingerprint,
@@ -96,7 +103,17 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
         free_from_the_dead(session, row)
     free = or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now())
     rows = session.scalars(select(Campaign).where(*same_ground, free).order_by(Campaign.id.desc()))
-    return next((row.id for row in rows if {**row.spec, "found": None} == asked), None)
+    model = spec.model if spec.model == REFERENCE else str(ground.checkpoint)
+    wanted = spec.model_copy(update={"model": model})
+    return next((row.id for row in rows if _asked(row) == wanted), None)
+
+
+def _asked(campaign: Campaign) -> CampaignSpec | None:
+    """What a stored campaign was started with; None for one that this version does not understand."""
+    try:
+        return CampaignSpec.model_validate(asked_of(campaign))
+    except ValidationError:
+        return None
 
 
 def extend(session: Session, campaign_id: int, more_s: float) -> None:
@@ -137,7 +154,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         seed=spec.seed,
         spec={
             **spec.model_dump(mode="json"),
-            "found": {
+            FOUND: {
                 "target_key": ground.target_key,
                 "cores": ground.cores,
                 "model_layers": list(ground.model_layers),
@@ -159,15 +176,3 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         campaign_id=campaign.id,
     )
     return campaign.id
-
-
-def _layers(folder: Path) -> tuple[str, ...]:
-    """`linear_attention` or `full_attention` for each layer."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise AutoinferError(
-            f"{path} can't be read ({error}).", "Name a folder with a whole checkpoint."
-        ) from error
-    return profile_of_checkpoint(config, folder.name, str(path)).layer_types

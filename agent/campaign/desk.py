@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from agent.campaign.facts import Facts, Incumbent, Queued
+from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.learn import Baseline
+from agent.campaign.legal import Legal
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
@@ -19,11 +20,16 @@ from agent.surrogate.levers import joined
 from agent.surrogate.physics import Physics
 from configs.quantities import format_duration
 from db.states import DirectiveKind
+from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
+from experiments.space.configuration import Configuration
 from experiments.space.space import Space
 
 CONFIRMATION = "confirmation"
 """The proposer of the last test: the best configuration against the baseline itself."""
+
+QUESTIONS = "questions"
+"""The proposer of what the campaign's file asks."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,21 @@ class Desk:
     """A campaign with its baseline measured."""
 
     facts: Facts
-    space: Space
+    legal: Legal
     baseline: Baseline
     directives: Sequence[Directive]
+
+    @property
+    def space(self) -> Space:
+        """The space that this ground allows."""
+        return self.legal.space
+
+    @property
+    def baseline_configuration(self) -> Configuration:
+        """Trial 0."""
+        found = self.facts.baseline
+        assert found is not None
+        return found
 
     @cached_property
     def incumbent(self) -> Incumbent:
@@ -54,8 +72,7 @@ class Desk:
     @cached_property
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
-        baseline = self.facts.baseline
-        assert baseline is not None
+        baseline = self.baseline_configuration
         swept = self.space.crossing(self.space.configuration({}), self.facts.spec.baseline.sweep)
         physics = Physics(
             baseline=baseline,
@@ -63,6 +80,7 @@ class Desk:
             profile=self.baseline.profile,
             model_layers=self.facts.model_layers,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
+            shape=self.legal.profile,
             measured_tpot_ms={
                 each: self.baseline.tpot_ms[each.digest]
                 for each in swept
@@ -75,8 +93,7 @@ class Desk:
     @cached_property
     def view(self) -> CampaignView:
         """What proposers may read."""
-        facts, baseline = self.facts, self.facts.baseline
-        assert baseline is not None
+        facts, baseline = self.facts, self.baseline_configuration
         return CampaignView(
             space=self.space,
             baseline=baseline,
@@ -96,6 +113,8 @@ class Desk:
             predict=self.beliefs.predict,
             min_effect=facts.spec.plan.min_effect,
             seed=facts.spec.seed,
+            refused=self.legal.refused,
+            predict_on=self.beliefs.predict,
         )
 
     @cached_property
@@ -105,8 +124,11 @@ class Desk:
         beliefs = self.beliefs.about([(self.incumbent.configuration, each.candidate) for each in queue])
         candidates = []
         for each, belief in zip(queue, beliefs, strict=True):
-            prediction = belief.prediction
-            if each.proposer == USER:
+            prediction, metric = belief.prediction, None
+            if each.metric != self.facts.objective:
+                metric = Metric(each.metric)
+                prediction = self.prediction_of(each)
+            elif each.proposer == USER:
                 prediction = combined(prediction, self._from_incumbent(each))
             candidates.append(
                 Candidate(
@@ -118,6 +140,8 @@ class Desk:
                     p_feasible=belief.p_feasible,
                     cost_s=belief.cost_s,
                     pinned=each.pinned,
+                    asked=each.question is not None,
+                    metric=metric,
                 )
             )
         return rank(candidates, self.directives)
@@ -128,14 +152,16 @@ class Desk:
         return tuple(
             each
             for each in self.facts.queue
-            if each.control != best and not each.pinned and each.proposer not in (USER, CONFIRMATION)
+            if each.control != best
+            and not each.pinned
+            and each.proposer not in (USER, CONFIRMATION, QUESTIONS)
         )
 
     def prediction_of(self, hypothesis: Queued) -> Prediction:
         """What is predicted for a test now: the user's own number, else what is believed by now."""
         if hypothesis.proposer == USER:
             return hypothesis.prediction
-        return self.beliefs.predict(hypothesis.control, hypothesis.candidate)
+        return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 
     def choose(self, left_s: float) -> Choice:
         """The best hypothesis that the budget still bears, the confirmation of the best, or why to stop."""
@@ -145,7 +171,8 @@ class Desk:
         confirmation = self._confirmation()
         reserve_s = 0.0 if confirmation is None else self.beliefs.cost_s(confirmation.candidate)
         ended = nothing_worth_it(self.ranking)
-        if ended is not None and len(self.facts.trials) < self.facts.spec.least_verdicts:
+        judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
+        if ended is not None and judged < self.facts.spec.least_verdicts:
             # So few verdicts don't tell yet whether the beliefs that call it worthless deserve trust.
             ended = None
         if ended is None:
@@ -171,7 +198,7 @@ class Desk:
         """
         first = fitting[0]
         worth = [place for place in fitting if place.worth >= WORTH]
-        if self.facts.trials or first.pinned or not worth:
+        if self.facts.trials or first.pinned or first.asked or not worth:
             return Choice(hypothesis=self._queued(first))
         soonest = min(worth, key=lambda place: (place.cost_s, place.place))
         why = "" if soonest is first else "taken first because its verdict comes soonest"
@@ -192,10 +219,11 @@ class Desk:
 
     def _confirmation(self) -> Draft | None:
         """A direct test of the best against the baseline, where only a chain of steps supports it."""
-        baseline, best = self.facts.baseline, self.incumbent
-        assert baseline is not None
+        baseline, best = self.baseline_configuration, self.incumbent
         if best.steps < 2 or any(
-            (each.control, each.candidate) == (baseline, best.configuration) for each in self.facts.trials
+            (each.control, each.candidate) == (baseline, best.configuration)
+            for each in self.facts.trials
+            if is_on(each, self.facts.objective)
         ):
             return None
         prediction = self.beliefs.predict(baseline, best.configuration)

@@ -13,17 +13,22 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis
 from db.states import ExperimentKind, HypothesisState
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
-from experiments.measurement.evidence import Metric
-from experiments.measurement.plan import Prediction, StoppingPlan, Workload
+from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
+from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.recording import load_noise
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
 
 
-def stopping_plan(facts: Facts, prediction: Prediction, min_effect: float) -> StoppingPlan:
-    """The campaign's plan with the hypothesis's own prediction and smallest effect worth having."""
+def stopping_plan(facts: Facts, hypothesis: Queued) -> StoppingPlan:
+    """The campaign's plan with the hypothesis's own metric, prediction and smallest effect worth having."""
     return StoppingPlan.model_validate(
-        {**facts.spec.plan.model_dump(), "prediction": prediction, "min_effect": min_effect}
+        {
+            **facts.spec.plan.model_dump(),
+            "metric": hypothesis.metric,
+            "prediction": hypothesis.prediction,
+            "min_effect": hypothesis.min_effect,
+        }
     )
 
 
@@ -79,7 +84,7 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
 
     `why` says why it goes now, where that is not its place in the queue.
     """
-    plan = stopping_plan(facts, hypothesis.prediction, hypothesis.min_effect)
+    plan = stopping_plan(facts, hypothesis)
     row = session.get_one(Hypothesis, hypothesis.id)
     row.state = HypothesisState.TESTING
     row.state_changed_at = now()
@@ -118,7 +123,12 @@ def enqueue_test(
     hypothesis_id: int | None,
     reproduces_experiment_id: int | None = None,
 ) -> int:
-    """Write an experiment that compares two configurations under a frozen plan, and its job."""
+    """Write an experiment that compares two configurations under a frozen plan, and its job.
+
+    Quality is compared with the campaign's baseline, so that small losses don't add up over a chain of
+    changes. A claim on quality itself is compared with its own control, and so is a question of the campaign
+    about bytes.
+    """
     digest = plan.digest(control.digest, candidate.digest)
     experiment = Experiment(
         campaign_id=facts.id,
@@ -133,6 +143,9 @@ def enqueue_test(
     )
     session.add(experiment)
     session.flush()
+    asked = hypothesis_id is not None and session.get_one(Hypothesis, hypothesis_id).question is not None
+    own = plan.metric in QUALITY_METRICS or (asked and plan.metric in SCORED_METRICS)
+    against = control if own else facts.baseline
     noise = load_noise(session, facts.target_key, facts.model_fingerprint, plan.metric)
     job = TestJob(
         campaign_id=facts.id,
@@ -145,7 +158,7 @@ def enqueue_test(
         seed=facts.spec.seed + experiment.id,
         control=dict(control),
         candidate=dict(candidate),
-        reference=None if facts.baseline is None else dict(facts.baseline),
+        reference=None if against is None else dict(against),
         plan=plan,
         preregistration_digest=digest,
         noise=NoiseState(

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
-from agent.campaign.create import campaign_space
 from agent.campaign.desk import Desk
 from agent.campaign.facts import read_facts
-from agent.campaign.learn import read_baseline
+from agent.campaign.held import check_asked, draft_on, hold
+from agent.campaign.legal import legal_here
+from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
-from agent.proposers.user import Enqueued, user_draft
+from agent.proposers.user import Enqueued
 from configs.errors import UsageError
+from configs.questions import JudgedMetric
+from configs.validation import nearest
 from db.states import CampaignState
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+from experiments.space.loading import parse_assignments_in
 
 
 def enqueue(
@@ -27,38 +35,48 @@ def enqueue(
     min_effect: str | None = None,
     why: str | None = None,
     pin: bool = False,
+    metric: str | None = None,
 ) -> int:
     """Write the user's hypothesis down as queued, against the best configuration so far; returns its id.
 
-    Raises `UsageError` for anything that can't be tested: see `user_draft`; a duplicate is refused with a
-    pointer to the earlier one.
+    Before the baseline is known it is held and tested on the baseline. `metric` is the campaign's if not
+    given. Raises `UsageError` for anything that can't be tested: see `user_draft`; a duplicate is refused
+    with a pointer to the earlier one.
     """
     facts = read_facts(session, campaign_id)
+    judged = facts.objective if metric is None else _metric(metric)
     asked = Enqueued(claim, tuple(assignments), expect, min_effect, why, pin)
-    space = campaign_space(facts.spec, facts.cores)
-    space.parse_assignments(asked.assignments)  # a wrong knob is worth telling before anything else
+    # What is wrong in any state is worth telling before what is wrong in this one.
+    parse_assignments_in(facts.spec.space, asked.assignments)
+    check_asked(asked, facts, judged)
     if facts.state == CampaignState.STOPPED:
         raise UsageError(
             f"{facts.label} has ended.",
             f"Continue it first: autoinfer run --resume {facts.label} --budget 30m",
         )
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
     if facts.baseline is None or facts.baseline_experiment_id is None:
-        raise UsageError(
-            f"{facts.label} has not found its baseline yet, and a change needs something to start from.",
-            "Try again in a minute; see how far it is with: autoinfer log",
-        )
+        return hold(session, facts, asked, judged, legal)
     desk = Desk(
         facts,
-        space,
-        read_baseline(session, facts.baseline_experiment_id),
+        legal,
+        read_measured(session, facts),
         read_directives(session, campaign_id),
     )
-    draft = user_draft(
-        asked,
-        space,
-        desk.incumbent.configuration,
-        metric=facts.spec.plan.metric,
-        min_effect=facts.spec.plan.min_effect,
-        predict=desk.beliefs.predict,
+
+    def predict(control: Configuration, candidate: Configuration) -> Prediction:
+        return desk.beliefs.predict(control, candidate, judged)
+
+    draft = draft_on(asked, legal, desk.incumbent.configuration, facts, judged, predict)
+    return accept(session, campaign_id, draft, judged.value, legal.space).hypothesis_id
+
+
+def _metric(text: str) -> Metric:
+    """The metric a user names, with or without its unit; raises `UsageError` with the nearest."""
+    known = get_args(JudgedMetric)
+    for name in (text, f"{text}_ms"):
+        if name in known:
+            return Metric(name)
+    raise UsageError(
+        f"No claim can be on the metric {text!r}.", nearest(text, known, otherwise="The metrics are")
     )
-    return accept(session, campaign_id, draft, facts.spec.plan.metric, space).hypothesis_id

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
+from configs.questions import Question, is_latency
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
 from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
+from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 
+FOUND = "found"
+"""What of a stored campaign's spec was not asked for but found on the ground."""
+
+REFERENCE = "reference"
+"""The name of the packaged model, which every installation has at a place of its own."""
+
+STEP_LENGTH = "acceptance_length"
+"""Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
+
+UNDECIDED = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED, HypothesisState.TESTING})
+"""States of a question's hypothesis in which the question is open."""
+
 
 @dataclass(frozen=True)
 class Queued:
-    """A hypothesis that waits for its test."""
+    """A hypothesis that waits for its test; `question` is the campaign's question that it answers."""
 
     id: int
     claim: str
@@ -36,6 +52,8 @@ class Queued:
     proposer: str
     pinned: bool
     rank: int | None
+    metric: str
+    question: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +90,12 @@ class Facts:
     queue: tuple[Queued, ...]
     under_test: tuple[int, ...]
     proposed: tuple[tuple[str, str, HypothesisState], ...]
+    asked: tuple[tuple[str, HypothesisState], ...] = ()
+    """The questions that became hypotheses, each with the state of its hypothesis."""
+    checkpoint: Path = Path()
+    """The folder of the model."""
+    stored_digests: Mapping[str, str] = field(default_factory=dict)
+    """Digests under which configurations of the sweep were measured, where the space has grown since."""
 
     @property
     def label(self) -> str:
@@ -88,19 +112,52 @@ class Facts:
         )
 
     @property
+    def objective(self) -> Metric:
+        """The metric that the campaign lowers."""
+        return Metric(self.spec.plan.metric)
+
+    @property
     def incumbent(self) -> Incumbent | None:
-        """The supported configuration with the lowest TPOT, by the chain that leads to it."""
-        return None if self.baseline is None else find_incumbent(self.baseline, self.trials)
+        """The supported configuration that is best on the objective, by the chain that leads to it."""
+        return None if self.baseline is None else find_incumbent(self.baseline, self.trials, self.objective)
+
+    @property
+    def unasked(self) -> tuple[Question, ...]:
+        """The campaign's questions that are no hypotheses yet, in the order of its file."""
+        known = {question for question, _ in self.asked}
+        return tuple(each for each in self.spec.questions if each.id not in known)
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Ids of the questions that nothing decided yet, in the order of the campaign's file."""
+        states = dict(self.asked)
+        return tuple(
+            each.id
+            for each in self.spec.questions
+            if states.get(each.id, HypothesisState.PROPOSED) in UNDECIDED
+        )
 
 
-def find_incumbent(baseline: Configuration, trials: Sequence[Trial]) -> Incumbent:
-    """Follow supported changes from the baseline and take the lowest sum of effects.
+def is_on(trial: Trial, objective: Metric) -> bool:
+    """Whether a trial's effect is on this metric; a trial that names none is on the campaign's objective."""
+    return trial.metric is None or trial.metric is objective
 
-    A supported change counts only from a control that is itself reached from the baseline. Where several
-    chains lead to one configuration the shortest counts: fewer measured steps, less added error.
+
+def find_incumbent(
+    baseline: Configuration, trials: Sequence[Trial], objective: Metric = Metric.TPOT_MS
+) -> Incumbent:
+    """Follow supported changes from the baseline and take the lowest sum of effects on `objective`.
+
+    A change that was supported on another metric, such as bits or bytes, is no step. A supported change
+    counts only from a control that is itself reached from the baseline. Where several chains lead to one
+    configuration the shortest counts: fewer measured steps, less added error.
     """
     reached = {baseline.digest: Incumbent(baseline, 0.0, None, None, 0)}
-    supported = [t for t in trials if t.outcome == Outcome.SUPPORTED and t.effect_log is not None]
+    supported = [
+        t
+        for t in trials
+        if t.outcome == Outcome.SUPPORTED and t.effect_log is not None and is_on(t, objective)
+    ]
     frontier = [baseline.digest]
     while frontier:
         following: list[str] = []
@@ -145,15 +202,27 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             .where(Experiment.campaign_id == campaign_id)
         )
     }
-    known = store.configurations(
+    asked, found = asked_of(campaign), campaign.spec[FOUND]
+    spec = CampaignSpec.model_validate(asked)
+    stored = store.configurations(
         session,
         [campaign.baseline_configuration_id, campaign.naive_configuration_id]
         + [h.control_configuration_id for h in hypotheses]
         + [h.candidate_configuration_id for h in hypotheses],
     )
+    known = {number: settled(each, spec.space) for number, each in stored.items()}
+    swept = [
+        each
+        for each in (
+            _known(stored, campaign.baseline_configuration_id),
+            _known(stored, campaign.naive_configuration_id),
+        )
+        if each is not None
+    ]
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
+    baseline = _known(known, campaign.baseline_configuration_id)
     trials = tuple(
-        _trial(experiment, by_id[experiment.hypothesis_id], verdicts[experiment.id], known)
+        _trial(experiment, by_id[experiment.hypothesis_id], verdicts[experiment.id], known, baseline)
         for experiment in experiments
         if experiment.kind == ExperimentKind.TEST
         and experiment.hypothesis_id is not None
@@ -164,18 +233,16 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         for experiment in experiments
         if experiment.kind == ExperimentKind.BASELINE and experiment.state == ExperimentState.DONE
     ]
-    asked = dict(campaign.spec)
-    found = asked.pop("found")
     return Facts(
         id=campaign.id,
-        spec=CampaignSpec.model_validate(asked),
+        spec=spec,
         state=campaign.state,
         model_fingerprint=campaign.model_fingerprint,
         target_key=found["target_key"],
         model_layers=tuple(found["model_layers"]),
         cores=found["cores"],
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
-        baseline=_known(known, campaign.baseline_configuration_id),
+        baseline=baseline,
         naive=_known(known, campaign.naive_configuration_id),
         baseline_experiment_id=baseline_run[-1] if baseline_run else None,
         trials=trials,
@@ -188,8 +255,26 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses
+            # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
+            if h.question is None or h.metric == spec.plan.metric
         ),
+        asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
+        checkpoint=Path(found["checkpoint"]),
+        stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep),
     )
+
+
+def asked_of(campaign: Campaign) -> dict[str, Any]:
+    """What a stored campaign was started with, as data of a `CampaignSpec`.
+
+    A model is named by the absolute folder that was found, whatever was typed: jobs run elsewhere than in
+    the folder from which the campaign was started.
+    """
+    asked = {name: value for name, value in campaign.spec.items() if name != FOUND}
+    found = campaign.spec.get(FOUND, {})
+    if asked.get("model") != REFERENCE and "checkpoint" in found:
+        asked["model"] = found["checkpoint"]
+    return asked
 
 
 def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> Configuration | None:
@@ -208,20 +293,30 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         proposer=row.proposer,
         pinned=row.pinned,
         rank=row.rank,
+        metric=row.metric,
+        question=row.question,
     )
 
 
 def _trial(
-    experiment: Experiment, hypothesis: Hypothesis, verdict: Verdict, known: Mapping[int, Configuration]
+    experiment: Experiment,
+    hypothesis: Hypothesis,
+    verdict: Verdict,
+    known: Mapping[int, Configuration],
+    baseline: Configuration | None,
 ) -> Trial:
     quality: Mapping[str, Any] = verdict.quality or {}
     bits = quality.get("bits_per_byte_relative")
     tasks = quality.get("task_points_lost")
     details: Mapping[str, Any] = verdict.judge.get("details") or {}
+    control = known[hypothesis.control_configuration_id]
+    # what compares with a control of its own says nothing of the loss against the baseline
+    if not is_latency(hypothesis.metric) and control != baseline:
+        bits = tasks = None
     return Trial(
         hypothesis_id=hypothesis.id,
         experiment_id=experiment.id,
-        control=known[hypothesis.control_configuration_id],
+        control=control,
         candidate=known[hypothesis.candidate_configuration_id],
         lever=hypothesis.lever,
         outcome=Outcome(verdict.outcome.value),
@@ -231,4 +326,6 @@ def _trial(
         task_points=None if tasks is None else -tasks["difference"],
         cost_s=experiment.wall_s or 0.0,
         failure_kind=experiment.failure_kind,
+        acceptance_length=verdict.judge.get(STEP_LENGTH),
+        metric=Metric(hypothesis.metric),
     )

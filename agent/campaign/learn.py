@@ -11,7 +11,8 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
-from agent.campaign.plugins import load_judge
+from agent.campaign.facts import STEP_LENGTH
+from agent.judge.drafting import drafting_report
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -26,11 +27,13 @@ from db.states import (
 )
 from experiments.engines.port import PartTime
 from experiments.job.comparison import CONTROL_FAILED
+from experiments.job.named import load_judge
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.measurement.judging import JudgeVerdict, Outcome
 from experiments.recording import load_evidence, load_launches, load_stages
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
+from knowledge.rank_transfer import update_rank_transfer
 
 NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost")
 """Failures that say nothing about the hypothesis: the control did not run, or the job itself broke."""
@@ -188,17 +191,28 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
     hypothesis.state_reason = verdict.reason
     hypothesis.state_changed_at = now()
     update_findings(session, verdict_id)
+    update_rank_transfer(session, verdict_id)
     return verdict.outcome
 
 
 def _leave_open(session: Session, experiment: Experiment, hypothesis: Hypothesis) -> Outcome:
-    """End a hypothesis as inconclusive because its experiment broke, and say so."""
-    reason = f"the experiment broke, which says nothing about the claim: {experiment.failure}"
+    """End a hypothesis as inconclusive because its experiment broke, and say so.
+
+    Where a question of the campaign has a control of its own and that did not run, the question can't be
+    answered here: it is infeasible, with the control's cause.
+    """
+    campaign = session.get_one(Campaign, experiment.campaign_id)
+    own_control = hypothesis.control_configuration_id != campaign.baseline_configuration_id
+    if hypothesis.question is not None and own_control and experiment.failure_kind == CONTROL_FAILED:
+        outcome, reason = Outcome.INFEASIBLE, str(experiment.failure)
+    else:
+        outcome = Outcome.INCONCLUSIVE
+        reason = f"the experiment broke, which says nothing about the claim: {experiment.failure}"
     session.add(
         Verdict(
             experiment_id=experiment.id,
             hypothesis_id=hypothesis.id,
-            outcome=VerdictOutcome.INCONCLUSIVE,
+            outcome=VerdictOutcome(outcome.value),
             launches=0,
             samples=0,
             reason=reason,
@@ -206,18 +220,18 @@ def _leave_open(session: Session, experiment: Experiment, hypothesis: Hypothesis
             preregistration_digest=experiment.preregistration_digest,
         )
     )
-    hypothesis.state = HypothesisState.INCONCLUSIVE
+    hypothesis.state = HypothesisState(outcome.value)
     hypothesis.state_reason = reason
     hypothesis.state_changed_at = now()
     events.append(
         session,
         EventKind.EXPERIMENT_JUDGED,
-        f"{format_label(Noun.HYPOTHESIS, hypothesis.id)} inconclusive: {reason}",
+        f"{format_label(Noun.HYPOTHESIS, hypothesis.id)} {outcome.value}: {reason}",
         subject=format_label(Noun.EXPERIMENT, experiment.id),
         campaign_id=experiment.campaign_id,
-        data={"outcome": VerdictOutcome.INCONCLUSIVE.value, "effect_log": None},
+        data={"outcome": outcome.value, "effect_log": None},
     )
-    return Outcome.INCONCLUSIVE
+    return outcome
 
 
 def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, JudgeVerdict]:
@@ -226,6 +240,7 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
     judge = load_judge(str(campaign.spec["judge"]))
     plan, evidence = load_evidence(session, experiment.id)
     verdict = judge.verdict(plan, evidence)
+    drafting = drafting_report(evidence)  # the judge's own: one definition of the acceptance length
     row = Verdict(
         experiment_id=experiment.id,
         hypothesis_id=experiment.hypothesis_id,
@@ -237,7 +252,12 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
         samples=verdict.samples,
         quality=dict(verdict.quality),
         reason=verdict.reason,
-        judge={"name": judge.name, "version": judge.version, "details": dict(verdict.details)},
+        judge={
+            "name": judge.name,
+            "version": judge.version,
+            "details": dict(verdict.details),
+            STEP_LENGTH: None if drafting is None else drafting.acceptance,
+        },
         preregistration_digest=experiment.preregistration_digest,
     )
     session.add(row)

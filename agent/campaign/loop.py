@@ -17,27 +17,37 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import order
 from agent.campaign.accept import accept
-from agent.campaign.create import campaign_space
 from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
-from agent.campaign.learn import learn_baseline, learn_test, read_baseline, unlearnt
+from agent.campaign.held import release_held
+from agent.campaign.learn import learn_baseline, learn_test, unlearnt
+from agent.campaign.legal import legal_here
+from agent.campaign.measured import read_measured
 from agent.campaign.outcome import note_best
 from agent.campaign.owner import free_from_the_dead, new_owner
+from agent.campaign.questions import pose_questions
+from agent.campaign.waiting import give_up, nobody_takes, overdue
 from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, LeaseLost
+from configs.quantities import format_duration
 from db import campaign_lease, events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Job
 from db.session import Database
-from db.states import CampaignState, ExperimentKind, JobState
+from db.states import CampaignState, ExperimentKind, ExperimentState, JobState
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
+from knowledge.figures import counted
 
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
+
+WORTH_ANOTHER_BASELINE = ("error", "lost")
+"""Failures of a baseline that may not come again: the job broke or was taken away. What the engine says
+against model or configuration holds the second time too."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,7 @@ class CampaignLoop:
         self._renewed_at = 0.0
         self._counted_at = 0.0
         self._ranked_through = -1
+        self._told_of_nobody = False
 
     def run(self) -> str:
         """Drive the campaign to its end and return the sentence that says why it stopped.
@@ -145,10 +156,16 @@ class CampaignLoop:
             facts = read_facts(session, self._campaign_id)
             newest = order.newest_cause(session, facts.id)
         if facts.state == CampaignState.STOPPING and not flying:
-            return self._stop("stopped by the user")
+            return self._stop("stopped by the user", facts)
+        if flying:
+            self._look_at_what_runs(facts)
         if facts.baseline is None:
-            if not flying and facts.state == CampaignState.RUNNING:
-                self._start_baseline(facts)
+            if flying or facts.state != CampaignState.RUNNING:
+                return None
+            if self._left_s(facts) <= 0:
+                budget = format_duration(facts.spec.budget.wall_s)
+                return self._stop(f"the budget of {budget} is spent and the baseline not measured", facts)
+            self._start_baseline(facts)
             return None
         if newest > self._ranked_through:
             facts = self._propose_and_rank(facts, with_proposals=not flying)
@@ -157,9 +174,8 @@ class CampaignLoop:
         return self._next_experiment(facts)
 
     def _next_experiment(self, facts: Facts) -> str | None:
-        left_s = facts.spec.budget.wall_s - self._spent(facts)
         desk = self._desk(facts)
-        choice = desk.choose(left_s)
+        choice = desk.choose(self._left_s(facts))
         if choice.draft is not None:
             with self._writing() as session:
                 accepted = accept(session, facts.id, choice.draft, facts.spec.plan.metric, desk.space)
@@ -173,25 +189,51 @@ class CampaignLoop:
                     session, facts, replace(choice.hypothesis, prediction=prediction), choice.reason
                 )
         else:
-            return self._stop(choice.reason)
+            return self._stop(choice.reason, facts)
         return None
+
+    def _look_at_what_runs(self, facts: Facts) -> None:
+        """Say once when nobody takes the campaign's jobs; give them up when the budget is spent.
+
+        A test that runs is finished, because its verdict is near; half a baseline is worth nothing.
+        """
+        spent = facts.state == CampaignState.RUNNING and self._left_s(facts) <= 0
+        with self._database.read() as session:
+            ask = self._worker is None and not self._told_of_nobody
+            device = nobody_takes(session, facts.id) if ask else None
+            jobs = overdue(session, facts.id, running_too=facts.baseline is None) if spent else []
+        if device is not None:
+            self._told_of_nobody = True
+            self._tell(
+                EventKind.WORKER_MISSING,
+                f"No worker takes jobs for {device}; start one: autoinfer worker --device {device}",
+            )
+        if jobs:
+            with self._writing() as session:
+                give_up(session, jobs)
 
     def _start_baseline(self, facts: Facts) -> None:
         with self._database.read() as session:
             tried = session.scalars(
                 select(Experiment)
-                .where(Experiment.campaign_id == facts.id, Experiment.kind == ExperimentKind.BASELINE)
+                .where(
+                    Experiment.campaign_id == facts.id,
+                    Experiment.kind == ExperimentKind.BASELINE,
+                    Experiment.state != ExperimentState.CANCELLED,
+                )
                 .order_by(Experiment.id)
             ).all()
-        if len(tried) >= MAX_BASELINE_ATTEMPTS:
+        if len(tried) >= MAX_BASELINE_ATTEMPTS or (
+            tried and tried[-1].failure_kind not in WORTH_ANOTHER_BASELINE
+        ):
             cause = tried[-1].failure or "no cause was recorded"
-            self._stop(f"the baseline could not be measured: {cause}")
+            self._stop(f"the baseline could not be measured: {cause}", facts)
             raise AutoinferError(
                 f"The baseline could not be measured: {cause}",
                 "See its log with: autoinfer show " + format_label(Noun.EXPERIMENT, tried[-1].id),
             )
         with self._writing() as session:
-            dispatch_baseline(session, facts, campaign_space(facts.spec, facts.cores))
+            dispatch_baseline(session, facts, legal_here(facts.spec, facts.checkpoint, facts.cores).space)
 
     def _learn(self, experiment_id: int) -> None:
         with self._writing() as session:
@@ -209,6 +251,8 @@ class CampaignLoop:
         desk = self._desk(facts)
         drafts = order.proposals(desk) if with_proposals else []
         with self._writing() as session:
+            pose_questions(session, desk)
+            release_held(session, desk)
             order.take_in(session, desk, drafts)
         with self._database.read() as session:
             facts = read_facts(session, self._campaign_id)
@@ -220,10 +264,9 @@ class CampaignLoop:
 
     def _desk(self, facts: Facts) -> Desk:
         with self._database.read() as session:
-            assert facts.baseline_experiment_id is not None
-            baseline = read_baseline(session, facts.baseline_experiment_id)
+            baseline = read_measured(session, facts)
             directives = order.read_directives(session, facts.id)
-        return Desk(facts, campaign_space(facts.spec, facts.cores), baseline, directives)
+        return Desk(facts, legal_here(facts.spec, facts.checkpoint, facts.cores), baseline, directives)
 
     def _in_flight(self) -> bool:
         alive = (JobState.QUEUED, JobState.RUNNING)
@@ -236,7 +279,10 @@ class CampaignLoop:
                 )
             )
 
-    def _stop(self, reason: str) -> str:
+    def _stop(self, reason: str, facts: Facts) -> str:
+        if facts.open_questions:
+            asked = counted(len(facts.open_questions), "question")
+            reason += f"; {asked} of {len(facts.spec.questions)} left open: {', '.join(facts.open_questions)}"
         with self._writing() as session:
             campaign = session.get_one(Campaign, self._campaign_id)
             campaign.state = CampaignState.STOPPED
@@ -274,8 +320,8 @@ class CampaignLoop:
             campaign.budget = {**campaign.budget, "spent_s": spent}
         self._counted_at = moment
 
-    def _spent(self, facts: Facts) -> float:
-        return facts.spent_s + self._clock() - self._counted_at
+    def _left_s(self, facts: Facts) -> float:
+        return facts.spec.budget.wall_s - facts.spent_s - (self._clock() - self._counted_at)
 
     def _tell(self, kind: EventKind, text: str) -> None:
         with self._writing() as session:

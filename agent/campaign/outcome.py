@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.facts import Facts, Incumbent, read_facts
-from agent.campaign.learn import bits_per_byte, read_baseline
+from agent.campaign.facts import Facts, Incumbent, is_on, read_facts
+from agent.campaign.learn import bits_per_byte
+from agent.campaign.measured import read_measured
 from agent.proposers.port import Trial
 from db import events
 from db.event_kinds import EventKind
@@ -36,7 +37,8 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     `baseline`, `naive` and `best` are None until they were measured. `best.speedup` is baseline TPOT over
     best TPOT, measured in one experiment against the baseline where there is one (`speedup_basis` is its
     label), else multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval
-    is the verdict's, at the judge's level, and None when the best is the baseline itself.
+    is the verdict's, at the judge's level, and None when the best is the baseline itself. `open_questions`
+    are the ids of what the campaign asks and nothing decided yet.
     """
     campaign = session.get_one(Campaign, campaign_id)
     facts = read_facts(session, campaign_id)
@@ -57,6 +59,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         "stopped_because": campaign.stopped_because,
         **_measured(session, facts),
         "hypotheses": {state.value: counts.get(state, 0) for state in COUNTED},
+        "open_questions": list(facts.open_questions),
         "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0},
         "events": told or 0,
     }
@@ -90,7 +93,7 @@ def note_best(session: Session, campaign_id: int) -> None:
 def _measured(session: Session, facts: Facts) -> dict[str, Any]:
     if facts.baseline is None or facts.naive is None or facts.baseline_experiment_id is None:
         return {"baseline": None, "naive": None, "best": None}
-    measured = read_baseline(session, facts.baseline_experiment_id)
+    measured = read_measured(session, facts)
     digest = facts.baseline.digest
     baseline = {
         "configuration": dict(facts.baseline),
@@ -145,7 +148,11 @@ def direct_trial(facts: Facts, incumbent: Incumbent) -> Trial | None:
     assert facts.baseline is not None
     for trial in facts.trials:
         pair = (trial.control.digest, trial.candidate.digest)
-        if pair == (facts.baseline.digest, incumbent.configuration.digest) and trial.effect_log is not None:
+        if (
+            pair == (facts.baseline.digest, incumbent.configuration.digest)
+            and trial.effect_log is not None
+            and is_on(trial, facts.objective)
+        ):
             return trial
     return None
 

@@ -1,4 +1,4 @@
-"""Judges and proposers by their entry-point names, each made once."""
+"""Proposers by their entry-point names, each made once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from typing import cast
 
 from agent.proposers.port import Proposer
 from configs.registry import Port, registered
-from experiments.measurement.judging import Judge
-
-
-@cache
-def load_judge(name: str) -> Judge:
-    """The judge of this name; raises `UsageError` when none is registered."""
-    return cast(Judge, registered(Port.JUDGE, name)())
 
 
 @cache

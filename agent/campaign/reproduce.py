@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,7 +20,9 @@ from db.models import Experiment, Job, Verdict
 from db.session import Database
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
+from knowledge.figures import effect
 from knowledge.findings import update_findings
+from knowledge.stored import verdict_metric
 
 
 @dataclass(frozen=True)
@@ -120,19 +121,15 @@ def _compare(original: Verdict, again: Verdict, first: str, second: str) -> Repr
         agrees=agrees,
         original_outcome=original.outcome,
         fresh_outcome=again.outcome,
-        reason=f"{words} ({_percent(original)} then, {_percent(again)} now)",
+        reason=f"{words} ({_told(original)} then, {_told(again)} now)",
     )
 
 
-def _percent(verdict: Verdict) -> str:
+def _told(verdict: Verdict) -> str:
     if verdict.effect_log is None:
         return "not measured"
-    text = f"{100 * (math.exp(verdict.effect_log) - 1):+.1f} %"
-    interval = _interval(verdict)
-    if interval is None:
-        return text
-    low, high = (100 * (math.exp(bound) - 1) for bound in interval)
-    return f"{text} [{low:+.1f}, {high:+.1f}]"
+    low, high = verdict.interval_low_log, verdict.interval_high_log
+    return effect(verdict.effect_log, low, high, verdict_metric(verdict))
 
 
 def _interval(verdict: Verdict) -> tuple[float, float] | None:

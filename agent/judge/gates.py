@@ -10,13 +10,32 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from agent.judge.drafting import arm_is_due, drafting_report, dropped_head
 from agent.judge.pairs import TIMED_STAGES, paired_blocks, timed_launches
-from experiments.measurement.evidence import Arm, Evidence, Json, LaunchRecord, Metric, Stage
+from experiments.measurement.evidence import (
+    SCORED_METRICS,
+    TIMED_METRICS,
+    Arm,
+    Evidence,
+    Json,
+    LaunchRecord,
+    Metric,
+    Stage,
+)
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Change
 
 NOT_NEGATIVE = frozenset(
-    {Metric.KL_NATS, Metric.TOP1_AGREEMENT, Metric.TASK_CORRECT, Metric.DECODE_AGREEMENT}
+    {
+        Metric.KL_NATS,
+        Metric.TOP1_AGREEMENT,
+        Metric.TASK_CORRECT,
+        Metric.DECODE_AGREEMENT,
+        Metric.DIVERGENCES,
+        Metric.NEAR_TIES,
+        Metric.NEAR_TIE_LOGITS,
+        Metric.FLIPS_WITHOUT_DRAFT,
+    }
 )
 """Metrics that may be zero; every other one must be positive."""
 
@@ -24,7 +43,7 @@ KL_ROUNDING_NATS = 1e-4
 """A KL of equal distributions may come out this far below zero in single precision."""
 
 EXPLAINED: Mapping[str, frozenset[str]] = {
-    "serving.dtype": frozenset({"dtype", "precision", "kernel", "bytes"}),
+    "serving.dtype": frozenset({"dtype", "precision", "kernel", "bytes", "served"}),
     "serving.threads": frozenset({"threads", "affinity", "cpus", "cores"}),
     "serving.compile": frozenset(
         {"compile", "compiled", "backend", "inductor", "graph", "graphs", "recompilations", "mode", "kernel"}
@@ -33,10 +52,35 @@ EXPLAINED: Mapping[str, frozenset[str]] = {
         {"pruning", "pruned", "removed", "layers", "layer", "parameters", "bytes", "checkpoint", "weights"}
     ),
     "quantization": frozenset(
-        {"quantization", "quantized", "bits", "group", "kernel", "bytes", "checkpoint", "weights", "dtype"}
+        {
+            "quantization",
+            "quantized",
+            "bits",
+            "group",
+            "kernel",
+            "bytes",
+            "checkpoint",
+            "weights",
+            "dtype",
+            "representative",
+            "reason",
+        }
     ),
     "drafting": frozenset(
-        {"drafting", "draft", "drafter", "speculative", "mtp", "layers", "parameters", "bytes"}
+        {
+            "drafting",
+            "draft",
+            "drafter",
+            "speculative",
+            "mtp",
+            "layers",
+            "parameters",
+            "bytes",
+            "kernel",
+            "capacity",
+            "graphs",
+            "recompilations",
+        }
     ),
 }
 """For a knob or a group of knobs, the words of resolved keys that its change explains, beside the words of
@@ -49,21 +93,26 @@ the cache) or a digest of what stands beside it, not what runs; they are not com
 
 @dataclass(frozen=True)
 class Finding:
-    """What a gate found: the outcome it forces and the sentence that says why."""
+    """What a gate found: the outcome it forces, the sentence that says why, and the arm that can't do the
+    work where that is why."""
 
     outcome: Outcome
     reason: str
+    failed: Arm | None = None
 
 
 def check(evidence: Evidence, metric: Metric) -> Finding | None:
     """The first gate that does not pass, in a fixed order; None when the evidence can be judged."""
     return (
         failed(evidence)
+        or uncounted_drafter(evidence, metric)
         or broken_samples(evidence)
-        or mixed_configurations(evidence)
+        or mixed_configurations(evidence, metric)
         or unpaired_prompts(evidence, metric)
         or unpaired_documents(evidence)
-        or unexplained_difference(evidence)
+        or unfit_control(evidence)
+        or dropped_drafts(evidence)
+        or unexplained_difference(evidence, metric)
     )
 
 
@@ -74,6 +123,20 @@ def failed(evidence: Evidence) -> Finding | None:
     return Finding(Outcome.INFEASIBLE, f"The candidate did not run: {evidence.failure.rstrip('.')}.")
 
 
+def uncounted_drafter(evidence: Evidence, metric: Metric) -> Finding | None:
+    """Bytes a step are those of the target's weights: they say nothing of what a drafter reads."""
+    if metric is not Metric.STEP_WEIGHT_BYTES:
+        return None
+    touched = [str(change) for change in evidence.changes if change.knob.partition(".")[0] == "drafting"]
+    if not touched:
+        return None
+    return Finding(
+        Outcome.INCONCLUSIVE,
+        f"A claim on bytes a step counts the target's weights, and the change touches what drafts "
+        f"({', '.join(touched)}), whose bytes are not counted: claim it on time, or leave drafting as it is.",
+    )
+
+
 def broken_samples(evidence: Evidence) -> Finding | None:
     """No sample may be NaN, infinite, negative, or zero where zero can't be."""
     for record in evidence.launches:
@@ -81,7 +144,8 @@ def broken_samples(evidence: Evidence) -> Finding | None:
             if _sound(sample.metric, sample.value):
                 continue
             where = f"{sample.metric.value} of {sample.item!r} in {record.arm.value} launch {record.index}"
-            if record.stage == Stage.EVALUATE and record.arm == Arm.CANDIDATE and math.isnan(sample.value):
+            scored = sample.metric not in TIMED_METRICS
+            if scored and record.arm == Arm.CANDIDATE and math.isnan(sample.value):
                 return Finding(Outcome.INFEASIBLE, f"The candidate computes no numbers: {where} is NaN.")
             return Finding(
                 Outcome.INCONCLUSIVE, f"The evidence is refused: {where} is {sample.value}, which can't be."
@@ -89,10 +153,20 @@ def broken_samples(evidence: Evidence) -> Finding | None:
     return None
 
 
-def mixed_configurations(evidence: Evidence) -> Finding | None:
-    """All timed launches of an arm must be launches of one configuration."""
+def compared(evidence: Evidence, arm: Arm, metric: Metric) -> tuple[LaunchRecord, ...]:
+    """The launches of an arm whose effect on `metric` is judged: the timed ones, or those that tell it.
+
+    The evaluation of a reference that is not the control itself is none of them.
+    """
+    if metric not in SCORED_METRICS:
+        return evidence.of(arm, *TIMED_STAGES)
+    return tuple(r for r in evidence.of(arm, Stage.EVALUATE, Stage.VALIDATION) if r.values(metric))
+
+
+def mixed_configurations(evidence: Evidence, metric: Metric) -> Finding | None:
+    """All launches of an arm that are compared must be launches of one configuration."""
     for arm in Arm:
-        digests = sorted({record.configuration_digest for record in evidence.of(arm, *TIMED_STAGES)})
+        digests = sorted({record.configuration_digest for record in compared(evidence, arm, metric)})
         if len(digests) > 1:
             return Finding(
                 Outcome.CONFOUNDED,
@@ -103,6 +177,8 @@ def mixed_configurations(evidence: Evidence) -> Finding | None:
 
 def unpaired_prompts(evidence: Evidence, metric: Metric) -> Finding | None:
     """Block k of both arms of a launch pair must have answered the same prompts."""
+    if metric in SCORED_METRICS:
+        return None
     control, candidate = timed_launches(evidence, Arm.CONTROL), timed_launches(evidence, Arm.CANDIDATE)
     for index in sorted(control.keys() & candidate.keys()):
         for number, a, b in paired_blocks(control[index], candidate[index], metric):
@@ -120,7 +196,7 @@ def unpaired_documents(evidence: Evidence) -> Finding | None:
     """A document that both arms scored must have the same bytes in both."""
     sizes: dict[str, float] = {}
     for arm in (Arm.CONTROL, Arm.CANDIDATE):
-        for record in evidence.of(arm, Stage.EVALUATE):
+        for record in evidence.of(arm, Stage.SCREEN, Stage.EVALUATE, Stage.VALIDATION):
             for sample in record.samples:
                 if sample.metric != Metric.TEXT_BYTES:
                     continue
@@ -133,10 +209,40 @@ def unpaired_documents(evidence: Evidence) -> Finding | None:
     return None
 
 
-def unexplained_difference(evidence: Evidence) -> Finding | None:
+def unfit_control(evidence: Evidence) -> Finding | None:
+    """A control whose drafting changes the text or hardly ever stands is none to compare with."""
+    if not arm_is_due(evidence, Arm.CONTROL):
+        return None
+    report = drafting_report(evidence, Arm.CONTROL)
+    if report is None:
+        return None
+    if report.dropped:
+        cause = dropped_head(report)
+    elif report.prompts and report.changes_text:
+        cause = report.sentence()
+    else:
+        return None
+    return Finding(
+        Outcome.INFEASIBLE,
+        f"The control is none to compare with: its {cause[0].lower()}{cause[1:]}.",
+        Arm.CONTROL,
+    )
+
+
+def dropped_drafts(evidence: Evidence) -> Finding | None:
+    """Drafts that hardly ever stand are no drafting: a head or drafter without its weights."""
+    if not arm_is_due(evidence, Arm.CANDIDATE):
+        return None
+    report = drafting_report(evidence)
+    if report is None or not report.dropped:
+        return None
+    return Finding(Outcome.INFEASIBLE, f"{dropped_head(report)}.")
+
+
+def unexplained_difference(evidence: Evidence, metric: Metric) -> Finding | None:
     """What actually ran may differ between the arms only where the claimed change explains it."""
-    control = _resolved(record for record in evidence.of(Arm.CONTROL, *TIMED_STAGES))
-    candidate = _resolved(record for record in evidence.of(Arm.CANDIDATE, *TIMED_STAGES))
+    control = _resolved(compared(evidence, Arm.CONTROL, metric))
+    candidate = _resolved(compared(evidence, Arm.CANDIDATE, metric))
     if not control or not candidate:
         return None
     found = [

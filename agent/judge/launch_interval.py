@@ -1,11 +1,15 @@
 """The judge `launch-interval`: an interval in which the launch is the unit. Pure.
 
-**Steps.** One quick pair → (more blocks on it, if the spread within launches rules) → full pairs up to
-`full_pairs`, with the evaluation of quality where it saves most (`sequence.evaluate_first`), at the latest
-before → `validation_pairs` pairs of further fresh processes, and more of them, up to `full_pairs` +
-`validation_pairs` in all, while the question stays open → stop. It stops early as soon as the interval
-excludes `min_effect` (refuted), the quality is worse or stays undecided, or the rest of the plan could hardly
-settle the question (`sequence.chance_to_settle`; that ends inconclusive).
+Claims on quality and on bytes are judged without timing anything: see `agent.judge.scored_claim`. What
+follows is about claims on time.
+
+**Steps.** Where weights change, first a look at their quality in a launch that is ready soonest. One quick
+pair → (more blocks on it, if the spread within launches rules) → full pairs up to `full_pairs`, with the
+evaluation of quality where it saves most (`sequence.evaluate_first`), at the latest before →
+`validation_pairs` pairs of further fresh processes, and more of them, up to `full_pairs` + `validation_pairs`
+in all, while the question stays open → stop. It stops early as soon as the interval excludes `min_effect`
+(refuted), the quality is worse or stays undecided, or the rest of the plan could hardly settle the question
+(`sequence.chance_to_settle`; that ends inconclusive).
 
 **Supported** only if all of these hold:
 
@@ -32,18 +36,28 @@ from statistics import fmean
 
 from agent.judge import gates, sentences
 from agent.judge.interval import planned_looks, side_alpha
-from agent.judge.pairs import JUDGED_METRICS, timed_launches
+from agent.judge.pairs import TIMED_STAGES, timed_launches
 from agent.judge.quality import Quality
 from agent.judge.reading import Reading, read
-from agent.judge.sequence import HOPELESS_CHANCE, chance_to_settle, evaluate_first
+from agent.judge.scored_claim import decide, details_of, next_score, read_scores
+from agent.judge.sequence import HOPELESS_CHANCE, chance_to_settle, changes_weights, evaluate_first
 from configs.errors import UsageError
-from experiments.measurement.evidence import Arm, Evidence, Json, Metric, Stage
+from experiments.measurement.evidence import (
+    SCORED_METRICS,
+    TIMED_METRICS,
+    Arm,
+    Evidence,
+    Json,
+    Metric,
+    Stage,
+)
 from experiments.measurement.judging import (
     Evaluate,
     JudgeVerdict,
     MeasureMore,
     MeasurePair,
     Outcome,
+    Screen,
     Step,
     Stop,
 )
@@ -57,14 +71,20 @@ class LaunchIntervalJudge:
     """Steers and judges an experiment; see the module's page for the method and its error control."""
 
     name = "launch-interval"
-    version = "1"
+    version = "3"
 
     def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
-        """What to do next. Raises `UsageError` for a plan whose metric is no latency or throughput."""
+        """What to do next. Raises `UsageError` for a plan whose metric no claim can be on."""
         found = gates.check(evidence, _judged(plan.metric))
         if found is not None:
-            return Stop(found.reason)
+            return Stop(found.reason, found.failed)
+        if plan.metric in SCORED_METRICS:
+            return next_score(plan, evidence)
         reading = read(plan, evidence)
+        if reading.quality.state in (Quality.WORSE, Quality.UNDECIDED) and not reading.pairs:
+            return Stop(_decide(plan, reading)[1])
+        if not reading.pairs and not reading.screened and changes_weights(evidence.changes):
+            return Screen()
         if not reading.pairs:
             return (
                 Stop(sentences.ONE_ARM)
@@ -73,8 +93,8 @@ class LaunchIntervalJudge:
             )
         if reading.validated:
             return _validation_step(plan, reading)
-        evaluated = reading.quality.state != Quality.NOT_MEASURED
-        more = 0 if evaluated else _blocks_to_add(plan, reading)
+        evaluated = reading.evaluated
+        more = _blocks_to_add(plan, reading) if reading.pair_is_up else 0
         if more:
             return MeasureMore(Stage.FULL, more)
         if reading.short or reading.quality.state in (Quality.WORSE, Quality.UNDECIDED):
@@ -99,11 +119,15 @@ class LaunchIntervalJudge:
             return JudgeVerdict(
                 found.outcome, found.reason, None, None, None, len(evidence.launches), 0, {}, {}
             )
+        if plan.metric in SCORED_METRICS:
+            return _scored_verdict(plan, evidence, found)
         reading = read(plan, evidence)
         if found is not None:
             outcome, reason = found.outcome, found.reason
         else:
             outcome, reason = _decide(plan, reading, _measured(evidence))
+        if reading.pairs and stands_for_engine_alone(evidence):
+            reason = sentences.engine_alone(reason)
         overall = reading.overall
         return JudgeVerdict(
             outcome=outcome,
@@ -116,6 +140,36 @@ class LaunchIntervalJudge:
             quality=reading.quality.as_json(),
             details=_details(plan, reading),
         )
+
+
+def _scored_verdict(plan: StoppingPlan, evidence: Evidence, found: gates.Finding | None) -> JudgeVerdict:
+    reading = read_scores(plan, evidence)
+    outcome, reason = decide(plan, reading) if found is None else (found.outcome, found.reason)
+    launches = [each for arm in Arm for each in gates.compared(evidence, arm, plan.metric)]
+    now = reading.now
+    return JudgeVerdict(
+        outcome=outcome,
+        reason=reason,
+        effect_log=now.mean if now else None,
+        interval_low_log=now.low if now else None,
+        interval_high_log=now.high if now else None,
+        launches=len(launches),
+        samples=sum(len(each.values(plan.metric)) for each in launches),
+        quality=reading.quality.as_json(),
+        details=details_of(plan, reading),
+    )
+
+
+def stands_for_engine_alone(evidence: Evidence) -> bool:
+    """Whether quantization changed and an arm said that its latency is not that of the stored format."""
+    if not any(change.knob.partition(".")[0] == "quantization" for change in evidence.changes):
+        return False
+    for record in (each for arm in Arm for each in evidence.of(arm, *TIMED_STAGES)):
+        weights = record.resolved.get("weights")
+        for told in (record.resolved, weights if isinstance(weights, dict) else {}):
+            if told.get("latency_representative") is False:
+                return True
+    return False
 
 
 def _validation_step(plan: StoppingPlan, reading: Reading) -> Step:
@@ -143,6 +197,8 @@ def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tupl
     quality = reading.quality.state
     if quality == Quality.WORSE:
         return Outcome.REFUTED, sentences.quality_worse(reading)
+    if quality == Quality.UNDECIDED and not reading.pairs:
+        return Outcome.INCONCLUSIVE, sentences.quality_undecided(reading)
     if not reading.pairs:
         return Outcome.INCONCLUSIVE, sentences.ONE_ARM if measured else sentences.NOTHING
     if reading.short:
@@ -151,7 +207,7 @@ def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tupl
         return Outcome.INCONCLUSIVE, sentences.quality_undecided(reading)
     if not reading.beyond:
         return Outcome.INCONCLUSIVE, sentences.undecided(plan, reading)
-    if quality == Quality.NOT_MEASURED:
+    if not reading.evaluated:
         return Outcome.INCONCLUSIVE, sentences.quality_missing(plan, reading)
     if reading.validated < plan.validation_pairs:
         return Outcome.INCONCLUSIVE, sentences.unvalidated(plan, reading)
@@ -172,8 +228,9 @@ def _blocks_to_add(plan: StoppingPlan, reading: Reading) -> int:
 
 
 def _judged(metric: Metric) -> Metric:
-    if metric not in JUDGED_METRICS:
-        known = ", ".join(sorted(metric.value for metric in JUDGED_METRICS))
+    judged = TIMED_METRICS | SCORED_METRICS
+    if metric not in judged:
+        known = ", ".join(sorted(metric.value for metric in judged))
         raise UsageError(f"No effect is judged on {metric.value}.", f"Choose one of {known}.")
     return metric
 
@@ -185,6 +242,7 @@ def _measured(evidence: Evidence) -> bool:
 def _details(plan: StoppingPlan, reading: Reading) -> dict[str, Json]:
     overall, validation, noise = reading.overall, reading.validation, reading.noise
     return {
+        "metric": plan.metric.value,
         "min_effect_log": reading.bound_log,
         "looks": planned_looks(plan),
         "alpha_a_side": side_alpha(plan),

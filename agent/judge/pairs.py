@@ -33,11 +33,6 @@ TIMED_STAGES = (Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 HIGHER_IS_BETTER = frozenset({Metric.TOKENS_PER_S})
 """Metrics whose log ratio changes sign, so that a negative effect is faster for every metric."""
 
-JUDGED_METRICS = frozenset(
-    {Metric.TTFT_MS, Metric.TPOT_MS, Metric.ITL_MS, Metric.E2EL_MS, Metric.TOKENS_PER_S}
-)
-"""What an effect may be judged on; the others are measures of quality."""
-
 MAD_TO_SD = 1.4826
 """A normal standard deviation over its median absolute deviation: 1 / Φ⁻¹(3/4)."""
 

@@ -14,6 +14,10 @@ margin, and the state is *undecided*.
   with a small correction for continuity, which keeps its level where the usual one fails, at few or no
   discordant items.
 
+A claim on one of these metrics is guarded by the other alone (`agent.judge.scored_claim`); both are told.
+
+**Drafting**, where it changed, must keep the text (`agent.judge.drafting`): it is part of the state.
+
 KL and top-1 agreement are reported, and gate nothing here: near the baseline they don't rank candidates.
 """
 
@@ -27,9 +31,12 @@ from statistics import fmean
 
 from scipy.special import ndtri
 
+from agent.judge.drafting import DraftingReport, arm_is_due, drafting_report
 from agent.judge.interval import t_quantile
+from experiments.job.evaluation import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import Arm, Evidence, Json, Metric, Stage
 from experiments.measurement.plan import StoppingPlan
+from knowledge.figures import signed
 
 MIN_DOCUMENTS = 8
 """Fewest paired documents of which a ratio estimate is trusted: its linear error term is of order 1/n."""
@@ -78,48 +85,86 @@ class Bound:
 
 @dataclass(frozen=True)
 class QualityReport:
-    """Both tests and what is reported beside them; None stands for what was not measured or asked for."""
+    """The tests and what is reported beside them; None stands for what was not measured.
+
+    `bits_asked`, `tasks_asked` and the two `…drafting_asked` say which of them decide; `drafting` is the
+    candidate's.
+    """
 
     bits: Bound | None
     tasks: Bound | None
+    bits_asked: bool
     tasks_asked: bool
     reference_accuracy: float | None
     kl_nats_mean: float | None
     top1_agreement_mean: float | None
+    drafting: DraftingReport | None = None
+    drafting_asked: bool = False
+    control_drafting: DraftingReport | None = None
+    control_drafting_asked: bool = False
 
     @property
     def state(self) -> Quality:
         """The tests together: one that is worse decides, and all must hold."""
         if self.bits is None and self.tasks is None:
             return Quality.NOT_MEASURED
-        found = {test.state for test in (self.bits, self.tasks) if test is not None}
-        if Quality.WORSE in found:
-            return Quality.WORSE
-        missing = self.bits is None or (self.tasks_asked and self.tasks is None)
-        return Quality.UNDECIDED if missing or Quality.UNDECIDED in found else Quality.HELD
+        found = set()
+        if self.bits_asked:
+            found.add(self.bits.state if self.bits is not None else Quality.UNDECIDED)
+        if self.tasks_asked:
+            found.add(self.tasks.state if self.tasks is not None else Quality.UNDECIDED)
+        if self.drafting_asked:
+            found.add(_drafting_state(self.drafting))
+        if self.control_drafting_asked:
+            # one that changes the text is no control at all, which a gate says before
+            found.add(_drafting_state(self.control_drafting))
+        for state in (Quality.WORSE, Quality.UNDECIDED):
+            if state in found:
+                return state
+        return Quality.HELD
+
+    @property
+    def drafting_open(self) -> bool:
+        """Whether the check of drafting, which the first evaluation alone makes, leaves the text open."""
+        asked = ((self.drafting, self.drafting_asked), (self.control_drafting, self.control_drafting_asked))
+        return any(due and _drafting_state(report) == Quality.UNDECIDED for report, due in asked)
 
     def sentence(self) -> str:
-        """The tests in words, with numbers; without a full stop."""
-        parts = []
-        if self.bits is not None:
+        """The tests that decide in words, with numbers; without a full stop."""
+        if self.bits is None and self.tasks is None:
+            return "quality was not measured"
+        parts = [*self._bits_words(), *self._tasks_words()]
+        if self.drafting_asked:
+            parts.append(_drafting_words(self.drafting))
+        if self.control_drafting_asked:
+            parts.append(f"in the control {_drafting_words(self.control_drafting)}")
+        return ", ".join(parts) if parts else "nothing else was asked for"
+
+    def _bits_words(self) -> list[str]:
+        if not self.bits_asked:
+            return []
+        if self.bits is None:
+            return [f"fewer than {MIN_DOCUMENTS} paired documents"]
+        return [
+            f"bits per byte {signed(100 * self.bits.difference, 2)} % (at most "
+            f"{signed(100 * self.bits.high, 2)} %, allowed {signed(100 * self.bits.margin)} %; "
+            f"{self.bits.count} documents)"
+        ]
+
+    def _tasks_words(self) -> list[str]:
+        if not self.tasks_asked:
+            return []
+        if self.tasks is None:
+            return ["no paired task items"]
+        parts = [
+            f"tasks {signed(-self.tasks.difference)} points (at worst {signed(-self.tasks.high)}, allowed "
+            f"{signed(-self.tasks.margin)}; {self.tasks.count} items)"
+        ]
+        if self.reference_accuracy is not None and POINTS * self.reference_accuracy < self.tasks.margin:
             parts.append(
-                f"bits per byte {100 * self.bits.difference:+.2f} % (at most {100 * self.bits.high:+.2f} %, "
-                f"allowed {100 * self.bits.margin:+.1f} %; {self.bits.count} documents)"
+                f"the reference solves {POINTS * self.reference_accuracy:.1f} % of them, too few to lose"
             )
-        elif self.tasks is not None:
-            parts.append(f"fewer than {MIN_DOCUMENTS} paired documents")
-        if self.tasks is not None:
-            parts.append(
-                f"tasks {-self.tasks.difference:+.1f} points (at worst {-self.tasks.high:+.1f}, allowed "
-                f"{-self.tasks.margin:+.1f}; {self.tasks.count} items)"
-            )
-            if self.reference_accuracy is not None and POINTS * self.reference_accuracy < self.tasks.margin:
-                parts.append(
-                    f"the reference solves {POINTS * self.reference_accuracy:.1f} % of them, too few to lose"
-                )
-        elif self.tasks_asked:
-            parts.append("no paired task items")
-        return ", ".join(parts) if parts else "quality was not measured"
+        return parts
 
     def as_json(self) -> dict[str, Json]:
         """What a verdict stores: differences with their bounds, by name."""
@@ -131,15 +176,21 @@ class QualityReport:
         found["reference_accuracy"] = self.reference_accuracy
         found["kl_nats_mean"] = self.kl_nats_mean
         found["top1_agreement_mean"] = self.top1_agreement_mean
+        if self.drafting is not None:
+            found["drafting"] = self.drafting.as_json()
+        if self.control_drafting is not None:
+            found["control_drafting"] = self.control_drafting.as_json()
         return found
 
 
 def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
-    """Both tests on everything that the evaluate stage measured so far."""
-    bits = {arm: _by_item(evidence, arm, Metric.NLL_BITS) for arm in Arm}
-    tasks = {arm: _by_item(evidence, arm, Metric.TASK_CORRECT) for arm in Arm}
+    """The tests on what was evaluated, validation included, or before that the screen."""
+    evaluated = bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE))
+    stages = (Stage.EVALUATE, Stage.VALIDATION) if evaluated else (Stage.SCREEN,)
+    bits = {arm: by_item(evidence, arm, Metric.NLL_BITS, stages) for arm in Arm}
+    tasks = {arm: by_item(evidence, arm, Metric.TASK_CORRECT, stages) for arm in Arm}
     documents = sorted(bits[Arm.CONTROL].keys() & bits[Arm.CANDIDATE].keys())
-    items = sorted(tasks[Arm.CONTROL].keys() & tasks[Arm.CANDIDATE].keys())
+    lost, gained, items = lost_and_gained(tasks[Arm.CONTROL], tasks[Arm.CANDIDATE])
     return QualityReport(
         bits=bits_bound(
             [bits[Arm.CONTROL][name] for name in documents],
@@ -148,16 +199,21 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
             alpha=plan.alpha,
         ),
         tasks=task_bound(
-            lost=sum(tasks[Arm.CONTROL][name] > tasks[Arm.CANDIDATE][name] for name in items),
-            gained=sum(tasks[Arm.CONTROL][name] < tasks[Arm.CANDIDATE][name] for name in items),
-            items=len(items),
+            lost=lost,
+            gained=gained,
+            items=items,
             margin_points=plan.margins.task_points,
             alpha=plan.alpha,
         ),
+        bits_asked=plan.metric is not Metric.NLL_BITS,
+        tasks_asked=plan.metric is not Metric.TASK_CORRECT and plan.workload.evaluation_items > 0,
         reference_accuracy=_mean(tasks[Arm.CONTROL]),
-        tasks_asked=plan.workload.evaluation_items > 0,
-        kl_nats_mean=_mean(_by_item(evidence, Arm.CANDIDATE, Metric.KL_NATS)),
-        top1_agreement_mean=_mean(_by_item(evidence, Arm.CANDIDATE, Metric.TOP1_AGREEMENT)),
+        kl_nats_mean=_mean(by_item(evidence, Arm.CANDIDATE, Metric.KL_NATS, stages)),
+        top1_agreement_mean=_mean(by_item(evidence, Arm.CANDIDATE, Metric.TOP1_AGREEMENT, stages)),
+        drafting=drafting_report(evidence),
+        drafting_asked=evaluated and arm_is_due(evidence, Arm.CANDIDATE),
+        control_drafting=drafting_report(evidence, Arm.CONTROL),
+        control_drafting_asked=evaluated and arm_is_due(evidence, Arm.CONTROL),
     )
 
 
@@ -172,13 +228,26 @@ def bits_bound(
     count = len(control)
     if count < MIN_DOCUMENTS:
         return None
-    total = math.fsum(control)
+    ratio, error = ratio_estimate(control, candidate)
+    reach = t_quantile(alpha, count - 1) * error
+    return Bound(ratio - 1, ratio - 1 - reach, ratio - 1 + reach, margin, count)
+
+
+def ratio_estimate(control: Sequence[float], candidate: Sequence[float]) -> tuple[float, float]:
+    """The ratio of totals, candidate over control, and its standard error; of two pairs at least."""
+    count, total = len(control), math.fsum(control)
     ratio = math.fsum(candidate) / total
     residuals = [after - ratio * before for before, after in zip(control, candidate, strict=True)]
     squares = math.fsum(residual**2 for residual in residuals)
-    error = math.sqrt(count / (count - 1) * squares) / total
-    reach = t_quantile(alpha, count - 1) * error
-    return Bound(ratio - 1, ratio - 1 - reach, ratio - 1 + reach, margin, count)
+    return ratio, math.sqrt(count / (count - 1) * squares) / total
+
+
+def lost_and_gained(control: Mapping[str, float], candidate: Mapping[str, float]) -> tuple[int, int, int]:
+    """How many items both arms answered that the candidate lost, that it gained, and how many in all."""
+    items = control.keys() & candidate.keys()
+    lost = sum(control[name] > candidate[name] for name in items)
+    gained = sum(control[name] < candidate[name] for name in items)
+    return lost, gained, len(items)
 
 
 def task_bound(*, lost: int, gained: int, items: int, margin_points: float, alpha: float) -> Bound | None:
@@ -187,14 +256,14 @@ def task_bound(*, lost: int, gained: int, items: int, margin_points: float, alph
         return None
     return Bound(
         difference=POINTS * (lost - gained) / items,
-        low=-POINTS * _tango_upper(gained, lost, items, alpha),
-        high=POINTS * _tango_upper(lost, gained, items, alpha),
+        low=-POINTS * tango_upper(gained, lost, items, alpha),
+        high=POINTS * tango_upper(lost, gained, items, alpha),
         margin=margin_points,
         count=items,
     )
 
 
-def _tango_upper(lost: int, gained: int, items: int, alpha: float) -> float:
+def tango_upper(lost: int, gained: int, items: int, alpha: float) -> float:
     """The largest net loss, as a share of the items, that the score test at `alpha` does not exclude."""
     z = float(-ndtri(alpha))
     low, high = (lost - gained) / items, 1.0
@@ -223,13 +292,27 @@ def _tango_score(lost: float, gained: int, items: int, loss: float) -> float:
     return distance / math.sqrt(variance)
 
 
-def _by_item(evidence: Evidence, arm: Arm, metric: Metric) -> Mapping[str, float]:
+def by_item(evidence: Evidence, arm: Arm, metric: Metric, stages: tuple[Stage, ...]) -> Mapping[str, float]:
+    """The values of a metric that an arm's launches of these stages gave, by document or item.
+
+    A document that an engine scored once more through its timed path is left out: it is no further one.
+    """
     return {
         sample.item: sample.value
-        for record in evidence.of(arm, Stage.EVALUATE)
+        for record in evidence.of(arm, *stages)
         for sample in record.samples
-        if sample.metric == metric
+        if sample.metric == metric and not sample.item.startswith(DECODE_ITEM_PREFIX)
     }
+
+
+def _drafting_words(report: DraftingReport | None) -> str:
+    return report.sentence() if report is not None and report.prompts else "drafting was not checked"
+
+
+def _drafting_state(report: DraftingReport | None) -> Quality:
+    if report is None or not report.enough:
+        return Quality.UNDECIDED
+    return Quality.WORSE if report.changes_text else Quality.HELD
 
 
 def _mean(values: Mapping[str, float]) -> float | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from agent.judge.interval import Interval, PairNoise, interval, pair_noise, side_alpha
-from agent.judge.pairs import PairEffect, pair_effects
+from agent.judge.pairs import TIMED_STAGES, PairEffect, pair_effects
 from agent.judge.quality import QualityReport, quality_report
-from experiments.measurement.evidence import Evidence
+from agent.judge.scale import bound_of
+from experiments.measurement.evidence import Arm, Evidence, Stage
 from experiments.measurement.plan import StoppingPlan
 
 
@@ -18,6 +18,8 @@ class Reading:
 
     `overall` misses at each side with alpha / (2 · looks); `validation` with alpha. Both are None while no
     degree of freedom tells the noise. `bound_log` is log(1 − min_effect).
+    `screened`: the candidate's weights were scored; `evaluated`: in the configuration that is judged.
+    `pair_is_up`: nothing was scored since the last blocks, so that its launches can be timed further.
     """
 
     pairs: tuple[PairEffect, ...]
@@ -26,6 +28,9 @@ class Reading:
     noise: PairNoise | None
     quality: QualityReport
     bound_log: float
+    screened: bool
+    evaluated: bool
+    pair_is_up: bool
 
     @property
     def exploratory(self) -> int:
@@ -65,5 +70,8 @@ def read(plan: StoppingPlan, evidence: Evidence) -> Reading:
         validation=interval(validation, noise, plan.alpha) if validation and noise else None,
         noise=noise,
         quality=quality_report(plan, evidence),
-        bound_log=math.log(1 - plan.min_effect),
+        bound_log=bound_of(plan),
+        screened=bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN, Stage.EVALUATE)),
+        evaluated=bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE)),
+        pair_is_up=bool(evidence.launches) and evidence.launches[-1].stage in TIMED_STAGES,
     )

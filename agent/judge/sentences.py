@@ -73,12 +73,12 @@ def too_small(plan: StoppingPlan, reading: Reading) -> str:
 
 def quality_worse(reading: Reading) -> str:
     """Why it is refuted by its quality."""
-    return f"The quality is worse than allowed: {reading.quality.sentence()}."
+    return f"The quality is worse than allowed: {reading.quality.sentence()}{_untimed(reading)}."
 
 
 def quality_undecided(reading: Reading) -> str:
     """Why quality leaves it open."""
-    return f"The data do not settle the quality: {reading.quality.sentence()}."
+    return f"The data do not settle the quality: {reading.quality.sentence()}{_untimed(reading)}."
 
 
 def quality_missing(plan: StoppingPlan, reading: Reading) -> str:
@@ -98,6 +98,16 @@ def hopeless(plan: StoppingPlan, reading: Reading, pairs_left: int, chance: floa
         f"{effect(plan, reading)}: {left} would settle whether the gain reaches {_asked(plan)} with a chance "
         f"of {100 * chance:.0f} % only."
     )
+
+
+def engine_alone(reason: str) -> str:
+    """Add that the measured latency is none of the stored format."""
+    start = reason.rstrip(".")
+    return f"{start}; this latency stands for this engine only, which does not compute in the stored format."
+
+
+def _untimed(reading: Reading) -> str:
+    return "" if reading.pairs else "; so nothing was timed"
 
 
 def _asked(plan: StoppingPlan) -> str:

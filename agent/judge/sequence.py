@@ -19,12 +19,21 @@ from experiments.measurement.evidence import Arm, Evidence, Metric
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Change
 
-QUALITY_FAILS: Mapping[str, float] = {"pruning": 0.6, "quantization": 0.3, "serving.dtype": 0.05}
+QUALITY_FAILS: Mapping[str, float] = {
+    "pruning": 0.6,
+    "quantization": 0.3,
+    "drafting": 0.1,
+    "serving.dtype": 0.05,
+}
 """Chance that quality fails, by the group or knob that changed; judgement, used for the order alone: removed
-layers of a small model mostly cost more than 1 %, half precision rarely does."""
+layers of a small model mostly cost more than 1 %, half precision rarely does; drafting keeps the text unless
+it has a fault, and several had (FACTS §2)."""
 
 QUALITY_FAILS_OTHERWISE = 0.01
 """The same for a change that touches neither weights nor number formats (threads, compilation)."""
+
+WEIGHT_GROUPS = frozenset({"pruning", "quantization"})
+"""Groups of knobs whose change makes other weights."""
 
 HOPELESS_CHANCE = 0.05
 """Below this chance to be settled by the rest of the plan, the rest is not run (it would end
@@ -100,6 +109,11 @@ def chance_to_settle(plan: StoppingPlan, now: Interval, alpha_a_side: float, las
     beyond = chance_below(bound - reach, now.mean_log, spread, now.degrees_of_freedom)
     short = 1 - chance_below(bound + reach, now.mean_log, spread, now.degrees_of_freedom)
     return beyond + short
+
+
+def changes_weights(changes: Iterable[Change]) -> bool:
+    """Whether a change touches the weights, so that quality is looked at before anything is timed."""
+    return any(change.knob.partition(".")[0] in WEIGHT_GROUPS for change in changes)
 
 
 def _group(knob: str) -> str:

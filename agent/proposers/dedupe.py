@@ -4,13 +4,14 @@ Pure."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agent.proposers.port import Draft
+from agent.proposers.port import Draft, nothing_refused
 from agent.surrogate.levers import joined
 from configs.errors import UsageError
 from db.labels import Noun, format_label
+from experiments.space.configuration import Configuration
 from experiments.space.space import Space
 
 
@@ -33,10 +34,19 @@ class Refusal:
     duplicate_of: int | None = None
 
 
-def refusal(draft: Draft, space: Space, earlier: Iterable[Earlier]) -> Refusal | None:
-    """The first thing that speaks against a draft; None when it may be taken in."""
+def refusal(
+    draft: Draft,
+    space: Space,
+    earlier: Iterable[Earlier],
+    refused: Callable[[Configuration], str | None] = nothing_refused,
+) -> Refusal | None:
+    """The first thing that speaks against a draft; None when it may be taken in.
+
+    `refused` is what a campaign's view says of configurations that are legal and can't be all the same.
+    """
     return (
         _illegal(draft, space)
+        or _refused(draft, refused)
         or _says_nothing(draft)
         or _contradictory(draft, space)
         or _duplicate(draft, earlier)
@@ -66,6 +76,11 @@ def _illegal(draft: Draft, space: Space) -> Refusal | None:
             missing = ", ".join(change.knob for change in configuration.changes_to(settled))
             return Refusal(f"The {arm} leaves out {missing}.", "Give every active knob a value.")
     return None
+
+
+def _refused(draft: Draft, refused: Callable[[Configuration], str | None]) -> Refusal | None:
+    why = refused(draft.candidate)
+    return None if why is None else Refusal(f"The candidate can't be here: {why}", "Change what it says.")
 
 
 def _says_nothing(draft: Draft) -> Refusal | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -21,6 +22,7 @@ from agent.proposers.draft import draft_of, predicted
 from agent.proposers.port import CampaignView, Draft, Trial
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import is_among
 from experiments.space.space import Space
 
 STARTUP_TRIALS = 4
@@ -32,6 +34,10 @@ over."""
 
 PENALTY_LOG = 0.3
 """How much worse than the worst measured value a trial is told that did not run or lost its quality."""
+
+QUANTIZATION = "quantization"
+"""The lever that saves no time on an engine that dequantizes its weights: a draft on the objective that takes
+it along would make weights worse for nothing, and hand them on to what comes after."""
 
 SEED_RANGE = 2**32
 """Seeds of the sampler lie below this."""
@@ -52,10 +58,12 @@ class OptunaProposer:
             if len(drafts) == count:
                 break
             trial = study.ask()
-            candidate = _ask(view.space, trial)
+            candidate = _ask(view.space, trial, {} if view.serves_packed else view.incumbent)
+            if candidate is None:  # a value that must be given is not the sampler's to give
+                continue
             levers = set(view.space.levers_between(view.incumbent, candidate))
             # every trial that was asked for stays open, so that the sampler keeps away from its point
-            if candidate.digest in seen or levers & view.banned_levers:
+            if candidate.digest in seen or levers & view.banned_levers or view.refused(candidate) is not None:
                 continue
             seen.add(candidate.digest)
             rationale = (
@@ -79,6 +87,8 @@ def values_told(view: CampaignView) -> list[tuple[Configuration, float]]:
     known: dict[Configuration, float] = {view.baseline: 0.0}
     found: list[tuple[Configuration, float | None]] = [(view.baseline, 0.0)]
     for trial in view.trials:
+        if not trial.on_objective:
+            continue
         start = known.get(trial.control)
         if _penalised(trial, view.min_effect):
             found.append((trial.candidate, None))
@@ -94,7 +104,7 @@ def _penalised(trial: Trial, min_effect: float) -> bool:
     """Whether a trial did not run, or was refuted although it was fast enough: by its quality."""
     if trial.outcome == Outcome.INFEASIBLE:
         return True
-    fast = trial.effect_log is not None and trial.effect_log < math.log1p(-min_effect)
+    fast = trial.effect_log is None or trial.effect_log < math.log1p(-min_effect)
     return trial.outcome == Outcome.REFUTED and fast
 
 
@@ -111,7 +121,7 @@ def _study(view: CampaignView) -> optuna.Study:
         )
         study = optuna.create_study(direction="minimize", sampler=sampler)
     for configuration, value in values_told(view):
-        if view.space.is_legal(configuration):
+        if view.space.is_legal(configuration) and _enumerated(view.space, configuration):
             distributions = _distributions(view.space, configuration)
             study.add_trial(
                 create_trial(params=dict(configuration), distributions=distributions, value=value)
@@ -123,10 +133,20 @@ def _distributions(space: Space, configuration: Configuration) -> dict[str, Base
     return {knob.name: CategoricalDistribution(knob.values) for knob in space.active(configuration)}
 
 
-def _ask(space: Space, trial: optuna.Trial) -> Configuration:
+def _enumerated(space: Space, configuration: Configuration) -> bool:
+    """Whether it has only values that the sampler could have chosen, and no path, say, of the user's."""
+    return all(is_among(value, space.knob(knob).values) for knob, value in configuration.items())
+
+
+def _ask(space: Space, trial: optuna.Trial, kept: Mapping[str, KnobValue]) -> Configuration | None:
+    """A legal point, with the quantization of `kept` where that has one; None where a value must be given."""
     chosen: dict[str, KnobValue] = {}
     for knob in space.in_order:
-        if knob.unmet(chosen) is None:
+        if knob.lever == QUANTIZATION and knob.name in kept:
+            chosen[knob.name] = kept[knob.name]
+        elif knob.unmet(chosen) is None:
+            if not knob.values:
+                return None
             value = trial.suggest_categorical(knob.name, knob.values)
             assert value is not None  # it is one of the knob's values
             chosen[knob.name] = value

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
+
+LATENCY_METRICS = (Metric.TPOT_MS, Metric.TTFT_MS, Metric.ITL_MS, Metric.E2EL_MS)
+"""Metrics that a campaign can have as its objective."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Trial:
 
     `effect_log` is candidate over control (negative is faster) with standard error `effect_se_log`;
     None where nothing was measured. `bits_ratio_log` is the log of candidate over control bits per byte.
+    `acceptance_length` is the candidate's mean number of tokens a verification step (None without drafting).
+    `metric` is what the effect is on; None stands for the campaign's objective.
     """
 
     hypothesis_id: int
@@ -37,11 +43,21 @@ class Trial:
     task_points: float | None
     cost_s: float
     failure_kind: str | None = None
+    acceptance_length: float | None = None
+    metric: Metric | None = None
+
+    @property
+    def on_objective(self) -> bool:
+        """Whether its effect is on latency, as every campaign's objective is, and not on another metric."""
+        return self.metric is None or self.metric in LATENCY_METRICS
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A hypothesis before it is accepted: a falsifiable claim with its numeric prediction."""
+    """A hypothesis before it is accepted: a falsifiable claim with its numeric prediction.
+
+    `metric` is what the claim is about; None stands for the campaign's objective.
+    """
 
     claim: str
     control: Configuration
@@ -54,13 +70,26 @@ class Draft:
     proposer: str
     parents: tuple[int, ...] = ()
     pinned: bool = False
+    metric: Metric | None = None
+
+
+def nothing_refused(configuration: Configuration) -> str | None:
+    """Refuses no configuration: what holds where there is no parameter budget and no joint condition."""
+    return None
 
 
 @dataclass(frozen=True)
 class CampaignView:
     """What a proposer may read. `tpot_ms` is the baseline's; `incumbent` the best supported so far
     (the baseline at first); `taken` holds the digests of candidates proposed before, tested or not;
-    `predict` gives the surrogate's belief of log(candidate / control)."""
+    `predict` gives the surrogate's belief of log(candidate / control).
+
+    `refused` says in a sentence why a legal configuration can't be all the same (the parameter budget, what
+    this model and engine don't allow together), None when it can; no draft may be refused. `serves_packed`
+    tells whether the engine computes with packed weights; where it does not, quantization saves bytes and no
+    time. `predict_on` predicts other metrics than the objective (`step_weight_bytes`, `nll_bits`,
+    `task_correct`); where it is None the campaign takes hypotheses on its objective only.
+    """
 
     space: Space
     baseline: Configuration
@@ -76,6 +105,9 @@ class CampaignView:
     predict: Callable[[Configuration, Configuration], Prediction]
     min_effect: float
     seed: int
+    refused: Callable[[Configuration], str | None] = nothing_refused
+    serves_packed: bool = False
+    predict_on: Callable[[Configuration, Configuration, Metric], Prediction] | None = None
 
 
 class Proposer(Protocol):
@@ -84,5 +116,6 @@ class Proposer(Protocol):
     name: str
 
     def propose(self, view: CampaignView, count: int) -> list[Draft]:
-        """At most `count` drafts, legal in the space, none in `taken`; deterministic for a view."""
+        """At most `count` drafts, legal in the space and not refused, none in `taken`; deterministic for a
+        view."""
         ...

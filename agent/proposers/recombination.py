@@ -24,20 +24,18 @@ class Recombination:
 def recombinations(view: CampaignView) -> list[Recombination]:
     """All supported changes together on top of the incumbent, then each of them alone.
 
-    Of one knob's several supported values the one with the larger effect counts. What the incumbent has
-    already, and what the space does not allow together, gives nothing.
+    Together they are taken up by effect, the largest first: of one knob's several supported values the first
+    counts, and a change that is not legal with those before it, or refused with them, is passed over. What
+    the incumbent has already gives nothing.
     """
     supported = sorted(
-        (trial for trial in view.trials if trial.outcome == Outcome.SUPPORTED),
+        (trial for trial in view.trials if trial.outcome == Outcome.SUPPORTED and trial.on_objective),
         key=lambda trial: (trial.effect_log if trial.effect_log is not None else 0.0, trial.hypothesis_id),
     )
-    missing = [trial for trial in supported if _adds(view, [trial]) is not None]
-    groups = [missing] if len(missing) > 1 else []
-    groups += [[trial] for trial in missing]
+    groups = [_together(view, supported), *(_together(view, [trial]) for trial in supported)]
     found: dict[Configuration, Recombination] = {}
-    for group in groups:
-        candidate = _adds(view, group)
-        if candidate is not None and candidate not in found:
+    for candidate, group in groups:
+        if group and candidate not in found:
             labels = ", ".join(format_label(Noun.HYPOTHESIS, trial.hypothesis_id) for trial in group)
             verb = "was" if len(group) == 1 else "were"
             parents = tuple(sorted({trial.hypothesis_id for trial in group}))
@@ -45,16 +43,20 @@ def recombinations(view: CampaignView) -> list[Recombination]:
     return list(found.values())
 
 
-def _adds(view: CampaignView, group: Sequence[Trial]) -> Configuration | None:
+def _together(view: CampaignView, trials: Sequence[Trial]) -> tuple[Configuration, list[Trial]]:
+    """The incumbent with the changes of these trials, as far as they go together, and those that added."""
     knobs: dict[str, KnobValue] = {}
-    for trial in group:
-        for knob, value in _set_by(trial).items():
-            knobs.setdefault(knob, value)
-    try:
-        candidate = view.space.with_change(view.incumbent, knobs)
-    except UsageError:  # the changes exclude each other
-        return None
-    return None if candidate == view.incumbent else candidate
+    candidate, used = view.incumbent, list[Trial]()
+    for trial in trials:
+        wider = {**_set_by(trial), **knobs}
+        try:
+            found = view.space.with_change(view.incumbent, wider)
+        except UsageError:  # the changes exclude each other
+            continue
+        if found != candidate and view.refused(found) is None:
+            candidate, knobs = found, wider
+            used.append(trial)
+    return candidate, used
 
 
 def _set_by(trial: Trial) -> Mapping[str, KnobValue]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from experiments.engines.port import PartTime
 
@@ -23,13 +23,15 @@ alone gives 25.6 GB/s."""
 class StepProfile:
     """Shares of the step (0 to 1) and speed of reading weights.
 
-    `layer_share` maps each layer's number to its share, `other` each kind of part outside the layers.
+    `layer_share` maps each layer's number to its share, `other` each kind of part outside the layers,
+    `bytes_by_kind` each kind of part to the weight bytes that it reads.
     """
 
     tpot_ms: float
     layer_share: dict[int, float]
     other: dict[str, float]
     weight_bytes: int
+    bytes_by_kind: dict[str, int] = field(default_factory=dict)
 
     @property
     def gb_per_s(self) -> float:
@@ -59,11 +61,13 @@ def step_profile(profile: Sequence[PartTime], tpot_ms: float) -> StepProfile | N
         return None
     layers: dict[int, float] = {}
     other: dict[str, float] = {}
+    read: dict[str, int] = {}
     for part in profile:
         found = _LAYER.match(part.part)
         share = part.time_ms / total
+        read[part.kind] = read.get(part.kind, 0) + part.weight_bytes
         if found:
             layers[int(found[1])] = layers.get(int(found[1]), 0.0) + share
         else:
             other[part.kind] = other.get(part.kind, 0.0) + share
-    return StepProfile(tpot_ms, layers, other, sum(part.weight_bytes for part in profile))
+    return StepProfile(tpot_ms, layers, other, sum(read.values()), read)

@@ -53,21 +53,15 @@ def user_draft(
     space refuses, a change that changes nothing, an effect on another metric than the campaign's, and one
     that is smaller than the least effect worth having, because it would refute itself.
     """
+    least, expected = check_words(asked, metric, min_effect)
     text = " ".join(asked.claim.split())
-    if not text:
-        raise UsageError("The claim is empty.", 'Write what you expect, such as "Two threads are enough."')
-    if not asked.assignments:
-        raise UsageError("The hypothesis changes no knob.", "Give at least one --set KNOB=VALUE.")
     candidate = space.with_change(control, space.parse_assignments(asked.assignments))
     if candidate == control:
         raise UsageError(
             f"The hypothesis changes nothing: the incumbent has {', '.join(asked.assignments)} already.",
             "Set a knob to another value.",
         )
-    least = min_effect if asked.min_effect is None else _least(asked.min_effect)
-    prediction = predict(control, candidate)
-    if asked.expect is not None:
-        prediction = _expected(asked.expect, metric, least)
+    prediction = predict(control, candidate) if expected is None else expected
     return Draft(
         claim=text if text[-1] in ".!?" else f"{text}.",
         control=control,
@@ -80,6 +74,20 @@ def user_draft(
         proposer=PROPOSER,
         pinned=asked.pin,
     )
+
+
+def check_words(asked: Enqueued, metric: str, min_effect: float) -> tuple[float, Prediction | None]:
+    """The least effect worth having and the expected effect (None for none) of what the user wrote.
+
+    Needs no control. Raises `UsageError` for an empty claim, no assignment, an effect on another metric than
+    `metric`, and one that is smaller than the least effect worth having, which is `min_effect` if not given.
+    """
+    if not asked.claim.strip():
+        raise UsageError("The claim is empty.", 'Write what you expect, such as "Two threads are enough."')
+    if not asked.assignments:
+        raise UsageError("The hypothesis changes no knob.", "Give at least one --set KNOB=VALUE.")
+    least = min_effect if asked.min_effect is None else _least(asked.min_effect)
+    return least, None if asked.expect is None else _expected(asked.expect, metric, least)
 
 
 def _least(text: str) -> float:

@@ -99,7 +99,7 @@ def _own_change(was: Place, now: Place) -> str | None:
     if was.pinned != now.pinned:
         return "pinned" if now.pinned else "no longer pinned"
     rose = now.place < was.place
-    if was.pinned or _same(was.score, now.score) or (now.score > was.score) != rose:
+    if was.pinned or was.asked or _same(was.score, now.score) or (now.score > was.score) != rose:
         return None
     parts = (
         ("the expected gain", was.gain, now.gain, 1),

@@ -6,9 +6,13 @@ The expected gain is E[max(0, 1 − r)] for r = TPOT of the candidate over the i
 only improvements count, because a candidate that is slower is simply not taken. So a wide belief is worth
 more than a narrow one of the same mean: testing it can teach more.
 
-Order: pinned hypotheses first, as they were pinned; then by score; what a ban covers comes last and is
-paused. A ban holds over a pin, since it says what must not run. Ties go to the lower hypothesis id. The
-order depends on the set of candidates and directives alone, not on the order in which they are given.
+A hypothesis on another metric than the objective makes no token faster; what it could save of its own metric
+counts `OFF_OBJECTIVE` as much.
+
+Order: pinned hypotheses first, as they were pinned; then what the campaign's file asks, in its order and
+whatever it may pay; then by score; what a ban covers comes last and is paused. A ban holds over a pin, since
+it says what must not run. Ties go to the lower hypothesis id. The order depends on the set of candidates and
+directives alone, not on the order in which they are given.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from agent.ranking.sentences import place_reason, saved_percent
+from agent.ranking.sentences import place_reason, saved_hundredths
 from agent.ranking.values import Candidate, Directive, Place, Ranking, factors
 from db.states import DirectiveKind
 
@@ -28,6 +32,9 @@ FOCUS_FACTOR = 5.0
 
 BOOST_FACTOR = 2.0
 """The same for a boost."""
+
+OFF_OBJECTIVE = 0.1
+"""How much a share saved of another metric, such as bytes, counts beside the same share of the objective."""
 
 LEAST_COST_S = 1e-3
 """Costs are not taken below this, so that a score stays finite."""
@@ -68,19 +75,21 @@ def rank(
     mean, sd, quality, feasible, cost = np.array(
         [(c.log_ratio_mean, c.log_ratio_sd, c.p_quality, c.p_feasible, c.cost_s) for c in candidates]
     ).T
-    gain = expected_gain(mean, sd)
+    counts = np.array([1.0 if c.metric is None else OFF_OBJECTIVE for c in candidates])
+    gain = expected_gain(mean, sd) * counts
     cited = {levers: factors(directives, levers) for levers in {c.levers for c in candidates}}
     factor = np.array([_factor(cited[c.levers]) for c in candidates])
     score = gain * quality * feasible / np.maximum(cost, LEAST_COST_S) * factor
     pins = _pins(candidates, directives)
     bans = {levers: _ban(directives, levers) for levers in cited}
     group = np.array([_group(c, pins, bans) for c in candidates])
-    turn = np.array([pins.get(c.hypothesis_id, (0, None))[0] for c in candidates])
+    turn = np.array([_turn(c, pins) for c in candidates])
     # the last key of lexsort is the first to decide
     order = np.lexsort((ids, -score, turn, group))
     before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
     gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
-    saved = saved_percent(mean, sd)
+    share = np.array([c.metric is not None and c.metric.is_share for c in candidates])
+    saved = saved_hundredths(mean, sd, share)
     places = []
     for place, k in enumerate(order.tolist(), start=1):
         candidate = candidates[k]
@@ -100,6 +109,7 @@ def rank(
                 ban is not None,
                 before.get(candidate.hypothesis_id),
                 place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k]),
+                candidate.asked,
             )
         )
     return Ranking(tuple(places))
@@ -138,5 +148,14 @@ def _group(
     bans: dict[tuple[str, ...], Directive | None],
 ) -> int:
     if bans[candidate.levers] is not None:
-        return 2
-    return 0 if candidate.hypothesis_id in pins else 1
+        return 3
+    if candidate.hypothesis_id in pins:
+        return 0
+    return 1 if candidate.asked else 2
+
+
+def _turn(candidate: Candidate, pins: dict[int, tuple[int, Directive | None]]) -> int:
+    """What decides within a group before the score: the order of the pins, and that of the questions."""
+    if candidate.hypothesis_id in pins:
+        return pins[candidate.hypothesis_id][0]
+    return candidate.hypothesis_id if candidate.asked else 0

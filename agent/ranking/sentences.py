@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from agent.ranking.values import Candidate, Directive
 from db.states import DirectiveKind
+from knowledge.figures import metric_word
 
 Z_80 = 1.2816
 """Half width of the 80 % interval of a normal, in standard deviations: what a range in brackets shows."""
 
 Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 ORDINALS = (
     "first",
@@ -48,7 +50,8 @@ def place_reason(
 ) -> str:
     """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s."""
     start = "paused" if ban is not None else ordinal(place)
-    words = f"{start}: {_belief(candidate, saved)}"
+    asked = "asked by the campaign; " if candidate.asked else ""
+    words = f"{start}: {asked}{_belief(candidate, saved)}"
     if ban is not None:
         also = ", although it is pinned" if pin is not None else ""
         words += f"; the lever {ban.lever} is banned {ban.cited()}{also}"
@@ -63,17 +66,23 @@ def place_reason(
 _VERBS = {DirectiveKind.FOCUS: "focus on", DirectiveKind.BOOST: "boost of"}
 
 
-def saved_percent(mean: Array, sd: Array) -> list[tuple[int, int, int]]:
-    """For each belief what it could save, in whole percent: its median, and the ends of the 80 % interval."""
+def saved_hundredths(mean: Array, sd: Array, is_share: Flags) -> list[tuple[int, int, int]]:
+    """For each belief what it could save, in whole percent, or gain, in whole points, where it is of a share:
+    its median, and the ends of the 80 % interval."""
     found = [
-        np.rint(-100 * np.expm1(mean + side * sd)).astype(np.int64).tolist() for side in (0, Z_80, -Z_80)
+        np.rint(-100 * np.where(is_share, belief, np.expm1(belief))).astype(np.int64).tolist()
+        for belief in (mean + side * sd for side in (0, Z_80, -Z_80))
     ]
     return list(zip(*found, strict=True))
 
 
 def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
     median, worst, best = saved
-    numbers = f"could save {median} % [{worst}, {best}]"
+    if candidate.metric is not None and candidate.metric.is_share:
+        numbers = f"could gain {median} points [{worst}, {best}] of {metric_word(candidate.metric.value)}"
+    else:
+        of = "" if candidate.metric is None else f" of {metric_word(candidate.metric.value)}"
+        numbers = f"could save {median} % [{worst}, {best}]{of}"
     if worst < 0:  # only then can there be a minus to write as one
         numbers = numbers.replace("-", "−")
     return (

@@ -15,14 +15,14 @@ def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
     """Why the campaign may stop, as a sentence; None while something is worth testing.
 
     The measure is gain × P(quality) × P(runs), the expected share of the incumbent's TPOT saved. What the
-    user pinned is always worth it; what is banned is not counted.
+    user pinned and what the campaign's file asks is always worth it; what is banned is not counted.
     """
     if not ranking.places:
         return "Nothing is left in the queue."
     running = [place for place in ranking.places if not place.paused]
     if not running:
         return f"Everything left in the queue is banned ({len(ranking.places)} in all)."
-    if any(place.pinned for place in running):
+    if any(place.pinned or place.asked for place in running):
         return None
     best = max(running, key=lambda place: (place.worth, -place.hypothesis_id))
     if best.worth >= worth:

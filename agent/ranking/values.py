@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from db.states import DirectiveKind
+from experiments.measurement.evidence import Metric
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class Candidate:
 
     `log_ratio_mean` and `log_ratio_sd` are the belief of log(its candidate's TPOT / the *incumbent's*),
     whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
-    experiment.
+    experiment. `asked`: the campaign's file asks it. Where `metric` is another one than the campaign's
+    objective (None), the belief is of that metric, candidate over its own control.
     """
 
     hypothesis_id: int
@@ -25,6 +27,8 @@ class Candidate:
     p_feasible: float
     cost_s: float
     pinned: bool = False
+    asked: bool = False
+    metric: Metric | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Place:
     paused: bool
     came_from: int | None
     reason: str
+    asked: bool = False
 
     @property
     def worth(self) -> float:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.proposers.port import Trial
+from agent.proposers.port import LATENCY_METRICS, Trial
 from agent.surrogate.cost import CostBelief
 from agent.surrogate.feasibility import FeasibilityBelief
 from agent.surrogate.levers import LeverView
 from agent.surrogate.physics import Physics
 from agent.surrogate.quality import QualityBelief
 from agent.surrogate.residual import LatencyBelief
+from agent.surrogate.weight_bytes import WeightBytesBelief
+from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
@@ -36,6 +38,7 @@ class Beliefs:
     quality: QualityBelief
     feasibility: FeasibilityBelief
     cost: CostBelief
+    weights: WeightBytesBelief
 
     @classmethod
     def learn(
@@ -56,11 +59,27 @@ class Beliefs:
             QualityBelief.learn(view, margins, trials),
             FeasibilityBelief.learn(view, trials),
             CostBelief.learn(view, trials, built),
+            WeightBytesBelief(physics.shape, physics.profile),
         )
 
-    def predict(self, control: Configuration, candidate: Configuration) -> Prediction:
-        """Log of the candidate's TPOT over the control's, as a normal."""
-        return self.latency.predict([(control, candidate)])[0]
+    def predict(
+        self, control: Configuration, candidate: Configuration, metric: Metric | None = None
+    ) -> Prediction:
+        """Log of the candidate's TPOT over the control's, as a normal; or of another metric of hypotheses.
+
+        `step_weight_bytes` by arithmetic, `nll_bits` from what is believed of quality, both as log ratios;
+        `task_correct` weakly, as the share of items lost. Latency metrics and None stand for TPOT. Raises
+        `ValueError` for a metric that no hypothesis is about.
+        """
+        if metric is None or metric in LATENCY_METRICS:
+            return self.latency.predict([(control, candidate)])[0]
+        if metric == Metric.STEP_WEIGHT_BYTES:
+            return self.weights.predict(control, candidate)
+        if metric == Metric.NLL_BITS:
+            return self.quality.bits(control, candidate)
+        if metric == Metric.TASK_CORRECT:
+            return self.quality.tasks_lost(control, candidate)
+        raise ValueError(f"no hypothesis is about {metric}")
 
     def p_quality(self, candidate: Configuration) -> float:
         """The probability that the candidate keeps the campaign's quality limits against the baseline."""

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.proposers.port import Trial
-from agent.surrogate.levers import LeverView, joined
+from agent.surrogate.levers import LeverView, Setting, joined
 from experiments.space.configuration import Configuration
+from experiments.space.legality import EXTERNAL_DRAFTERS
 
 MEASURE_PRIOR_S = 60.0
 """Expected seconds of an experiment on the reference model besides its builds: eight launches of a few
@@ -22,19 +23,33 @@ seconds, some hundred requests, one evaluation."""
 PRIOR_WEIGHT = 1.0
 """The prior weighs as much as this many experiments."""
 
-BUILD_PRIOR_S: Mapping[str, float] = {
-    "pruning": 10.0,
-    "quantization": 60.0,
-    "drafting": 30.0,
-    "compile": 40.0,
-}
-"""Expected seconds to build what a lever needs, by lever, on the reference model."""
+COMPILE_S = 40.0
+"""Expected seconds to compile the decode step of the reference model."""
+
+PRUNING_S: Mapping[str, float] = {"block_influence": 10.0, "leave_one_out_kl": 30.0, "greedy_kl": 30.0}
+"""Expected seconds to rank the layers of the reference model and take them out, by criterion: one pass over
+the calibration text, or one for each layer; the greedy one does the latter again for each layer that goes."""
+
+GREEDY = "greedy_kl"
+"""The criterion whose cost grows with the layers removed."""
+
+QUANTIZATION_S: Mapping[str, float] = {"awq": 45.0, "rtn": 10.0}
+"""Expected seconds to quantize the reference model, by method."""
+
+SELF_CORPUS_S = 30.0
+"""Expected seconds more where the model writes its own calibration text."""
+
+DRAFTER_S = 10.0
+"""Expected seconds to fit an external drafter to a target; the model's MTP head and n-grams need nothing."""
+
+BUILD_UNKNOWN_S = 30.0
+"""The same for a method that is not named here."""
 
 COMPILED_WITH = ("compile", "dtype", "threads", "pruning", "quantization", "drafting")
 """Levers on which compiled code depends: another setting of any of them is compiled anew."""
 
-WEIGHTS_LEVERS = ("pruning", "quantization", "drafting")
-"""Levers that need a checkpoint of their own."""
+RANKED_ON, ORDER, NONE = "pruning.ranked_on", "pruning.order", "none"
+"""Knobs that tie pruning to quantization, and the value of a method that does nothing."""
 
 LEAST_COST_S = 1.0
 """No experiment is expected to cost less, so that a score stays finite."""
@@ -91,13 +106,49 @@ class CostBelief:
 
 
 def build_keys(view: LeverView, configuration: Configuration) -> dict[str, float]:
-    """What must have been built for a configuration: key → expected seconds; empty for the baseline's own."""
-    settings = view.settings(configuration)
+    """What must have been built for a configuration: key → expected seconds; empty for the baseline's own.
+
+    A checkpoint is made in the order of its stages, each key naming what it was made from, so that two
+    configurations that share the first stage pay for it once. Layers that are ranked on the quantized model
+    need that model, unpruned, besides.
+    """
+    settings = view.made_with(configuration)
     keys: dict[str, float] = {}
-    for lever in WEIGHTS_LEVERS:
-        if lever in settings:
-            keys[f"{lever}:{settings[lever]!r}"] = BUILD_PRIOR_S[lever]
+    made_from = ""
+    for lever in _stages(configuration):
+        if lever not in settings or configuration.get(f"{lever}.method", NONE) == NONE:
+            continue
+        if lever == "pruning" and configuration.get(RANKED_ON) == "quantized" and not made_from:
+            keys[_key("quantization", settings, "")] = _build_s("quantization", configuration)
+        key = _key(lever, settings, made_from)
+        keys[key] = _build_s(lever, configuration)
+        made_from = f" of {key}"
+    if configuration.get("drafting.method") in EXTERNAL_DRAFTERS and "drafting" in settings:
+        keys[_key("drafting", settings, made_from)] = DRAFTER_S
     if "compile" in settings:
         parts = [f"{lever}{settings[lever]!r}" for lever in COMPILED_WITH if lever in settings]
-        keys[f"compile:{';'.join(parts)}"] = BUILD_PRIOR_S["compile"]
+        keys[f"compile:{';'.join(parts)}"] = COMPILE_S
     return keys
+
+
+def _stages(configuration: Configuration) -> tuple[str, str]:
+    reverse = configuration.get(ORDER) == "after_quantization"
+    return ("quantization", "pruning") if reverse else ("pruning", "quantization")
+
+
+def _key(lever: str, settings: Mapping[str, Setting], made_from: str) -> str:
+    """Without what says where the stage stands and which model ranks, where that changes nothing."""
+    setting = settings.get(lever, ())
+    own = [each for each in setting if each not in ((RANKED_ON, "original"),) and each[0] != ORDER]
+    return f"{lever}:{own!r}{made_from}"
+
+
+def _build_s(lever: str, configuration: Configuration) -> float:
+    if lever == "quantization":
+        own_text = configuration.get("quantization.corpus") == "self"
+        method = str(configuration.get("quantization.method"))
+        return QUANTIZATION_S.get(method, BUILD_UNKNOWN_S) + (SELF_CORPUS_S if own_text else 0.0)
+    criterion = str(configuration.get("pruning.criterion", "block_influence"))
+    layers = configuration.get("pruning.layers_removed")
+    times = layers if criterion == GREEDY and isinstance(layers, int) else 1
+    return PRUNING_S.get(criterion, BUILD_UNKNOWN_S) * times

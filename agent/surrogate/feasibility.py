@@ -18,8 +18,12 @@ from agent.surrogate.levers import LeverView, Setting
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 
-PRIOR: Mapping[str, tuple[float, float]] = {"compile": (4.0, 1.0), "drafting": (4.0, 1.0)}
-"""Runs and failures before any trial, for levers that often fail (compilers, drafters)."""
+PRIOR: Mapping[str, tuple[float, float]] = {
+    "compile": (4.0, 1.0),
+    "drafting": (4.0, 1.0),
+    "quantization": (9.0, 1.0),
+}
+"""Runs and failures before any trial, for levers that often fail (compilers, drafters, quantizers)."""
 
 PRIOR_OTHERWISE = (19.0, 1.0)
 """The same for all others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from experiments.space.configuration import Configuration, KnobValue
@@ -11,6 +12,15 @@ from experiments.space.space import Space
 
 Setting: TypeAlias = tuple[tuple[str, KnobValue | None], ...]
 """The knobs of one lever that differ from the baseline, sorted, with their values; None where inactive."""
+
+Target: TypeAlias = tuple[tuple[str, Setting], ...]
+"""What was done to the weights of the model that is served: settings by lever; empty for the baseline's."""
+
+TARGET_LEVERS = ("pruning", "quantization")
+"""Levers that change the weights a drafter drafts for."""
+
+NOISE_KNOBS = frozenset({"quantization.seed"})
+"""Knobs that choose between draws of the same thing: nothing is expected of a value, nothing learnt of it."""
 
 LEVER_JOINT = "+"
 """Between the names of levers in the name of a change of several: `compile+pruning`."""
@@ -29,12 +39,39 @@ class LeverView:
         return cls({knob.name: knob.lever for knob in space.knobs}, baseline)
 
     def settings(self, configuration: Configuration) -> dict[str, Setting]:
-        """For each lever that differs from the baseline, its differing knobs. Empty for the baseline."""
+        """For each lever that differs from the baseline, its differing knobs, less those that are noise.
+        Empty for the baseline."""
+        made = self.made_with(configuration)
+        if NOISE_KNOBS.isdisjoint(configuration):
+            return made
+        kept = {
+            lever: tuple(each for each in setting if each[0] not in NOISE_KNOBS)
+            for lever, setting in made.items()
+        }
+        return {lever: setting for lever, setting in kept.items() if setting}
+
+    def made_with(self, configuration: Configuration) -> dict[str, Setting]:
+        """As `settings`, with the knobs that are noise: what decides which artifacts are the same."""
+        found = self._known.get(configuration)
+        if found is None:
+            found = self._known[configuration] = self._differences(configuration)
+        return found
+
+    @cached_property
+    def _known(self) -> dict[Configuration, dict[str, Setting]]:
+        """What was asked before: every belief asks it of every configuration."""
+        return {}
+
+    def _differences(self, configuration: Configuration) -> dict[str, Setting]:
         found: dict[str, list[tuple[str, KnobValue | None]]] = {}
         for change in self.baseline.changes_to(configuration):
             lever = self.lever_of.get(change.knob, change.knob.partition(".")[0])
             found.setdefault(lever, []).append((change.knob, change.after))
         return {lever: tuple(knobs) for lever, knobs in sorted(found.items())}
+
+    def target(self, settings: Mapping[str, Setting]) -> Target:
+        """The target of these settings: those that change its weights."""
+        return tuple((lever, settings[lever]) for lever in TARGET_LEVERS if lever in settings)
 
 
 def levers_in(lever: str) -> tuple[str, ...]:

@@ -7,6 +7,10 @@ normal on the log scale of candidate over baseline with a standard deviation tha
 - pruning removes the measured time of the layers that go;
 - compilation removes a share of the overhead, and how large a share is nearly unknown;
 - the number format scales the floor, and leaves or worsens the overhead;
+- quantization saves bytes, and time only where the engine computes with packed weights; one that dequantizes
+  them as it loads computes as before;
+- drafting divides the time of a token by the acceptance length and multiplies it by what a drafting step
+  costs (`drafting.py`); what is accepted is learnt (`acceptance.py`), and drops when the target changes;
 - threads: what the sweep before trial 0 measured; nearly nothing is known otherwise.
 
 Effects of several levers add on the log scale. A lever that this page does not know is expected to do
@@ -19,8 +23,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from agent.surrogate.levers import Setting
+from agent.surrogate.acceptance import AcceptanceBelief
+from agent.surrogate.drafting import COST_SD_SHARE, METHOD, DraftingCost, acceptance_length, drafts
+from agent.surrogate.levers import Setting, Target
+from agent.surrogate.weight_bytes import step_weight_bytes
+from configs.models import ModelProfile
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration, KnobValue
 
@@ -42,6 +51,18 @@ DTYPE_SD_LOG = 0.35
 
 THREADS_SD_LOG = 0.25
 """Another number of threads, never measured: a factor of 1.3 either way."""
+
+UNPACKED_SD_LOG = 0.02
+"""Quantized weights that are dequantized while loading are computed with as before: nothing but noise."""
+
+PACKED_SD_LOG = 0.25
+"""Kernels for packed weights reach very different shares of the bandwidth (FACTS: 39 to 89 %)."""
+
+QUANTIZED_BYTES_SHARE = 0.35
+"""Bytes of a step with quantized weights over those before, where the model's shape is not known."""
+
+DRAFTING_SD_LOG = 0.03
+"""What the arithmetic of drafting leaves out at least."""
 
 SWEEP_SD_LOG = 0.05
 """What a ratio of two launches of the sweep is trusted with: one launch each, a few blocks."""
@@ -66,10 +87,15 @@ _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 
 @dataclass(frozen=True)
 class Expectation:
-    """Log of TPOT with a lever's setting over the baseline's: a normal."""
+    """Log of TPOT with a lever's setting over the baseline's: a normal.
+
+    `joint` are standard deviations, by name, of what is open only because of the levers it meets, beside
+    `sd_log`.
+    """
 
     mean_log: float
     sd_log: float
+    joint: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,6 +105,8 @@ class Physics:
     `tpot_ms` is the baseline's, `profile` its time and weight bytes by part (times are used as shares of the
     step, since profiling slows it), `model_layers` the kind of each layer, `bandwidth_bytes_per_s` what the
     memory gives (None if unknown) and `measured_tpot_ms` what the sweep before trial 0 measured.
+    `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
+    made of (None if unknown), `acceptance` what is believed of drafts.
     """
 
     baseline: Configuration
@@ -87,6 +115,14 @@ class Physics:
     model_layers: Sequence[str] = ()
     bandwidth_bytes_per_s: float | None = None
     measured_tpot_ms: Mapping[Configuration, float] = field(default_factory=dict)
+    serves_packed: bool = False
+    shape: ModelProfile | None = None
+    acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
+
+    @cached_property
+    def drafting_cost(self) -> DraftingCost:
+        """What drafting adds to a step, from the profile."""
+        return DraftingCost.of(self.profile, self.model_layers)
 
     @property
     def weight_bytes(self) -> int:
@@ -118,8 +154,19 @@ class Physics:
             return {number: 1 / (len(self.model_layers) + 1) for number in range(len(self.model_layers))}
         return shares
 
-    def expect(self, lever: str, setting: Setting) -> Expectation:
-        """What a lever's setting does to the baseline's TPOT."""
+    def expect(self, lever: str, setting: Setting, target: Target = ()) -> Expectation:
+        """What a lever's setting does to the baseline's TPOT, on a target whose weights were changed so."""
+        key = (lever, setting, target)
+        if key not in self._known:
+            self._known[key] = self._expect(lever, setting, target)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, Setting, Target], Expectation]:
+        """What was expected before: many configurations share a lever's setting."""
+        return {}
+
+    def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:
         measured = self._swept(setting)
         if measured is not None:
             return Expectation(math.log(measured / self.tpot_ms), SWEEP_SD_LOG)
@@ -130,15 +177,26 @@ class Physics:
             return self._compile()
         if lever == "dtype":
             return self._dtype(knobs)
+        if lever == "quantization":
+            return self._quantization(knobs)
+        if lever == "drafting":
+            return self._drafting(knobs, target)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
     def _swept(self, setting: Setting) -> float | None:
-        if any(value is None for _, value in setting):
+        if not all(knob in self._swept_knobs and value is not None for knob, value in setting):
             return None
         knobs: dict[str, KnobValue] = {**self.baseline, **{k: v for k, v in setting if v is not None}}
         return self.measured_tpot_ms.get(Configuration.of(knobs))
+
+    @cached_property
+    def _swept_knobs(self) -> frozenset[str]:
+        """Knobs in which what the sweep measured differs from the baseline."""
+        return frozenset(
+            change.knob for each in self.measured_tpot_ms for change in self.baseline.changes_to(each)
+        )
 
     def _pruning(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         removed = knobs.get("pruning.layers_removed")
@@ -167,6 +225,34 @@ class Physics:
         spread = overhead * COMPILE_SHARE_SD / (1 - COMPILE_SHARE_REMOVED * overhead)
         return Expectation(mean, max(LEAST_SD_LOG, spread))
 
+    def _quantization(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
+        if not self.serves_packed:
+            return Expectation(0.0, UNPACKED_SD_LOG)
+        ratio = QUANTIZED_BYTES_SHARE
+        if self.shape is not None:
+            changed = {**self.baseline, **{k: v for k, v in knobs.items() if v is not None}}
+            before, after = (step_weight_bytes(self.shape, each) for each in (self.baseline, changed))
+            ratio = after.mean / before.mean
+        floor = self.floor_ms / self.tpot_ms
+        return Expectation(math.log(1 - floor + floor * ratio), PACKED_SD_LOG)
+
+    def _drafting(self, knobs: Mapping[str, KnobValue | None], target: Target) -> Expectation:
+        drafting = drafts({METHOD: self.baseline.get(METHOD), **knobs})
+        if drafting is None:
+            return Expectation(0.0, UNKNOWN_SD_LOG)
+        method, tokens = drafting
+        accepted = self.acceptance.of(method, target)
+        cost = self.drafting_cost.step(method, tokens)
+        mean = math.log(cost) - math.log(acceptance_length(accepted.mean, tokens))
+        spread = math.hypot(
+            DRAFTING_SD_LOG,
+            COST_SD_SHARE * (cost - 1) / cost,
+            _length_sd_log(accepted.mean, accepted.sd, tokens),
+        )
+        open_here = _length_sd_log(accepted.mean, accepted.target_sd, tokens)
+        joint = {f"{METHOD}={method!r} on {target!r}": open_here} if target else {}
+        return Expectation(mean, spread, joint)
+
     def _dtype(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         for knob, value in knobs.items():
             now, then = BITS_OF.get(str(self.baseline.get(knob))), BITS_OF.get(str(value))
@@ -174,3 +260,9 @@ class Physics:
                 floor = self.floor_ms / self.tpot_ms
                 return Expectation(math.log(1 - floor + floor * then / now), DTYPE_SD_LOG)
         return Expectation(0.0, DTYPE_SD_LOG)
+
+
+def _length_sd_log(acceptance: float, sd: float, tokens: int) -> float:
+    """Standard deviation of the log of the acceptance length, from that of the first token's acceptance."""
+    high, low = (acceptance_length(min(1.0, max(0.0, acceptance + side * sd)), tokens) for side in (1, -1))
+    return (math.log(high) - math.log(low)) / 2

@@ -5,17 +5,20 @@ residual that is linear in features: one *lever* feature, shared by all settings
 wrong about pruning"), and one feature a *knob value* ("and about three layers in particular"). The features
 are scaled so that together they carry the expectation's standard deviation, `LEVER_SHARE` of its variance in
 the lever. A verdict's effect is a row: features of the candidate minus those of the control, weighted by the
-effect's standard error. Refuted and inconclusive ones teach like supported ones; confounded ones don't, since
-something else moved them.
+effect's standard error. Drafting has a feature more for each target that it was not made for. Refuted and
+inconclusive ones teach like supported ones; confounded ones don't, since something else moved them, and
+effects on other metrics than latency don't either.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from agent.proposers.port import Trial
+from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import Features, LinearBelief
 from agent.surrogate.physics import Physics
@@ -44,11 +47,12 @@ class LatencyBelief:
 
     @classmethod
     def learn(cls, view: LeverView, physics: Physics, trials: Sequence[Trial]) -> LatencyBelief:
-        """The belief after all trials that measured an effect."""
+        """The belief after all trials that measured an effect on latency."""
         rows, residuals, variances = [], [], []
+        physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials))
         empty = cls(view, physics, LinearBelief.learn([], [], []))
         for trial in trials:
-            if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED:
+            if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED or not trial.on_objective:
                 continue
             mean, features = empty.contrast(trial.control, trial.candidate)
             error = trial.effect_se_log if trial.effect_se_log is not None else EFFECT_SE_LOG
@@ -59,18 +63,36 @@ class LatencyBelief:
 
     def contrast(self, control: Configuration, candidate: Configuration) -> tuple[float, Features]:
         """Physics mean of log(candidate / control), and the features of the residual."""
-        mean, features = 0.0, dict[str, float]()
-        for sign, configuration in ((1.0, candidate), (-1.0, control)):
-            for lever, setting in self.view.settings(configuration).items():
-                expected = self.physics.expect(lever, setting)
-                mean += sign * expected.mean_log
-                shared = sign * expected.sd_log * math.sqrt(LEVER_SHARE)
-                own = sign * expected.sd_log * math.sqrt((1 - LEVER_SHARE) / len(setting))
+        (before, less), (after, more) = self._of(control), self._of(candidate)
+        features = dict(more)
+        for name, value in less.items():
+            features[name] = features.get(name, 0.0) - value
+        return after - before, features
+
+    @cached_property
+    def _known(self) -> dict[Configuration, tuple[float, Features]]:
+        """What was derived before: many pairs share a control."""
+        return {}
+
+    def _of(self, configuration: Configuration) -> tuple[float, Features]:
+        """Physics mean of log(configuration / baseline), and the features of the residual."""
+        if configuration not in self._known:
+            mean, features = 0.0, dict[str, float]()
+            settings = self.view.settings(configuration)
+            target = self.view.target(settings)
+            for lever, setting in settings.items():
+                expected = self.physics.expect(lever, setting, target)
+                mean += expected.mean_log
+                shared = expected.sd_log * math.sqrt(LEVER_SHARE)
+                own = expected.sd_log * math.sqrt((1 - LEVER_SHARE) / len(setting))
                 features[lever] = features.get(lever, 0.0) + shared
                 for knob, value in setting:
                     name = f"{knob}={value!r}"
                     features[name] = features.get(name, 0.0) + own
-        return mean, features
+                for name, spread in expected.joint.items():
+                    features[name] = features.get(name, 0.0) + spread
+            self._known[configuration] = mean, features
+        return self._known[configuration]
 
     def predict(self, pairs: Sequence[tuple[Configuration, Configuration]]) -> list[Prediction]:
         """Log of candidate over control for each (control, candidate), as a normal."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from cli.output import console, fields, state, table, when
 from cli.words import change_words, configuration_words, effect_words, value_words
 from configs.quantities import format_duration
-from knowledge.figures import counted, metric_word, size
+from knowledge.figures import SHARES, counted, metric_word, size
+from knowledge.queries.drafting import REPORTS, drafting_of
 from knowledge.queries.resolved import flat
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ def _verdict(out: Console, detail: ExperimentDetail) -> None:
                     None if verdict.effect is None else effect_words(verdict.effect),
                 ),
                 ("from", n),
+                *(
+                    (f"drafting {arm}", found.sentence())
+                    for arm in REPORTS
+                    if (found := drafting_of(verdict.quality, arm)) is not None
+                ),
                 ("why", verdict.reason),
                 ("judge", judge),
             ]
@@ -120,7 +126,7 @@ def _quality(out: Console, detail: ExperimentDetail) -> None:
             launch.arm.value,
             str(launch.index),
             spread.metric,
-            f"{spread.median:.4g} {spread.unit}",
+            _middle(spread),
             str(spread.count),
         )
         for launch in detail.launches
@@ -129,7 +135,7 @@ def _quality(out: Console, detail: ExperimentDetail) -> None:
     ]
     if found:
         _title(out, "Quality samples")
-        out.print(table(("arm", ">launch", "metric", ">median", ">samples"), found))
+        out.print(table(("arm", ">launch", "metric", ">median or share", ">samples"), found))
 
 
 def _resolved(out: Console, detail: ExperimentDetail) -> None:
@@ -217,9 +223,16 @@ def _of(launch: LaunchView, metric: str) -> SpreadView | None:
     return next((spread for spread in launch.spreads if spread.metric == metric), None)
 
 
+def _middle(spread: SpreadView) -> str:
+    """The median; of items that are right or wrong the share of right ones, which a median does not tell."""
+    return f"{100 * spread.mean:.1f} %" if spread.metric in SHARES else f"{spread.median:.4g} {spread.unit}"
+
+
 def _spread_words(spread: SpreadView | None) -> str:
     if spread is None:
         return "—"
+    if spread.metric in SHARES:
+        return f"{_middle(spread)} × {spread.count}"
     return f"{spread.median:.4g} [{spread.low:.4g}, {spread.high:.4g}] {spread.unit} × {spread.count}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cli.output import console, fields, state, table, when
 from cli.words import change_words, configuration_words, effect_words
 from configs.quantities import format_duration
-from knowledge.figures import metric_word
+from knowledge.figures import margin, metric_word
 
 if TYPE_CHECKING:
     from knowledge.queries.hypotheses import HypothesisDetail
@@ -37,7 +37,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("because", detail.rationale),
                 ("predicted", predicted),
                 ("measured", measured),
-                ("worth having", f"from {100 * detail.min_effect:g} % on"),
+                ("worth having", f"from {margin(detail.min_effect, detail.metric)} on"),
                 ("refuted if", detail.refuted_if),
                 ("verdict", detail.verdict_reason or detail.state_reason),
                 ("rank", rank),

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from db.clock import Instant, now
 from db.models.base import DIGEST_LENGTH, NAME_LENGTH, Base, JsonObject, words
 from db.states import HypothesisState
 
+_NOT_ASKED = text("question IS NULL")
+
 
 class Hypothesis(Base):
     """A falsifiable claim: a change of a configuration and its predicted effect on a metric.
 
     `prediction` holds `log_ratio_mean` and `log_ratio_sd` of candidate over control; `min_effect` is the
-    smallest relative effect worth having (0.03 is 3 %); `rank` counts from 1 and is empty outside the queue.
+    smallest effect worth having in the metric's scale (0.03 is 3 %); `rank` counts from 1 and is empty
+    outside the queue. `question` is the id of the campaign's question that it answers, empty for all others.
     """
 
     __tablename__ = "hypothesis"
     __table_args__ = (
-        UniqueConstraint(
+        # What a campaign asks may repeat a comparison, each question once; nobody else may.
+        Index(
+            "uq_hypothesis_comparison",
             "campaign_id",
             "candidate_configuration_id",
             "control_configuration_id",
-            name="uq_hypothesis_comparison",
+            "metric",
+            unique=True,
+            sqlite_where=_NOT_ASKED,
+            postgresql_where=_NOT_ASKED,
         ),
+        UniqueConstraint("campaign_id", "question", name="uq_hypothesis_question"),
         Index(None, "campaign_id", "state", "rank"),
         Index(None, "campaign_id", "change_digest"),
     )
@@ -39,6 +48,7 @@ class Hypothesis(Base):
     change: Mapped[JsonObject]
     change_digest: Mapped[str] = mapped_column(String(DIGEST_LENGTH))
     metric: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    question: Mapped[str | None] = mapped_column(String(NAME_LENGTH))
     prediction: Mapped[JsonObject]
     min_effect: Mapped[float]
     refuted_if: Mapped[str] = mapped_column(Text)

@@ -12,7 +12,7 @@ from db.labels import Noun, format_label
 from db.models import Configuration, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
-from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, effect_view
+from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, verdict_effect
 
 
 class ExperimentRow(View):
@@ -93,9 +93,7 @@ def experiment_row(
         target=experiment.target,
         change=changes_between(control, candidate),
         outcome=None if verdict is None else verdict.outcome,
-        effect=None
-        if verdict is None
-        else effect_view(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log),
+        effect=None if verdict is None else verdict_effect(verdict),
         reason=None if verdict is None else verdict.reason,
         failure_kind=experiment.failure_kind,
         failure=experiment.failure,

@@ -13,7 +13,8 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Finding, FindingEvidence, Verdict
 from db.models.base import JsonObject
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
-from knowledge.queries.view import EffectView, Page, View, effect_view
+from knowledge.queries.view import EffectView, Page, View, effect_view, verdict_effect
+from knowledge.stored import metric_of
 
 
 class EvidenceView(View):
@@ -94,7 +95,7 @@ def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, 
                 hypothesis=_optional(Noun.HYPOTHESIS, verdict.hypothesis_id),
                 outcome=verdict.outcome,
                 relation=relation,
-                effect=effect_view(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log),
+                effect=verdict_effect(verdict),
                 at=verdict.created_at,
             )
         )
@@ -107,7 +108,9 @@ def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, 
             status_reason=each.status_reason,
             strength=each.strength,
             rule=each.rule,
-            effect=effect_view(each.effect_log, each.interval_low_log, each.interval_high_log),
+            effect=effect_view(
+                each.effect_log, each.interval_low_log, each.interval_high_log, metric_of(each.scope)
+            ),
             scope=each.scope,
             superseded_by=_optional(Noun.FINDING, each.superseded_by_id),
             evidence=tuple(evidence[each.id]),

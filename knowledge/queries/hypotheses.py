@@ -19,8 +19,8 @@ from knowledge.queries.view import (
     Page,
     View,
     changes_between,
-    effect_view,
     prediction_view,
+    verdict_effect,
 )
 from knowledge.stored import LEVER_JOINT
 
@@ -202,10 +202,8 @@ def _fields(row: Any) -> dict[str, Any]:
         "lever": hypothesis.lever,
         "metric": hypothesis.metric,
         "change": changes_between(row.control_knobs, row.candidate_knobs),
-        "predicted": prediction_view(hypothesis.prediction),
-        "measured": None
-        if verdict is None
-        else effect_view(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log),
+        "predicted": prediction_view(hypothesis.prediction, hypothesis.metric),
+        "measured": None if verdict is None else verdict_effect(verdict),
         "verdict_reason": None if verdict is None else verdict.reason,
         "experiment": None if verdict is None else format_label(Noun.EXPERIMENT, verdict.experiment_id),
         "min_effect": hypothesis.min_effect,

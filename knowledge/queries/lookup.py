@@ -64,6 +64,19 @@ def campaign_of(session: Session, text: str | None) -> int:
     return newest
 
 
+def asking_campaign(session: Session, text: str | None) -> int:
+    """Return the campaign a label names; without one, the newest that asks questions, else the newest.
+
+    Raises `UsageError` when there is none.
+    """
+    if text is not None:
+        return labelled(session, Noun.CAMPAIGN, text)
+    for number, spec in session.execute(select(Campaign.id, Campaign.spec).order_by(Campaign.id.desc())):
+        if spec.get("questions"):
+            return int(number)
+    return campaign_of(session, None)
+
+
 def campaign_filter(session: Session, text: str | None) -> int | None:
     """Return the campaign a label names, or `None` for all of them."""
     return None if text is None else labelled(session, Noun.CAMPAIGN, text)

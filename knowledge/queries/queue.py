@@ -38,7 +38,7 @@ class QueueRow(View):
 def queue_page(session: Session, campaign_id: int, *, limit: int, offset: int = 0) -> Page[QueueRow]:
     """Return the queue of a campaign in its order: what is under test, then by rank, unranked last."""
     control, candidate = aliased(Configuration), aliased(Configuration)
-    waiting = (HypothesisState.TESTING, HypothesisState.QUEUED)
+    waiting = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
     last_move = select(func.max(Move.id).label("id")).group_by(Move.hypothesis_id).subquery()
     where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
     query = (
@@ -66,7 +66,7 @@ def _row(
         claim=hypothesis.claim,
         lever=hypothesis.lever,
         change=changes_between(control, candidate),
-        predicted=prediction_view(hypothesis.prediction),
+        predicted=prediction_view(hypothesis.prediction, hypothesis.metric),
         min_effect=hypothesis.min_effect,
         reason=hypothesis.rank_reason,
         score=hypothesis.score,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from knowledge.queries.view import View
 
@@ -11,11 +12,13 @@ LOW_SHARE, HIGH_SHARE = 0.1, 0.9
 
 
 class SpreadView(View):
-    """The samples of one metric: `low` and `high` hold the middle 80 % of them, all in `unit`."""
+    """The samples of one metric: `low` and `high` hold the middle 80 % of them, all in `unit`; of samples
+    that are 0 or 1 the `mean` is the share of ones."""
 
     metric: str
     unit: str
     count: int
+    mean: float
     median: float
     low: float
     high: float
@@ -28,6 +31,7 @@ def spread(metric: str, unit: str, values: Sequence[float]) -> SpreadView:
         metric=metric,
         unit=unit,
         count=len(ordered),
+        mean=fsum(ordered) / len(ordered),
         median=_quantile(ordered, 0.5),
         low=_quantile(ordered, LOW_SHARE),
         high=_quantile(ordered, HIGH_SHARE),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -11,6 +14,7 @@ from db.models import Artifact, ExperimentArtifact, StageRun
 from db.models.base import JsonObject
 from db.states import StageOutcome
 from knowledge.queries.view import View
+from knowledge.stored import number
 
 
 class StageView(View):
@@ -65,6 +69,108 @@ def artifacts_of(session: Session, experiment_id: int) -> tuple[ArtifactView, ..
         .order_by(Artifact.created_at, Artifact.digest)
     )
     return tuple(artifact_view(each) for each in session.scalars(query))
+
+
+class RankCorrelation(View):
+    """How far two rankings of the same layers agree; intervals where they are known."""
+
+    criterion: str
+    ranked_on: str
+    layers: int
+    documents: int
+    spearman: float | None
+    spearman_low: float | None
+    spearman_high: float | None
+    kendall: float | None
+    kendall_low: float | None
+    kendall_high: float | None
+    confidence: float | None
+    conditional_on: str | None
+
+
+class StageReport(View):
+    """What a stage that makes checkpoints told, as far as it is shown: `recipe` in words."""
+
+    stage: str
+    artifact: str
+    recipe: str
+    bits_per_weight: float | None = None
+    corpus: str | None = None
+    corpus_fingerprint: str | None = None
+    removed_layers: tuple[int, ...] = ()
+    rank_correlation: RankCorrelation | None = None
+
+
+def stage_reports(session: Session, experiments: Sequence[int]) -> dict[int, tuple[StageReport, ...]]:
+    """Return what the stages of experiments told, by experiment, each artifact once."""
+    query = (
+        select(StageRun.experiment_id, StageRun.stage, StageRun.detail)
+        .where(StageRun.experiment_id.in_(experiments))
+        .order_by(StageRun.id)
+    )
+    found: dict[int, dict[str, StageReport]] = defaultdict(dict)
+    for experiment_id, stage, detail in session.execute(query):
+        report = stage_report(stage, detail or {})
+        if report is not None:
+            found[experiment_id].setdefault(report.artifact, report)
+    return {number_: tuple(reports.values()) for number_, reports in found.items()}
+
+
+def stage_report(stage: str, detail: Mapping[str, Any]) -> StageReport | None:
+    """Return what a stage's detail tells; None where it made no checkpoint or told nothing."""
+    report, artifact = detail.get("report"), detail.get("artifact")
+    if not isinstance(report, dict) or not isinstance(artifact, str):
+        return None
+    corpus = _object(report.get("corpus"))
+    removed = report.get("removed")
+    return StageReport(
+        stage=stage,
+        artifact=artifact,
+        recipe=_recipe(stage, report),
+        bits_per_weight=number(report.get("bits_per_weight")),
+        corpus=_text(corpus.get("described")),
+        corpus_fingerprint=_text(corpus.get("fingerprint")),
+        removed_layers=tuple(each for each in removed if isinstance(each, int))
+        if isinstance(removed, list)
+        else (),
+        rank_correlation=_rank_correlation(report),
+    )
+
+
+def _rank_correlation(report: Mapping[str, Any]) -> RankCorrelation | None:
+    told = report.get("rank_correlation")
+    if not isinstance(told, dict):
+        return None
+    spearman, kendall = _object(told.get("spearman")), _object(told.get("kendall"))
+    return RankCorrelation(
+        criterion=str(report.get("criterion", "unknown")),
+        ranked_on=str(report.get("ranked_on", "unknown")),
+        layers=int(number(told.get("layers")) or 0),
+        documents=int(number(told.get("documents")) or 0),
+        spearman=number(spearman.get("value")),
+        spearman_low=number(spearman.get("low")),
+        spearman_high=number(spearman.get("high")),
+        kendall=number(kendall.get("value")),
+        kendall_low=number(kendall.get("low")),
+        kendall_high=number(kendall.get("high")),
+        confidence=number(told.get("confidence")),
+        conditional_on=_text(told.get("conditional_on")),
+    )
+
+
+def _recipe(stage: str, report: Mapping[str, Any]) -> str:
+    if stage == "prune":
+        return f"{report.get('criterion')} on the {report.get('ranked_on')} model"
+    recipe = _object(report.get("recipe"))
+    return ", ".join(f"{name}={value}" for name, value in recipe.items()) or stage
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def artifact_view(artifact: Artifact) -> ArtifactView:

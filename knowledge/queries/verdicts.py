@@ -7,7 +7,7 @@ from datetime import datetime
 from db.models import Verdict
 from db.models.base import JsonObject
 from db.states import VerdictOutcome
-from knowledge.queries.view import EffectView, View, effect_view
+from knowledge.queries.view import EffectView, View, verdict_effect
 
 
 class VerdictView(View):
@@ -28,7 +28,7 @@ def verdict_view(verdict: Verdict) -> VerdictView:
     """Return the view of a stored verdict."""
     return VerdictView(
         outcome=verdict.outcome,
-        effect=effect_view(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log),
+        effect=verdict_effect(verdict),
         reason=verdict.reason,
         launches=verdict.launches,
         samples=verdict.samples,

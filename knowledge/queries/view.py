@@ -6,9 +6,11 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from db.models import Verdict
 from db.models.base import JsonObject
 from experiments.space.configuration import Configuration, KnobValue
-from knowledge.figures import relative
+from knowledge.figures import DEFAULT_METRIC, in_scale
+from knowledge.stored import verdict_metric
 
 PREDICTION_LEVEL = 0.8
 """Share of outcomes that the interval of a prediction is meant to hold."""
@@ -36,14 +38,16 @@ class Page(View, Generic[Row]):
 
 
 class EffectView(View):
-    """A relative change of a metric, candidate against control: −0.12 is 12 % faster, whatever the metric.
+    """A change of a metric, candidate against control; negative is better, whatever the metric.
 
-    `low` and `high` are its interval, where one is known.
+    `relative` is −0.12 for 12 % less. For a metric that is a share (`task_correct`) it is a difference of
+    shares: −0.02 is two points more. `low` and `high` are its interval, where one is known.
     """
 
     relative: float
     low: float | None = None
     high: float | None = None
+    metric: str = DEFAULT_METRIC
 
 
 class ChangeView(View):
@@ -54,21 +58,31 @@ class ChangeView(View):
     after: KnobValue | None
 
 
-def effect_view(effect_log: float | None, low_log: float | None, high_log: float | None) -> EffectView | None:
-    """Return a stored effect as relative changes; `None` when nothing was measured."""
+def effect_view(
+    effect_log: float | None, low_log: float | None, high_log: float | None, metric: str = DEFAULT_METRIC
+) -> EffectView | None:
+    """Return a stored effect as changes of its metric; `None` when nothing was measured."""
     if effect_log is None:
         return None
     return EffectView(
-        relative=relative(effect_log),
-        low=None if low_log is None else relative(low_log),
-        high=None if high_log is None else relative(high_log),
+        relative=in_scale(effect_log, metric),
+        low=None if low_log is None else in_scale(low_log, metric),
+        high=None if high_log is None else in_scale(high_log, metric),
+        metric=metric,
     )
 
 
-def prediction_view(prediction: JsonObject) -> EffectView | None:
+def verdict_effect(verdict: Verdict) -> EffectView | None:
+    """Return the effect that a verdict found, on the metric that its judge says."""
+    return effect_view(
+        verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log, verdict_metric(verdict)
+    )
+
+
+def prediction_view(prediction: JsonObject, metric: str = DEFAULT_METRIC) -> EffectView | None:
     """Return a prediction with its 80 % interval, from `log_ratio_mean` and `log_ratio_sd`."""
     interval = prediction_interval(prediction)
-    return None if interval is None else effect_view(*interval)
+    return None if interval is None else effect_view(*interval, metric)
 
 
 def prediction_interval(prediction: JsonObject) -> tuple[float, float, float] | None:

@@ -1,0 +1,137 @@
+"""What a campaign may ask for on its ground.
+
+The space less what model, engine and target never allow, and why some of the rest cannot be all the same:
+joint conditions, the parameter budget.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from agent.proposers.port import nothing_refused
+from configs.campaign import CampaignSpec
+from configs.checkpoints import profile_of_checkpoint
+from configs.errors import AutoinferError
+from configs.models import ModelProfile
+from experiments.drafters.packaged import packaged_drafter_path
+from experiments.reference_model.load import CheckpointMissing, reference_model_path
+from experiments.space.budget import ParameterBudget
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.legality import (
+    DRAFTER,
+    DRAFTING,
+    EXTERNAL_DRAFTERS,
+    PACKAGED,
+    ModelFacts,
+    Withheld,
+    joint_refusal,
+    legal_levers,
+)
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+
+PACKAGED_METHOD = "dflash"
+"""The drafting method for which a drafter is packaged with the reference model."""
+
+
+@dataclass(frozen=True)
+class Legal:
+    """`refused` says in a sentence why a configuration of `space` can't be all the same, None when it can;
+    `withheld` what was taken out of the space, each value with its reason; `profile` is the model's shape."""
+
+    space: Space
+    withheld: tuple[Withheld, ...] = ()
+    refused: Callable[[Configuration], str | None] = nothing_refused
+    profile: ModelProfile | None = None
+
+    def why_not(self, knobs: Mapping[str, KnobValue]) -> str | None:
+        """Why one of these values is not offered here; None where nothing is known against them."""
+        for each in self.withheld:
+            if each.knob in knobs and knobs[each.knob] == each.value:
+                return each.why
+        return None
+
+
+def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
+    """What this campaign may ask for with this checkpoint on a target with so many cores.
+
+    Raises `UsageError` for a space of which nothing is left and for a parameter budget that no target meets,
+    `AutoinferError` for a checkpoint that can't be read.
+    """
+    profile = read_profile(checkpoint)
+    facts = ModelFacts.of(profile, packaged_drafters=_packaged_for(checkpoint), cores=cores)
+    space, withheld = legal_levers(load_space(spec.space), facts)
+    budget = (
+        None
+        if spec.parameter_budget is None
+        else ParameterBudget.of(profile, spec.parameter_budget, drafter_parameters={})
+    )
+
+    def refused(configuration: Configuration) -> str | None:
+        reason = joint_refusal(configuration, facts)
+        if reason is not None or budget is None:
+            return reason
+        return replace(budget, drafter_parameters=_drafter_of(configuration)).refusal(configuration)
+
+    return Legal(space, withheld, refused, profile)
+
+
+def read_profile(checkpoint: Path) -> ModelProfile:
+    """The shape of a checkpoint; raises `AutoinferError` when its configuration can't be read."""
+    path = checkpoint / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise AutoinferError(
+            f"{path} can't be read ({error}).", "Name a folder with a whole checkpoint."
+        ) from error
+    return profile_of_checkpoint(config, checkpoint.name, str(path))
+
+
+def stored_parameters(folder: Path) -> int | None:
+    """How many numbers the safetensors of a folder hold, from their headers; None when that can't be told."""
+    return _stored_parameters(str(folder.expanduser()))
+
+
+@lru_cache(maxsize=64)
+def _stored_parameters(folder: str) -> int | None:
+    files = sorted(Path(folder).glob("*.safetensors"))
+    try:
+        return sum(map(_parameters, files)) if files else None
+    except (OSError, SafetensorError):
+        return None
+
+
+def _parameters(file: Path) -> int:
+    with safe_open(file, framework="numpy") as tensors:
+        return sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+
+
+def _packaged_for(checkpoint: Path) -> frozenset[str]:
+    """The methods for which this checkpoint has a packaged drafter: it was trained for the packaged model."""
+    try:
+        packaged_drafter_path()
+        ours = reference_model_path().resolve() == checkpoint.resolve()
+    except CheckpointMissing:
+        return frozenset()
+    return frozenset({PACKAGED_METHOD}) if ours else frozenset()
+
+
+def _drafter_of(configuration: Configuration) -> dict[tuple[str, str], int]:
+    """The parameters of the configuration's external drafter, by method and drafter; empty if not known."""
+    method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
+    if method not in EXTERNAL_DRAFTERS:
+        return {}
+    try:
+        folder = packaged_drafter_path() if drafter == PACKAGED else Path(drafter)
+    except CheckpointMissing:
+        return {}
+    found = stored_parameters(folder)
+    return {} if found is None else {(method, drafter): found}

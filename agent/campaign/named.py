@@ -1,0 +1,47 @@
+"""What a campaign names, looked up before a row is written: engine, executor, judge, proposers, the sweep."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from configs.registry import Port, check_registered, registered
+from experiments.engines.port import Engine
+from experiments.space.space import Space
+
+
+def check_names(spec: CampaignSpec, space: Space, where: str) -> None:
+    """Raise `UsageError` that names `where`, the field and the name for what is not there.
+
+    Executor, judge and proposers are looked up among the entry points and not loaded, because some import
+    much. The knobs that the baseline sweeps must be active in the engine's own default.
+    """
+    names = [
+        ("engine", Port.ENGINE, spec.engine),
+        ("executor", Port.EXECUTOR, spec.executor),
+        ("judge", Port.JUDGE, spec.judge),
+        *((f"proposers.{at}", Port.PROPOSER, name) for at, name in enumerate(spec.proposers)),
+    ]
+    for field, port, name in names:
+        try:
+            check_registered(port, name)
+        except UsageError as error:
+            raise UsageError(f"{where}: {field}: {error.message}", error.hint) from None
+    try:
+        space.crossing(space.configuration({}), spec.baseline.sweep)
+    except UsageError as error:
+        raise UsageError(f"{where}: baseline.sweep: {error.message}", error.hint) from None
+
+
+def engine_of(spec: CampaignSpec, where: str) -> Engine:
+    """The campaign's engine; raises `UsageError` when it can't be loaded or serves fewer requests at once."""
+    engine = cast(Engine, registered(Port.ENGINE, spec.engine)())
+    asked = spec.plan.workload.concurrency
+    if asked > engine.max_concurrency:
+        raise UsageError(
+            f"{where}: plan.workload.concurrency is {asked}, and the engine {spec.engine} serves at most "
+            f"{engine.max_concurrency} at once.",
+            f"Set it to {engine.max_concurrency}.",
+        )
+    return engine

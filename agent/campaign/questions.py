@@ -1,0 +1,155 @@
+"""The campaign's own questions: from its file to hypotheses that stand first in the queue.
+
+`check_questions` is asked before a campaign begins: a knob or value that the space does not have is a mistake
+of writing. What the space has and this model, engine or parameter budget does not allow is no mistake: such a
+question becomes a hypothesis that is infeasible, with the cause, and the campaign goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+
+from sqlalchemy.orm import Session
+
+from agent.campaign.accept import accept, put_down
+from agent.campaign.claims import refuted_if, unpredicted
+from agent.campaign.desk import QUESTIONS, Desk
+from agent.campaign.legal import Legal
+from agent.proposers.port import Draft
+from agent.surrogate.levers import joined
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from configs.questions import FEWEST, KnobSetting, Question
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+
+
+def check_questions(spec: CampaignSpec, space: Space, where: str) -> None:
+    """Raise `UsageError` for a question with an unknown knob, an illegal value or an inactive knob.
+
+    The message names `where`, which is the campaign's file, the field and the question.
+    """
+    default = space.configuration({})
+    for number, question in enumerate(spec.questions):
+        for arm, knobs in (("control", question.control), ("candidate", question.candidate)):
+            try:
+                space.with_change(default, _checked(knobs, space))
+            except UsageError as error:
+                field = f"questions.{number}.{arm}"
+                raise UsageError(
+                    f"{where}: {field} of the question {question.id}: {error.message}", error.hint
+                ) from None
+
+
+def pose_questions(session: Session, desk: Desk) -> None:
+    """Write the questions down that are no hypotheses yet: queued, or infeasible with the cause."""
+    for question in desk.facts.unasked:
+        try:
+            control, candidate = (
+                _arm(knobs, desk.legal, desk.baseline_configuration)
+                for knobs in (question.control, question.candidate)
+            )
+            if control == candidate:
+                raise UsageError("Both arms are the same on this baseline.", "Name other knobs.")
+            accept(
+                session,
+                desk.facts.id,
+                _draft(question, control, candidate, desk.space, desk.beliefs.predict),
+                question.metric,
+                desk.space,
+                question=question.id,
+            )
+        except UsageError as error:
+            _put_down_as_infeasible(session, desk, question, error.message)
+
+
+def _put_down_as_infeasible(session: Session, desk: Desk, question: Question, cause: str) -> None:
+    space = load_space(desk.facts.spec.space)  # with what this model and machine do not have
+    control, candidate = (
+        _as_written(knobs, space, desk.baseline_configuration)
+        for knobs in (question.control, question.candidate)
+    )
+
+    def nothing_known(before: Configuration, after: Configuration, metric: Metric) -> Prediction:
+        return unpredicted(metric, question.min_effect)
+
+    put_down(
+        session,
+        desk.facts.id,
+        _draft(question, control, candidate, space, nothing_known),
+        question.metric,
+        question=question.id,
+        impossible=cause,
+    )
+
+
+def _draft(
+    question: Question,
+    control: Configuration,
+    candidate: Configuration,
+    space: Space,
+    predict: Callable[[Configuration, Configuration, Metric], Prediction],
+) -> Draft:
+    metric = Metric(question.metric)
+    named = {space.knob(name).lever for name in {*question.control, *question.candidate}}
+    return Draft(
+        claim=question.claim,
+        control=control,
+        candidate=candidate,
+        lever=joined(space.levers_between(control, candidate) or tuple(sorted(named))),
+        prediction=predict(control, candidate, metric),
+        min_effect=question.min_effect,
+        refuted_if=refuted_if(metric, question.min_effect),
+        rationale=f"{question.asks.rstrip()} {question.why.strip()}",
+        proposer=QUESTIONS,
+        metric=metric,
+    )
+
+
+def _checked(knobs: Mapping[str, KnobSetting], space: Space) -> dict[str, KnobValue]:
+    """The knobs with a value for each; raises `UsageError` for what the space does not have."""
+    found: dict[str, KnobValue] = {}
+    for name, value in knobs.items():
+        knob = space.knob(name)
+        if value == FEWEST and not knob.allows(FEWEST):
+            if not knob.values:
+                raise UsageError(f"{name} has no values to take the fewest of.", f"It can be {knob.choices}.")
+            value = knob.values[0]
+        knob.check(value)
+        found[name] = value
+    return found
+
+
+def _arm(knobs: Mapping[str, KnobSetting], legal: Legal, baseline: Configuration) -> Configuration:
+    """The arm on the baseline, with the first values in place of `FEWEST` at which it can be.
+
+    Raises `UsageError` with the cause when it can't be at all.
+    """
+    space = legal.space
+    wanted = [name for name, value in knobs.items() if value == FEWEST]
+    cause = ""
+    for values in product(*(space.knob(name).values for name in wanted)):
+        given = {**knobs, **dict(zip(wanted, values, strict=True))}
+        try:
+            found = space.with_change(baseline, given)
+        except UsageError as error:
+            cause = legal.why_not(given) or error.message
+            continue
+        refusal = legal.refused(found)
+        if refusal is None:
+            return found
+        cause = refusal
+    raise UsageError(cause, "Ask for another arm.")
+
+
+def _as_written(knobs: Mapping[str, KnobSetting], space: Space, baseline: Configuration) -> Configuration:
+    """The arm as the file has it, to be shown with what speaks against it; the last value for `FEWEST`."""
+    given = {name: space.knob(name).values[-1] if value == FEWEST else value for name, value in knobs.items()}
+    try:
+        return space.with_change(baseline, given)
+    except UsageError:
+        return Configuration.of({**baseline, **given})

@@ -1,0 +1,80 @@
+"""Stored configurations in a space that has grown since: new knobs get their defaults.
+
+A campaign may be older than a knob of its space. What was measured then had the knob at the engine's own
+default, which is the knob's; with that written out, old and new configurations can be compared again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from configs.errors import UsageError
+from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+
+_MOST_KEPT = 4096
+"""Settled configurations that are kept: more than a campaign has, and a few MB at most."""
+
+
+def settled(stored: Configuration, space_name: str) -> Configuration:
+    """The stored configuration with the defaults of active knobs that it lacks.
+
+    It stays as it is where the space can't be read or has no place for it any more.
+    """
+    return _settled(stored, space_name, _written_at_ns(space_name))
+
+
+def stored_digests(
+    space_name: str, stored: Iterable[Configuration], sweep: Iterable[str]
+) -> Mapping[str, str]:
+    """Under which digest a settled configuration was measured, where that differs from its own.
+
+    `stored` are baseline and naive as they were written down; the others of the baseline's sweep had the
+    same knobs.
+    """
+    known = tuple(stored)
+    found = {settled(each, space_name).digest: each.digest for each in known}
+    found = {now: then for now, then in found.items() if now != then}
+    space = _space(space_name, _written_at_ns(space_name))
+    if not found or space is None:
+        return {}
+    names = {name for each in known for name in each}
+    try:
+        swept = space.crossing(space.configuration({}), sweep)
+    except UsageError:
+        return found
+    for each in swept:
+        then = Configuration.of({name: value for name, value in each.items() if name in names})
+        found.setdefault(each.digest, then.digest)
+    return found
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _settled(stored: Configuration, space_name: str, written_at_ns: int) -> Configuration:
+    space = _space(space_name, written_at_ns)
+    if space is None:
+        return stored
+    try:
+        return space.configuration(stored)
+    except UsageError:
+        return stored
+
+
+@lru_cache(maxsize=8)
+def _space(name: str, written_at_ns: int) -> Space | None:
+    """The space; the time is there to make the cache forget a file that was changed."""
+    try:
+        return load_space(name)
+    except UsageError:
+        return None
+
+
+def _written_at_ns(space_name: str) -> int:
+    """When the space's file was written, ns; 0 for a packaged one, which stays as it is."""
+    try:
+        return Path(space_name).expanduser().stat().st_mtime_ns
+    except OSError:
+        return 0

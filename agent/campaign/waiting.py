@@ -1,0 +1,51 @@
+"""What a campaign waits for: whether anyone takes its jobs, and giving them up when its budget is spent."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db import queue
+from db.clock import after
+from db.models import Job, Worker
+from db.states import ExperimentState, JobState, WorkerState
+from experiments.worker.reaping import end_experiment
+
+SILENT_S = 120.0
+"""Seconds without a sign of life after which a worker is taken as gone. A busy one gives three a lease, and
+leases are 30 s to 60 s."""
+
+
+def nobody_takes(session: Session, campaign_id: int) -> str | None:
+    """The device of a job of the campaign that waits and for which no live worker is there; None for none."""
+    waiting = select(Job.device_class).where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
+    wanted = session.scalar(waiting.order_by(Job.id).limit(1))
+    if wanted is None:
+        return None
+    present = session.scalars(
+        select(Worker.device).where(
+            Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
+        )
+    )
+    served = any(wanted in (device, device.partition(":")[0]) for device in present)
+    return None if served else wanted
+
+
+def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[int]:
+    """Jobs of the campaign to give up when its budget is spent: those that wait, and those that run too
+    where nothing is to be learnt from them any more. What was given up before is left out."""
+    states = (JobState.QUEUED, JobState.RUNNING) if running_too else (JobState.QUEUED,)
+    query = select(Job.id).where(
+        Job.campaign_id == campaign_id, Job.state.in_(states), Job.cancel_requested.is_(False)
+    )
+    return list(session.scalars(query.order_by(Job.id)))
+
+
+def give_up(session: Session, job_ids: list[int]) -> None:
+    """Cancel these jobs: those that wait at once; the worker of one that runs ends it."""
+    for job_id in job_ids:
+        if queue.cancel(session, job_id) is JobState.CANCELLED:
+            experiment_id = session.scalar(select(Job.experiment_id).where(Job.id == job_id))
+            if experiment_id is not None:
+                why = "The campaign's budget was spent before a worker took it."
+                end_experiment(session, experiment_id, ExperimentState.CANCELLED, "cancelled", why)

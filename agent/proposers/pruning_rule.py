@@ -1,0 +1,121 @@
+"""The rule of pruning: a layer that goes takes its time along. Pure.
+
+A few layers at a time, and none where fewer of the same choice lost the quality. Where a choice lost it, the
+same number of layers by another criterion is proposed, since another criterion takes other layers; on a
+quantized model layers are ranked on that model too.
+"""
+
+from __future__ import annotations
+
+import math
+
+from agent.proposers.idea import Idea, changed, enumerated, other_values
+from agent.proposers.port import CampaignView, Trial
+from agent.proposers.step_profile import StepProfile
+from db.labels import Noun, format_label
+from experiments.measurement.judging import Outcome
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import same_value
+
+METHOD, LAYERS, RESTRICT = "pruning.method", "pruning.layers_removed", "pruning.restrict"
+"""Knobs of depth pruning."""
+
+WAYS = ("pruning.criterion", "pruning.ranked_on", "pruning.order")
+"""Knobs that decide which layers go, not how many or of which kind."""
+
+MOST_LAYERS_AT_ONCE = 2
+"""Layers beyond the incumbent's that are proposed to go: three are seldom worth a test before two."""
+
+LINEAR_WORDS = ("linear", "gdn")
+"""Words in a layer's kind that make it a GatedDeltaNet layer."""
+
+
+def pruning(view: CampaignView, step: StepProfile | None) -> list[Idea]:
+    """Candidates with one or two layers fewer than the incumbent."""
+    names = {knob.name for knob in view.space.knobs}
+    if not {METHOD, LAYERS} <= names:
+        why = "What this pruning does is not known until it is measured."
+        return [Idea(candidate, why) for candidate in other_values(view, "pruning")]
+    now = view.incumbent.get(LAYERS, 0)
+    removed = now if isinstance(now, int) else 0
+    ideas = []
+    for count in enumerated(view, LAYERS):
+        if not isinstance(count, int) or not removed < count <= removed + MOST_LAYERS_AT_ONCE:
+            continue
+        for restrict in enumerated(view, RESTRICT) or (None,):
+            knobs: dict[str, KnobValue] = {METHOD: "depth", LAYERS: count}
+            if restrict is not None:
+                knobs[RESTRICT] = restrict
+            candidate = changed(view, knobs)
+            if candidate is None:
+                continue
+            losses = [trial for trial in view.trials if _lost_quality(trial, candidate, view.min_effect)]
+            if not losses:
+                ideas.append(Idea(candidate, _why(view, step, count, restrict)))
+            ideas += _other_ways(view, candidate, losses)
+    return ideas
+
+
+def _other_ways(view: CampaignView, candidate: Configuration, losses: list[Trial]) -> list[Idea]:
+    """The same number of layers chosen in another way, where this one lost the quality or ranked on a model
+    that is not served."""
+    ideas = []
+    for knob in WAYS:
+        if knob not in candidate or not (losses or knob == "pruning.ranked_on"):
+            continue
+        for value in view.space.knob(knob).values:
+            if same_value(value, candidate[knob]):
+                continue
+            other = view.space.with_change(candidate, {knob: value})
+            if any(_lost_quality(trial, other, view.min_effect) for trial in view.trials):
+                continue
+            if losses:
+                label = format_label(Noun.HYPOTHESIS, losses[0].hypothesis_id)
+                why = (
+                    f"{label} was fast enough and lost the quality with layers chosen by "
+                    f"{losses[0].candidate.get(WAYS[0], 'the only criterion')}; {knob}={value} takes others."
+                )
+            else:
+                why = (
+                    "The model that is served is quantized, and what looked redundant before may have been "
+                    f"used up since: {knob}={value} ranks the layers on it."
+                )
+            ideas.append(Idea(other, why, tuple(trial.hypothesis_id for trial in losses[:1])))
+    return ideas
+
+
+def _why(view: CampaignView, step: StepProfile | None, count: int, restrict: KnobValue | None) -> str:
+    chosen = [
+        number
+        for number, kind in enumerate(view.model_layers)
+        if restrict in (None, "any", _restrict_of(kind))
+    ]
+    kinds = "" if restrict in (None, "any") else f"{restrict} "
+    if step is None or not step.layer_share:
+        return f"Each of {len(view.model_layers)} layers runs once a token; {count} of them would go."
+    share = step.share_of(chosen)
+    return (
+        f"The layers take {100 * step.layers:.0f} % of a step of {step.tpot_ms:.2f} ms, one {kinds}layer "
+        f"{100 * share:.1f} % on average, so {count} fewer should save {100 * share * count:.1f} %; whether "
+        "the quality holds is the open question."
+    )
+
+
+def _lost_quality(trial: Trial, candidate: Configuration, min_effect: float) -> bool:
+    """Whether this trial removed no more layers of that choice, was fast enough, and was refuted: by
+    quality."""
+    layers, most = trial.candidate.get(LAYERS), candidate.get(LAYERS)
+    same = [trial.candidate.get(knob) == candidate.get(knob) for knob in (RESTRICT, *WAYS)]
+    return (
+        trial.on_objective
+        and trial.outcome == Outcome.REFUTED
+        and (trial.effect_log is None or trial.effect_log < math.log1p(-min_effect))
+        and isinstance(layers, int)
+        and isinstance(most, int)
+        and layers <= most
+        and all(same)
+    )
+
+
+def _restrict_of(kind: str) -> str:
+    return "gdn" if any(word in kind for word in LINEAR_WORDS) else "attention"

@@ -1,0 +1,98 @@
+"""The rule of quantization: bytes of a step are what it saves, and the profile says where they are. Pure.
+
+Where the engine computes with packed weights the claim is about the campaign's objective. Where it
+dequantizes them as it loads, nothing gets faster: then the claim is about the bytes that a step reads or,
+where a change only spends them, about the bits that text takes (if the campaign takes such claims).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from agent.proposers.idea import Idea, changed, enumerated, other_values
+from agent.proposers.port import CampaignView
+from agent.proposers.step_profile import StepProfile
+from agent.surrogate.weight_bytes import bits_per_weight
+from experiments.measurement.evidence import Metric
+from experiments.space.configuration import Configuration, KnobValue
+
+METHOD, LM_HEAD = "quantization.method", "quantization.lm_head"
+GROUP_SIZE, BITS = "quantization.group_size", "quantization.bits"
+
+STARTS: tuple[Mapping[str, KnobValue], ...] = (
+    {METHOD: "awq", GROUP_SIZE: 128},
+    {METHOD: "awq", GROUP_SIZE: 32},
+    {METHOD: "awq", GROUP_SIZE: 128, LM_HEAD: "quantized"},
+    {METHOD: "rtn", GROUP_SIZE: 128, BITS: 8},
+    {METHOD: "rtn", GROUP_SIZE: 128},
+)
+"""Where a model that is not quantized may start: what each of calibration, groups, head and bits is worth."""
+
+PROJECTIONS = ("gdn", "attention", "mlp")
+"""Kinds of parts whose weights quantization shrinks."""
+
+WHY_OF_KNOB: Mapping[str, str] = {
+    "quantization.method": "AWQ scales channels by what calibration text shows, plain rounding does not",
+    "quantization.bits": "8 bits round almost without loss and take twice the bytes",
+    "quantization.group_size": "smaller groups round closer to the weights and spend more bits on scales",
+    "quantization.symmetric": "symmetric groups need no zero point, and fit skewed weights worse",
+    "quantization.corpus": "AWQ protects the channels that its calibration text uses",
+    "quantization.samples": "more calibration text makes the scales less a matter of chance",
+    "quantization.sample_tokens": "longer samples show the state of the recurrence further in",
+    "quantization.out_proj_bits": "no scaling protects linear_attn.out_proj, so that its rounding shows most",
+    "quantization.lm_head": "the output head is read whole for every token",
+    "quantization.keep": "few modules are so sensitive that their bytes are worth keeping",
+}
+"""What speaks for trying another value of each knob."""
+
+
+def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
+    """A first quantization in several ways; of a quantized incumbent every other value of its knobs."""
+    where = _bytes_of(step)
+    if view.incumbent.get(METHOD, "none") == "none":
+        found = [candidate for knobs in STARTS if (candidate := changed(view, knobs)) is not None]
+        if not found:  # a space of one's own, with other methods
+            found = other_values(view, "quantization")
+        return [_idea(view, candidate, f"{where}{_bits_of(candidate)}") for candidate in found]
+    ideas = []
+    for knob in WHY_OF_KNOB:
+        for value in enumerated(view, knob) if knob in view.incumbent else ():
+            candidate = changed(view, {knob: value})
+            if candidate is None or candidate.get(METHOD) == "none":
+                continue
+            sentence = f"{where}{WHY_OF_KNOB[knob][0].upper()}{WHY_OF_KNOB[knob][1:]}."
+            ideas.append(_idea(view, candidate, sentence))
+    return ideas
+
+
+def _idea(view: CampaignView, candidate: Configuration, why: str) -> Idea:
+    if view.serves_packed:
+        return Idea(candidate, why)
+    why = f"{why} This engine dequantizes weights as it loads, so that no step gets faster."
+    if view.predict_on is None:
+        return Idea(candidate, why)
+    fewer = view.predict_on(view.incumbent, candidate, Metric.STEP_WEIGHT_BYTES).log_ratio_mean
+    saves = fewer < math.log1p(-view.min_effect)
+    return Idea(candidate, why, metric=Metric.STEP_WEIGHT_BYTES if saves else Metric.NLL_BITS)
+
+
+def _bytes_of(step: StepProfile | None) -> str:
+    """Where a step's bytes are, such as: A step reads 19.4 MB of weights, 85 % in projections …"""
+    if step is None or not step.weight_bytes:
+        return ""
+    packed = sum(step.bytes_by_kind.get(kind, 0) for kind in PROJECTIONS) / step.weight_bytes
+    head = step.bytes_by_kind.get("lm_head", 0) / step.weight_bytes
+    return (
+        f"A step reads {step.weight_bytes / 1e6:.1f} MB of weights, {100 * packed:.0f} % of them in "
+        f"projections and {100 * head:.0f} % in the output head. "
+    )
+
+
+def _bits_of(candidate: Configuration) -> str:
+    bits, group = candidate.get(BITS), candidate.get(GROUP_SIZE)
+    if not isinstance(bits, int) or not isinstance(group, int):
+        return "Quantized weights take fewer of them."
+    each = bits_per_weight(bits, group, candidate.get("quantization.symmetric") is True)
+    head = ", the head included" if candidate.get(LM_HEAD) == "quantized" else ", the head left as it is"
+    return f"At {bits} bits in groups of {group} a weight takes {each:.3f} bits with its scale{head}."

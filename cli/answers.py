@@ -1,0 +1,52 @@
+"""`autoinfer answers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import Json
+
+
+def answers(
+    ctx: typer.Context,
+    campaign: Annotated[
+        str | None,
+        typer.Argument(metavar="[C-ID]", help="Which campaign; the newest one that asks, if not given."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the page to this file instead.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What became of the questions that a campaign asks, as a page of Markdown."""
+    from cli.opening import reading
+    from cli.output import print_json, say
+    from configs.errors import AutoinferError, UsageError
+    from knowledge.answers import answers_markdown
+    from knowledge.figures import counted
+    from knowledge.queries.answers import campaign_answers
+    from knowledge.queries.lookup import asking_campaign
+
+    with reading(ctx) as session:
+        view = campaign_answers(session, asking_campaign(session, campaign))
+    if not view.answers:
+        raise UsageError(
+            f"{view.campaign} asks no questions.",
+            "Run a campaign that does: autoinfer run levers; its file has a list of questions.",
+        )
+    page = answers_markdown(view)
+    if out is not None:
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            out.write_text(page, encoding="utf-8")
+        except (IsADirectoryError, FileExistsError, NotADirectoryError) as error:
+            raise AutoinferError(f"{out} can't be written: {error.strerror}.", "Name a file.") from None
+    if as_json:
+        print_json(view)
+    elif out is not None:
+        say(f"{counted(len(view.contrasts), 'contrast')} of {view.campaign} written to {out}.")
+    else:
+        print(page, end="")
