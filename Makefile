@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+QUANTIZE_VENV := $(VENV)-quantize
 RUN_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench clean
+.PHONY: help run test lint bench quantize-env clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -23,18 +24,31 @@ $(VENV)/.installed-dev: $(VENV)/.installed-reference
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[reference,dev]'
 	@touch $@
 
-run: $(VENV)/.installed-reference ## run an autonomous campaign on the packaged reference model, on this CPU
+# llmcompressor excludes newer transformers, so it gets an environment of its own. That one sees the packages of
+# $(VENV) behind its own: PyTorch is not installed twice.
+$(QUANTIZE_VENV)/.installed: pyproject.toml | $(VENV)/.installed-reference
+	$(BIN)/python -m venv --clear $(QUANTIZE_VENV)
+	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	  > "$$($(QUANTIZE_VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/behind.pth"
+	$(QUANTIZE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["quantize"])')
+	@touch $@
+
+quantize-env: $(QUANTIZE_VENV)/.installed ## the environment that quantizes (run, test and bench make it too)
+
+run: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## run an autonomous campaign on the packaged reference model, on this CPU
 	$(BIN)/autoinfer run $(RUN_ARGS)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint ## all checks and all tests
-	$(BIN)/python -m pytest
+test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
+	$(BIN)/python -m pytest -n 2 tests/unit tests/integration
+	$(BIN)/python -m pytest tests/e2e tests/benchmarks
 
-bench: $(VENV)/.installed-dev ## the benchmarks alone, with their figures
-	$(BIN)/python -m pytest tests/benchmarks -s
+bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
+	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
 
 clean: ## remove .venv and what the tools left behind
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(QUANTIZE_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

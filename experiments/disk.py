@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from configs.errors import DiskFull, PermissionRefused
+from configs.errors import DiskFull, PermissionRefused, UsageError
 
 
 @contextmanager
@@ -32,3 +33,19 @@ def disk_in_words(root: Path, what: str) -> Iterator[None]:
                 "Make it writable, or set AUTOINFER_DATA_DIR to a folder of yours.",
             ) from error
         raise
+
+
+def check_writable(folder: Path, what: str) -> None:
+    """Make the folder and write a file there that is gone at once; `what` as in `disk_in_words`.
+
+    Raises `DiskFull`, `PermissionRefused`, and `UsageError` where something that is no folder is in the way.
+    """
+    try:
+        with disk_in_words(folder, what):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"autoinfer")
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(
+            f"{folder}, where {what} are kept, is no folder.", "Move away what is in the way."
+        ) from None

@@ -39,6 +39,7 @@ from db.states import StageOutcome
 from experiments.job.result import ArtifactRecord, JobResult, StageRecord
 from experiments.job.spec import BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import (
+    TIMED_METRICS,
     Arm,
     Evidence,
     Json,
@@ -65,7 +66,9 @@ def record_result(
     that.
     """
     target = session.execute(select(Experiment.target).where(Experiment.id == experiment_id)).scalar_one()
-    points = {point.digest: point for point in _points(spec)}
+    points = {
+        point.digest: point for point in (*_points(spec), *map(Point.of, result.configurations.values()))
+    }
     ids = {
         digest: put_configuration(session, digest, dict(points[digest]))
         for digest in sorted({launch.configuration_digest for launch in result.launches})
@@ -276,6 +279,8 @@ def _record_noise(
     launches: Iterable[LaunchRecord],
 ) -> int:
     metric = spec.metric if isinstance(spec, BaselineJob) else spec.plan.metric
+    if metric not in TIMED_METRICS:
+        return 0  # nothing was timed; what was scored tells nothing of how launches vary
     window = f"{format_label(Noun.EXPERIMENT, experiment_id)}/{attempt}"
     rows = []
     for launch in launches:

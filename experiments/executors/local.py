@@ -38,6 +38,7 @@ from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.executors.process_group import end_group, leader_is_alive
 from experiments.executors.supervise import EXIT_NAME
 from experiments.job.journal import Journal
+from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.spec import BaselineJob, TestJob
 from experiments.measurement.evidence import Stage
@@ -256,8 +257,17 @@ class LocalExecutor:
             RunState.LOST,
             journal.fold.progress,
             failure=f"The process of the run {how} before its result was complete; its log "
-            f"({folder / _LOG_NAME}) ends: {_last_line(folder / _LOG_NAME)}",
+            f"({folder / _LOG_NAME}) ends: {_last_line(folder / _LOG_NAME)}{_last_launch(folder)}",
         )
+
+
+def _last_launch(folder: Path) -> str:
+    """The last line of the launch that said something last, for the same sentence; empty where none did."""
+    logs = [log for log in (folder / LAUNCH_LOGS).glob("*.log") if log.stat().st_size]
+    if not logs:
+        return ""
+    last = max(logs, key=lambda log: log.stat().st_mtime_ns)
+    return f"; that of its last launch ({last.name}) ends: {_last_line(last)}"
 
 
 def _last_line(log: Path) -> str:

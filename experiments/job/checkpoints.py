@@ -2,33 +2,71 @@
 
 from __future__ import annotations
 
-from functools import partial
+import json
 from pathlib import Path
 
 from experiments.artifacts.store import StoredArtifact
+from experiments.engines.port import Infeasible
+from experiments.job.context import CheckpointStage
 from experiments.job.launching import RunningJob
 from experiments.job.result import ArtifactRecord
 from experiments.job.staging import stage
 from experiments.space.configuration import Configuration
 
+MOST_BESIDE = 4
+"""How deep checkpoints may need other checkpoints; deeper is a circle."""
 
-def prepare_checkpoint(job: RunningJob, configuration: Configuration) -> tuple[Path, tuple[str, ...]]:
+
+def prepare_checkpoint(
+    job: RunningJob, configuration: Configuration, depth: int = 0
+) -> tuple[Path, tuple[str, ...]]:
     """Return the checkpoint for `configuration` and the digests of the artifacts it came from.
 
     What exists is reused; what is missing is built once. Raises `Infeasible` when it can't be built.
     """
+    if depth > MOST_BESIDE:
+        raise Infeasible("illegal", f"The checkpoint of {configuration} needs itself to be built.")
     checkpoint, parents = job.context.checkpoint, tuple[str, ...]()
-    for each in job.context.checkpoint_stages:
-        key = each.key(configuration, checkpoint, parents, job.spec.model_fingerprint)
-        if key is None:
-            continue
-        with stage(job, each.stage, planned=1, text=f"{each.stage.value} the checkpoint") as told:
-            artifact = job.context.artifacts.build(key, partial(each.build, configuration, checkpoint))
-            told.outcome = "done" if artifact.built else "reused"
-            told.detail = {"artifact": artifact.digest}
-            record_artifact(job, artifact)
-        checkpoint, parents = artifact.path, (*parents, artifact.digest)
+    for each in sorted(job.context.checkpoint_stages, key=lambda each: each.place(configuration)):
+        other, others = None, tuple[str, ...]()
+        needed = each.beside(configuration)
+        if needed is not None:
+            other, others = prepare_checkpoint(job, needed, depth + 1)
+        inputs = (*parents, *(digest for digest in others if digest not in parents))
+        built = _run(job, each, configuration, checkpoint, inputs, other)
+        if built is not None:
+            checkpoint, parents = built.path, (*parents, built.digest)
     return checkpoint, parents
+
+
+def report_name(each: CheckpointStage) -> str:
+    """The file within an artifact that holds what its stage told, as JSON."""
+    return f"{each.stage.value}-report.json"
+
+
+def _run(
+    job: RunningJob,
+    each: CheckpointStage,
+    configuration: Configuration,
+    checkpoint: Path,
+    inputs: tuple[str, ...],
+    beside: Path | None,
+) -> StoredArtifact | None:
+    key = each.key(configuration, checkpoint, inputs, job.spec.model_fingerprint)
+    if key is None:
+        return None
+
+    def build(folder: Path) -> None:
+        told = each.build(configuration, checkpoint, folder, beside)
+        (folder / report_name(each)).write_text(json.dumps(dict(told), indent=2) + "\n", encoding="utf-8")
+
+    with stage(job, each.stage, planned=1, text=f"{each.stage.value} the checkpoint") as told:
+        artifact = job.context.artifacts.build(key, build)
+        told.outcome = "done" if artifact.built else "reused"
+        report = json.loads((artifact.path / report_name(each)).read_text(encoding="utf-8"))
+        told.detail = {"artifact": artifact.digest, "report": report}
+        record_artifact(job, artifact)
+    return artifact
 
 
 def record_artifact(job: RunningJob, artifact: StoredArtifact) -> None:

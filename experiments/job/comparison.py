@@ -2,7 +2,8 @@
 
 A pair of launches is loaded side by side and timed in blocks A B B A B A A B …; while one is timed the
 other waits for its next request. Launch pairs are numbered over all stages. The control's failure is not
-the candidate's: it is reported under the kind `control`.
+the candidate's: it is reported under the kind `control`. So is a control whose own drafting does not do its
+work, for what is claimed against it would be a claim against a fault.
 """
 
 from __future__ import annotations
@@ -13,13 +14,20 @@ from contextlib import contextmanager
 from configs.errors import AutoinferError
 from experiments.engines.port import Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
-from experiments.job.evaluation import evaluate_candidate, evaluate_reference, record_reference
+from experiments.job.drafting import arms_to_check, check_control
+from experiments.job.evaluation import (
+    ReferenceEvaluation,
+    evaluate_candidate,
+    evaluate_reference,
+    record_reference,
+    weigh,
+)
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
 from experiments.job.schedule import abba
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
-from experiments.measurement.evidence import Arm, Evidence, NoiseProfile, Stage
-from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Stop
+from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Metric, NoiseProfile, Stage
+from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Screen, Stop
 from experiments.space.configuration import Configuration
 
 CONTROL_FAILED = "control"
@@ -39,9 +47,13 @@ def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
                     comparison.measure_pair(step.stage, step.blocks)
                 case MeasureMore():
                     comparison.measure_more(step.stage, step.blocks)
+                case Screen():
+                    comparison.screen()
                 case Evaluate():
-                    comparison.evaluate()
+                    comparison.evaluate(step.part)
                 case Stop():
+                    if step.failed is Arm.CONTROL:
+                        raise Infeasible(CONTROL_FAILED, step.reason)
                     job.records.stopped(step.reason)
                     return
     raise AutoinferError(
@@ -57,7 +69,10 @@ class _Comparison:
         self._spec = spec
         self._control = Configuration.of(spec.control)
         self._candidate = Configuration.of(spec.candidate)
-        self._reference = Configuration.of(spec.reference) if spec.reference is not None else self._control
+        self._reference = self._control
+        if spec.reference is not None and spec.plan.metric not in QUALITY_METRICS:
+            self._reference = Configuration.of(spec.reference)
+        self._drafting_due = arms_to_check(self._control, self._candidate)
         self._noise = NoiseProfile(
             spec.noise.target_key,
             spec.plan.metric,
@@ -117,34 +132,80 @@ class _Comparison:
         with stage(self._job, name, 2 * blocks, f"time launch pair {self._pairs} further") as told:
             self._time(blocks, told)
 
-    def evaluate(self) -> None:
-        """Score both arms. Scoring changes a process, so the pair is ended and never timed again."""
-        with stage(self._job, Stage.EVALUATE, 2, "evaluate the quality of both arms") as told:
-            control = self._up.pop(Arm.CONTROL, None)
-            workload = self._spec.plan.workload
-            try:
-                with _blamed_on(Arm.CONTROL):
-                    reference = evaluate_reference(
-                        self._job,
-                        self._reference,
-                        workload,
-                        up=control if self._reference == self._control else None,
-                    )
-            finally:
-                close([control] if control else [])
-            record_reference(self._job, self._reference, reference)
+    def screen(self) -> None:
+        """Score the candidate's weights in a launch that is ready soonest, before any pair is up."""
+        plain = self._job.engine.plain(self._candidate)
+        name = Stage.EVALUATE if plain == self._candidate else Stage.SCREEN
+        if name is Stage.SCREEN:
+            self._job.records.configuration(plain)
+        with stage(self._job, name, 2, "look at the quality of the changed weights first") as told:
+            reference = self._reference_evaluation(name, None)
+            self._check_control(name, None)
             told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
             told.advance()
             with _blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
                     self._job,
-                    self._wanted(Arm.CANDIDATE, 0),
+                    Wanted(Arm.CANDIDATE, 0, plain, self._checkpoints[Arm.CANDIDATE]),
+                    self._spec.plan.workload,
+                    reference.distributions,
+                    stage=name,
+                    drafting=Arm.CANDIDATE in self._drafting_due and name is Stage.EVALUATE,
+                )
+            told.advance()
+
+    def evaluate(self, part: int) -> None:
+        """Score both arms. Scoring changes a process, so the pair is ended and never timed again.
+
+        A part after the first is scored by fresh processes.
+        """
+        if part:
+            self._close()
+        name = Stage.VALIDATION if part else Stage.EVALUATE
+        text = "further documents and items" if part else "documents and items"
+        with stage(self._job, name, 2, f"evaluate the quality of both arms on {text}") as told:
+            control = self._up.pop(Arm.CONTROL, None)
+            workload = self._spec.plan.workload
+            try:
+                reference = self._reference_evaluation(name, control, part)
+                self._check_control(name, control)
+            finally:
+                close([control] if control else [])
+            if self._spec.plan.metric is Metric.STEP_WEIGHT_BYTES and self._reference != self._control:
+                with _blamed_on(Arm.CONTROL):
+                    weigh(self._job, name, self._wanted(Arm.CONTROL, part))
+            told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
+            told.advance()
+            with _blamed_on(Arm.CANDIDATE):
+                evaluate_candidate(
+                    self._job,
+                    self._wanted(Arm.CANDIDATE, part),
                     workload,
                     reference.distributions,
                     self._up.get(Arm.CANDIDATE),
+                    stage=name,
+                    part=part,
+                    drafting=Arm.CANDIDATE in self._drafting_due and part == 0,
                 )
             told.advance()
         self._close()
+
+    def _reference_evaluation(self, name: Stage, up: OpenLaunch | None, part: int = 0) -> ReferenceEvaluation:
+        """The reference's evaluation, recorded under `name`; `up` is a launch of the control to use."""
+        workload = self._spec.plan.workload
+        is_control = self._reference == self._control
+        with _blamed_on(Arm.CONTROL):
+            reference = evaluate_reference(
+                self._job, self._reference, workload, up=up if is_control else None, part=part
+            )
+        record_reference(self._job, self._reference, reference, name, part=part, is_control=is_control)
+        return reference
+
+    def _check_control(self, name: Stage, up: OpenLaunch | None) -> None:
+        """Check the control's drafting where that is due, once; `up` is a launch of the control to use."""
+        if Arm.CONTROL in self._drafting_due and name is Stage.EVALUATE:
+            with _blamed_on(Arm.CONTROL):
+                check_control(self._job, self._wanted(Arm.CONTROL, 0), self._spec.plan.workload, up)
 
     def _time(self, blocks: int, told: StageTold) -> None:
         index = self._pairs - 1

@@ -22,6 +22,7 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
     Stage.SWEEP: 1800,
     Stage.NOISE: 1800,
     Stage.PROFILE: 600,
+    Stage.SCREEN: 3600,
     Stage.QUICK: 1800,
     Stage.EVALUATE: 3600,
     Stage.FULL: 3600,
@@ -42,16 +43,21 @@ class Material(Protocol):
         """Requests that are sent before the first block and not kept."""
         ...
 
-    def documents(self, workload: Workload) -> Sequence[ScoringDocument]:
-        """The held-out documents of the quality evaluation."""
+    def documents(self, workload: Workload, part: int = 0) -> Sequence[ScoringDocument]:
+        """The held-out documents of a part of the quality evaluation; parts share none."""
         ...
 
-    def tasks(self, workload: Workload) -> Sequence[ScoringTask]:
-        """The instruction items of the quality evaluation."""
+    def tasks(self, workload: Workload, part: int = 0) -> Sequence[ScoringTask]:
+        """The instruction items of a part of the quality evaluation; parts share none."""
         ...
 
-    def identity(self, workload: Workload) -> Mapping[str, Json]:
-        """What the documents and tasks are: part of the key of an evaluation's artifact."""
+    def drafting_prompts(self, workload: Workload) -> Sequence[GenerationRequest]:
+        """The requests on which drafting is checked: `drafting_prompts` of each class of content, which an
+        item's name begins with (`code:…`, `prose:…`, `instruct:…`)."""
+        ...
+
+    def identity(self, workload: Workload, part: int = 0) -> Mapping[str, Json]:
+        """What the documents and tasks of a part are: part of the key of an evaluation's artifact."""
         ...
 
     def machine(self) -> Mapping[str, Json]:
@@ -68,14 +74,31 @@ class CheckpointStage(Protocol):
 
     stage: Stage
 
+    def place(self, configuration: Configuration) -> int:
+        """Where it stands among the stages of this configuration; the lowest is first."""
+        ...
+
+    def beside(self, configuration: Configuration) -> Configuration | None:
+        """A configuration whose checkpoint it reads beside its own, such as the quantized model on which
+        layers are ranked before the full one is pruned; None when there is none."""
+        ...
+
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
     ) -> ArtifactKey | None:
-        """The key of the checkpoint it would build, None when the configuration does not ask for it."""
+        """The key of the checkpoint it would build, None when the configuration does not ask for it.
+
+        `parents` are the artifacts that `checkpoint`, and the one beside it, came from.
+        """
         ...
 
-    def build(self, configuration: Configuration, checkpoint: Path, folder: Path) -> None:
-        """Write the new checkpoint into `folder`; raises `Infeasible` when that can't be done."""
+    def build(
+        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+    ) -> Mapping[str, Json]:
+        """Write the new checkpoint into `folder`; return what the stage tells of it, as small JSON data.
+
+        Raises `Infeasible` when that can't be done.
+        """
         ...
 
 

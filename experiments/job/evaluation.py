@@ -9,8 +9,10 @@ from pathlib import Path
 
 from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.store import StoredArtifact
+from experiments.engines.port import DECODE_ITEM_PREFIX as DECODE_ITEM_PREFIX
 from experiments.engines.port import DocumentScore, TaskScore
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
+from experiments.job.drafting import check_drafting
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
 from experiments.measurement.evidence import Arm, Json, Metric, Stage
 from experiments.measurement.plan import Workload
@@ -19,11 +21,11 @@ from experiments.space.configuration import Configuration
 EVALUATION_KIND = "evaluation"
 """Kind of the artifact that holds the scores and token distributions of a reference."""
 
-DECODE_ITEM_PREFIX = "decode:"
-"""Begins the name of a document that an engine scored through its timed path instead of a prefill."""
-
 DISTRIBUTIONS_NAME = "distributions"
 SCORES_NAME = "scores.json"
+
+WEIGHTS_ITEM = "weights"
+"""The item of a sample that tells bytes of weights."""
 
 Values = list[tuple[str, Metric, float]]
 """Quality samples: item, metric, value."""
@@ -62,10 +64,25 @@ def quality_values(documents: Sequence[DocumentScore], tasks: Sequence[TaskScore
     return values
 
 
+def weight_values(resolved: Mapping[str, Json]) -> Values:
+    """Return the bytes of weights that a step reads, as a launch told them; nothing where it did not."""
+    weights = resolved.get("weights")
+    told = resolved.get("step_weight_bytes")
+    if told is None and isinstance(weights, dict):
+        told = weights.get("step_weight_bytes")
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return []
+    return [(WEIGHTS_ITEM, Metric.STEP_WEIGHT_BYTES, float(told))]
+
+
 def evaluate_reference(
-    job: RunningJob, configuration: Configuration, workload: Workload, up: OpenLaunch | None = None
+    job: RunningJob,
+    configuration: Configuration,
+    workload: Workload,
+    up: OpenLaunch | None = None,
+    part: int = 0,
 ) -> ReferenceEvaluation:
-    """Return the evaluation of `configuration`, from the store or by scoring it.
+    """Return the evaluation of `configuration` on a part of the material, from the store or by scoring it.
 
     `up` is a launch of it that may be used; without one a fresh launch is started when there is nothing to
     reuse.
@@ -77,7 +94,7 @@ def evaluate_reference(
             "configuration": dict(configuration),
             "device": job.spec.device.partition(":")[0],
             "engine": job.spec.engine,
-            "material": dict(job.context.material.identity(workload)),
+            "material": dict(job.context.material.identity(workload, part)),
             "model": job.spec.model_fingerprint,
         },
         parents,
@@ -86,11 +103,11 @@ def evaluate_reference(
 
     def build(folder: Path) -> None:
         if up is not None:
-            _score_reference(job, up, workload, folder)
+            _score_reference(job, up, workload, part, folder)
             return
-        wanted = Wanted(Arm.CONTROL, 0, configuration, checkpoint)
+        wanted = Wanted(Arm.CONTROL, part, configuration, checkpoint)
         with job.launches(Stage.EVALUATE, [wanted]) as [launch]:
-            _score_reference(job, launch, workload, folder)
+            _score_reference(job, launch, workload, part, folder)
 
     artifact = job.context.artifacts.build(key, build)
     record_artifact(job, artifact)
@@ -105,55 +122,102 @@ def evaluate_reference(
     )
 
 
-def record_reference(job: RunningJob, configuration: Configuration, evaluation: ReferenceEvaluation) -> None:
-    """Record the reference's quality under arm control, stage evaluate, scored now or reused."""
+def record_reference(
+    job: RunningJob,
+    configuration: Configuration,
+    evaluation: ReferenceEvaluation,
+    stage: Stage = Stage.EVALUATE,
+    *,
+    part: int = 0,
+    is_control: bool = True,
+) -> None:
+    """Record the reference's quality under arm control, scored now or reused.
+
+    Its bytes of weights are told only where the reference is the control itself: they stand for that arm.
+    """
     number = job.records.launch(
         Arm.CONTROL,
-        0,
-        Stage.EVALUATE,
+        part,
+        stage,
         configuration.digest,
         evaluation.resolved,
         {**evaluation.machine, "evaluation": evaluation.artifact.digest},
         evaluation.load_s,
     )
-    rows = [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(evaluation.values)]
-    job.records.block(number, 0, 0, rows, {}, {})
+    values = evaluation.values + (weight_values(evaluation.resolved) if is_control else [])
+    job.records.block(number, 0, 0, _rows(values), {}, {})
 
 
 def evaluate_candidate(
-    job: RunningJob, candidate: Wanted, workload: Workload, distributions: Path, up: OpenLaunch | None
+    job: RunningJob,
+    candidate: Wanted,
+    workload: Workload,
+    distributions: Path,
+    up: OpenLaunch | None = None,
+    stage: Stage = Stage.EVALUATE,
+    *,
+    part: int = 0,
+    drafting: bool = False,
 ) -> None:
-    """Score the candidate against the reference's distributions and record it under stage evaluate."""
+    """Score the candidate against the reference's distributions and record it under `stage`.
+
+    `up` is a launch of it that may be used; without one a fresh launch is started. With `drafting` the same
+    launch then checks its drafting.
+    """
     if up is None:
-        with job.launches(Stage.EVALUATE, [candidate]) as [launch]:
-            _score_candidate(job, launch, launch.number, workload, distributions)
+        with job.launches(stage, [candidate]) as [launch]:
+            _score_candidate(job, launch, launch.number, workload, part, distributions, drafting)
         return
     number = job.records.launch(
         Arm.CANDIDATE,
         candidate.index,
-        Stage.EVALUATE,
+        stage,
         candidate.configuration.digest,
         up.launch.resolved(),
         job.context.material.machine(),
         up.launch.load_s,
     )
-    _score_candidate(job, up, number, workload, distributions)
+    _score_candidate(job, up, number, workload, part, distributions, drafting)
+
+
+def weigh(job: RunningJob, stage: Stage, wanted: Wanted) -> None:
+    """Start a launch to learn what weights a step of it reads, and record that; nothing is scored."""
+    with job.launches(stage, [wanted]) as [launch]:
+        job.records.block(launch.number, 0, 0, _rows(weight_values(launch.launch.resolved())), {}, {})
 
 
 def _score_candidate(
-    job: RunningJob, launch: OpenLaunch, number: int, workload: Workload, distributions: Path
+    job: RunningJob,
+    launch: OpenLaunch,
+    number: int,
+    workload: Workload,
+    part: int,
+    distributions: Path,
+    drafting: bool,
 ) -> None:
     material = job.context.material
     before = material.moment()
-    scores = launch.score(material.documents(workload), material.tasks(workload), reference=distributions)
-    rows = [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(quality_values(*scores))]
-    job.records.block(number, 0, 0, rows, before, material.moment())
+    scores = launch.score(
+        material.documents(workload, part), material.tasks(workload, part), reference=distributions
+    )
+    values = quality_values(*scores) + weight_values(launch.launch.resolved())
+    job.records.block(number, 0, 0, _rows(values), before, material.moment())
+    if drafting:
+        check_drafting(job, launch, number, workload)
 
 
-def _score_reference(job: RunningJob, launch: OpenLaunch, workload: Workload, folder: Path) -> None:
+def _rows(values: Values) -> list[tuple[str, int, Metric, float]]:
+    return [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(values)]
+
+
+def _score_reference(
+    job: RunningJob, launch: OpenLaunch, workload: Workload, part: int, folder: Path
+) -> None:
     material = job.context.material
     scores = launch.score(
-        material.documents(workload), material.tasks(workload), write_reference=folder / DISTRIBUTIONS_NAME
+        material.documents(workload, part),
+        material.tasks(workload, part),
+        write_reference=folder / DISTRIBUTIONS_NAME,
     )
     content = {
         "resolved": dict(launch.launch.resolved()),

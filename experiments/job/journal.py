@@ -17,6 +17,7 @@ from typing import Any
 from experiments.engines.port import PartTime
 from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Sample, Stage
+from experiments.space.configuration import KnobValue
 
 
 class RecordKind(StrEnum):
@@ -32,6 +33,8 @@ class RecordKind(StrEnum):
     ARTIFACT = "artifact"
     PROFILE = "profile"
     CHOSEN = "chosen"
+    CONFIGURATION = "configuration"
+    """The knobs of a configuration that the spec does not name and a launch ran all the same."""
     STOPPED = "stopped"
     FAILURE = "failure"
     ERROR = "error"
@@ -77,6 +80,7 @@ class Fold:
         self._artifacts: dict[str, ArtifactRecord] = {}
         self._profile: tuple[PartTime, ...] = ()
         self._chosen: Mapping[str, Json] | None = None
+        self._configurations: dict[str, Mapping[str, KnobValue]] = {}
         self._stop_reason: str | None = None
         self._failure: Failure | None = None
         self._wall_s = 0.0
@@ -93,6 +97,7 @@ class Fold:
             artifacts=tuple(self._artifacts.values()),
             profile=self._profile,
             chosen=self._chosen,
+            configurations=dict(self._configurations),
             stop_reason=self._stop_reason,
             failure=self._failure,
             wall_s=self._wall_s,
@@ -135,6 +140,8 @@ class Fold:
                 self._profile = tuple(PartTime(**part) for part in line["parts"])
             case RecordKind.CHOSEN:
                 self._chosen = line["configuration"]
+            case RecordKind.CONFIGURATION:
+                self._configurations[line["digest"]] = line["knobs"]
             case RecordKind.STOPPED:
                 self._stop_reason = line["reason"]
             case RecordKind.FAILURE:
@@ -183,3 +190,10 @@ class Journal:
     def result(self) -> JobResult:
         """Everything read so far, as the result of the job."""
         return self.fold.result()
+
+
+def read_records(path: Path) -> JobResult:
+    """Return what the records of a job say so far; a missing file and a torn last line are no error."""
+    journal = Journal(path)
+    journal.update()
+    return journal.result()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from experiments.engines.port import (
     DocumentScore,
+    DraftingCheck,
     Engine,
     GenerationRequest,
     GenerationTrace,
@@ -95,6 +96,14 @@ class OpenLaunch:
         except Infeasible as reason:
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 
+    def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
+        """Check drafting, as `engines.port.Launch.check_drafting`; time nothing else afterwards."""
+        self._job.limits.check()
+        try:
+            return self.launch.check_drafting(requests)
+        except Infeasible as reason:
+            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
+
     def profile(self, request: GenerationRequest) -> list[PartTime]:
         """Time a decode step by part, as `engines.port.Launch.profile`; time nothing else afterwards."""
         self._job.limits.check()
@@ -116,10 +125,12 @@ class OpenLaunch:
         for item, trace in traces:
             values = [
                 (Metric.TTFT_MS, trace.ttft_ms),
-                *((Metric.ITL_MS, gap) for gap in trace.itl_ms),
+                # the tokens of one verification step come together: the gap is between steps
+                *((Metric.ITL_MS, gap) for gap in trace.itl_ms if gap > 0 or not trace.step_tokens),
                 (Metric.TPOT_MS, trace.tpot_ms),
                 (Metric.E2EL_MS, trace.e2el_ms),
                 (Metric.TOKENS_PER_S, trace.tokens_per_s),
+                *((Metric.STEP_TOKENS, float(tokens)) for tokens in trace.step_tokens),
             ]
             for metric, value in values:
                 yield item, self._seq, metric, value

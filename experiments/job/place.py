@@ -15,10 +15,12 @@ RECORDS_NAME = "records.jsonl"
 
 
 class Place(BaseModel):
-    """Folders of the machine that a job uses; `limits_s` are seconds a stage."""
+    """Folders of the machine that a job uses; `limits_s` are seconds a stage; `quantize_python` is the Python
+    that has llmcompressor, where it is not to be looked for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     artifacts_dir: Path
     cache_dir: Path
+    quantize_python: Path | None = None
     limits_s: dict[Stage, float] = Field(default_factory=lambda: dict(DEFAULT_STAGE_LIMITS_S))

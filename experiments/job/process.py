@@ -20,6 +20,7 @@ from experiments.job.run import run_job
 from experiments.job.spec import BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Judge
+from experiments.stages.quantize.environment import PYTHON_VARIABLE
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,17 @@ class Workshop:
     tool_versions: Mapping[str, Json] = field(default_factory=dict)
 
 
-Assemble = Callable[[BaselineJob | TestJob], Workshop]
-"""Loads what a spec names; raises `AutoinferError` when something is not installed."""
+Assemble = Callable[[BaselineJob | TestJob, Path], Workshop]
+"""Loads what a spec names, given the folder of the cache; raises `AutoinferError` when something is not
+installed."""
 
 
 def run_in_folder(folder: Path, assemble: Assemble) -> int:
     """Run the job of `folder` and return its process's exit code: 0 when its records came to their end."""
     spec = parse_job(json.loads((folder / SPEC_NAME).read_bytes()))
     place = Place.model_validate_json((folder / PLACE_NAME).read_bytes())
+    if place.quantize_python is not None:
+        os.environ[PYTHON_VARIABLE] = str(place.quantize_python)
     with (
         disk_in_words(folder, "runs"),
         Records(folder / RECORDS_NAME, echo=True) as records,
@@ -56,7 +60,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
         try:
             artifacts.sweep()
             place.cache_dir.mkdir(parents=True, exist_ok=True)
-            workshop = assemble(spec)
+            workshop = assemble(spec, place.cache_dir)
             context = JobContext(
                 folder=folder,
                 checkpoint=workshop.checkpoint,

@@ -14,6 +14,7 @@ from experiments.engines.port import PartTime
 from experiments.job.journal import Fold, RecordKind
 from experiments.job.result import ArtifactRecord, StageRecord
 from experiments.measurement.evidence import Arm, Json, Metric, Stage
+from experiments.space.configuration import Configuration
 
 
 def _utc_now() -> datetime:
@@ -113,6 +114,10 @@ class Records:
     def chosen(self, configuration: Mapping[str, Json]) -> None:
         """The knobs that a sweep chose as the baseline."""
         self._append(RecordKind.CHOSEN, configuration=dict(configuration))
+
+    def configuration(self, configuration: Configuration) -> None:
+        """A configuration that the spec does not name is about to run."""
+        self._append(RecordKind.CONFIGURATION, digest=configuration.digest, knobs=dict(configuration))
 
     def stopped(self, reason: str) -> None:
         """The judge stopped the experiment, with its sentence."""

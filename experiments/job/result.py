@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Json, LaunchRecord, Stage
+from experiments.space.configuration import KnobValue
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,15 @@ class Failure:
 
 @dataclass(frozen=True)
 class JobResult:
-    """Everything a job measured. `chosen` is the baseline a sweep chose; `profile` its parts."""
+    """Everything a job measured. `chosen` is the baseline a sweep chose; `profile` its parts;
+    `configurations` the knobs, by digest, of what ran beside the configurations of the spec."""
 
     launches: tuple[LaunchRecord, ...] = ()
     stages: tuple[StageRecord, ...] = ()
     artifacts: tuple[ArtifactRecord, ...] = ()
     profile: tuple[PartTime, ...] = ()
     chosen: Mapping[str, Json] | None = None
+    configurations: Mapping[str, Mapping[str, KnobValue]] = field(default_factory=dict)
     stop_reason: str | None = None
     failure: Failure | None = None
     wall_s: float = 0.0
-
-
-def read_records(path: Path) -> JobResult:
-    """Return what the records of a job say so far; a missing file and a torn last line are no error."""
-    from experiments.job.journal import Journal
-
-    journal = Journal(path)
-    journal.update()
-    return journal.result()

@@ -72,8 +72,8 @@ class TestJob(_JobSpec):
     candidate: Knobs
     reference: Knobs | None = None
     """What the candidate's quality is compared with: the campaign's baseline, so that small losses don't
-    add up over a chain of supported changes. None means the control. Its evaluation is an artifact, and its
-    record stands under arm `control`, stage `evaluate`."""
+    add up over a chain of supported changes. None means the control, and so does a claim on quality itself.
+    Its evaluation is an artifact, and its record stands under arm `control`, stage `evaluate`."""
     plan: StoppingPlan
     preregistration_digest: str
     noise: NoiseState

@@ -9,7 +9,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from configs.errors import UsageError
-from experiments.corpora.instructions import IM_END, InstructionItem, render_answer, render_prompt
+from experiments.corpora.instructions import (
+    IM_END,
+    InstructionItem,
+    held_out_items,
+    render_answer,
+    render_prompt,
+)
 from experiments.corpora.standard_library import Document
 from experiments.engines.port import ScoringDocument, ScoringTask
 from experiments.measurement.prompts import end_of_text_id
@@ -22,20 +28,21 @@ DOCUMENT_TOKENS_MIN = 64
 
 
 def scoring_documents(
-    tokenizer: Tokenizer, documents: Sequence[Document], count: int, tokens: int
+    tokenizer: Tokenizer, documents: Sequence[Document], count: int, tokens: int, part: int = 0
 ) -> list[ScoringDocument]:
     """The first `count` documents that are long enough, each cut to `tokens` scored tokens.
 
     The token between texts comes first and is not scored. `text_bytes` is the UTF-8 length of the scored text
-    up to the end of the last token's last character.
+    up to the end of the last token's last character. Part 1 has the `count` documents that follow, and so on;
+    the last part has what is left, down to none.
 
     Raises:
-        UsageError: there are fewer documents than asked for.
+        UsageError: there are fewer documents than part 0 asks for.
     """
     end = end_of_text_id(tokenizer)
     found: list[ScoringDocument] = []
     for document in documents:
-        if len(found) == count:
+        if len(found) == count * (part + 1):
             break
         encoding = tokenizer.encode(document.text)
         ids = tuple(encoding.ids[: tokens if end is not None else tokens + 1])
@@ -51,7 +58,12 @@ def scoring_documents(
             f"tokens, not {count}.",
             "Ask for fewer evaluation_documents.",
         )
-    return found
+    return found[count * part :]
+
+
+def part_of_items(count: int, part: int) -> Sequence[InstructionItem]:
+    """The held-out instruction items of a part: `count` of them that no earlier part has."""
+    return held_out_items(count * (part + 1))[count * part :]
 
 
 def scoring_tasks(tokenizer: Tokenizer, items: Sequence[InstructionItem]) -> list[ScoringTask]:

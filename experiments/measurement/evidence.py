@@ -34,6 +34,7 @@ class Stage(StrEnum):
     SWEEP = "sweep"
     NOISE = "noise"
     PROFILE = "profile"
+    SCREEN = "screen"
     QUICK = "quick"
     EVALUATE = "evaluate"
     FULL = "full"
@@ -44,8 +45,14 @@ class Metric(StrEnum):
     """Metrics and their units; latency follows the definitions of vLLM's serving benchmark.
 
     TTFT: request sent to first token. TPOT: (end to end − TTFT) / (output tokens − 1). ITL: gap between
-    consecutive tokens. The quality metrics are one value per document (`nll_bits`, `text_bytes`,
-    `kl_nats`, `top1_agreement`) or per instruction item (`task_correct`, 0 or 1).
+    consecutive tokens, with drafting between steps. The quality metrics are one value per document
+    (`nll_bits`, `text_bytes`, `kl_nats`, `top1_agreement`) or per instruction item (`task_correct`, 0 or
+    1). Drafting: `step_tokens` is the number of tokens one verification step gave (its mean is the
+    acceptance length), `divergences` and `near_ties` count, per prompt, tokens that differ from decoding
+    without a draft: beyond what the engine's own near-ties explain, and within; of `checked_tokens`.
+    `near_tie_logits` is the gap up to which a tie is near, `flips_without_draft` how often the engine turns
+    a token without any draft (see `engines.port.DraftingCheck`). `step_weight_bytes`: bytes of weights, as
+    stored, that a decode step reads; one value a launch.
     """
 
     TTFT_MS = "ttft_ms"
@@ -59,11 +66,24 @@ class Metric(StrEnum):
     TOP1_AGREEMENT = "top1_agreement"
     TASK_CORRECT = "task_correct"
     DECODE_AGREEMENT = "decode_agreement"
+    STEP_TOKENS = "step_tokens"
+    DIVERGENCES = "divergences"
+    NEAR_TIES = "near_ties"
+    CHECKED_TOKENS = "checked_tokens"
+    NEAR_TIE_LOGITS = "near_tie_logits"
+    FLIPS_WITHOUT_DRAFT = "flips_without_draft"
+    STEP_WEIGHT_BYTES = "step_weight_bytes"
 
     @property
     def unit(self) -> str:
         """The unit of a value of this metric."""
         return _UNITS[self]
+
+    @property
+    def is_share(self) -> bool:
+        """Whether an effect on it is a difference of shares, negative where more came out right; every other
+        effect is a natural log ratio."""
+        return self is Metric.TASK_CORRECT
 
 
 _UNITS = {
@@ -78,7 +98,26 @@ _UNITS = {
     Metric.TOP1_AGREEMENT: "1",
     Metric.TASK_CORRECT: "1",
     Metric.DECODE_AGREEMENT: "1",
+    Metric.STEP_TOKENS: "1",
+    Metric.DIVERGENCES: "1",
+    Metric.NEAR_TIES: "1",
+    Metric.CHECKED_TOKENS: "1",
+    Metric.NEAR_TIE_LOGITS: "1",
+    Metric.FLIPS_WITHOUT_DRAFT: "1",
+    Metric.STEP_WEIGHT_BYTES: "B",
 }
+
+TIMED_METRICS = frozenset(
+    {Metric.TTFT_MS, Metric.TPOT_MS, Metric.ITL_MS, Metric.E2EL_MS, Metric.TOKENS_PER_S}
+)
+"""Metrics of time, whose claims are judged by pairs of launches."""
+
+QUALITY_METRICS = frozenset({Metric.NLL_BITS, Metric.TASK_CORRECT})
+"""Metrics of quality that a claim can be on; such a claim compares with the control, not with the
+baseline."""
+
+SCORED_METRICS = QUALITY_METRICS | {Metric.STEP_WEIGHT_BYTES}
+"""Metrics whose claims are judged without timing anything."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from experiments.measurement.evidence import Evidence, Json, Stage
+from experiments.measurement.evidence import Arm, Evidence, Json, Stage
 from experiments.measurement.plan import StoppingPlan
 
 
@@ -44,17 +44,37 @@ class MeasureMore:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure the quality of both arms on paired documents and items."""
+    """Measure the quality of both arms on paired documents and items, and drafting where it changed.
+
+    Part 0 stands under stage `evaluate`. Each further part is scored by fresh processes on documents and
+    items that no earlier part used, and stands under stage `validation`.
+    """
+
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Measure the quality of the candidate's weights before anything is timed, as soon as they can be served.
+
+    The launch is of `Engine.plain(candidate)`; its record stands under stage `screen`, or, where that is the
+    candidate itself, under `evaluate`, and then quality is measured once and for all.
+    """
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Enough is known, or nothing more may be spent; `reason` is a sentence."""
+    """Enough is known, or nothing more may be spent; `reason` is a sentence.
+
+    `failed` is the arm that can't do the work, where that is the reason. A control that can't says nothing
+    about the candidate: the experiment ends as one whose control did not run.
+    """
 
     reason: str
+    failed: Arm | None = None
 
 
-Step = MeasurePair | MeasureMore | Evaluate | Stop
+Step = MeasurePair | MeasureMore | Screen | Evaluate | Stop
 
 
 @dataclass(frozen=True)
@@ -62,7 +82,8 @@ class JudgeVerdict:
     """The decision on an experiment.
 
     `effect_log` is the natural log of candidate over control (negative is faster) with the interval
-    `[interval_low_log, interval_high_log]`; all None when nothing was measured. `launches` counts both
+    `[interval_low_log, interval_high_log]`; all None when nothing was measured. For a metric that `is_share`
+    the three are differences of shares (−0.02 is two points more). `launches` counts both
     arms, `samples` the raw values of the judged metric. `quality` holds differences with their bounds.
     """
 

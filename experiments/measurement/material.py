@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from experiments.corpora.instructions import held_out_items
 from experiments.corpora.standard_library import held_out_documents
 from experiments.engines.port import GenerationRequest, ScoringDocument, ScoringTask
+from experiments.measurement.content_prompts import content_prompts
 from experiments.measurement.environment import machine_facts, moment
-from experiments.measurement.evaluation import material_digest, scoring_documents, scoring_tasks
+from experiments.measurement.evaluation import (
+    material_digest,
+    part_of_items,
+    scoring_documents,
+    scoring_tasks,
+)
 from experiments.measurement.evidence import Json
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import PromptSource, load_tokenizer
@@ -49,19 +54,28 @@ class HeldOutMaterial:
         """Requests that are sent before the first block and not kept."""
         return self._prompts.warm_up(workload, seed)
 
-    def documents(self, workload: Workload) -> list[ScoringDocument]:
-        """The held-out documents of the quality evaluation."""
-        return self._evaluation(workload)[0]
+    def documents(self, workload: Workload, part: int = 0) -> list[ScoringDocument]:
+        """The held-out documents of a part of the quality evaluation; parts share none.
 
-    def tasks(self, workload: Workload) -> list[ScoringTask]:
-        """The instruction items of the quality evaluation."""
-        return self._evaluation(workload)[1]
+        Part 0 has as many as the workload asks for, or raises `UsageError`; a later part has what is left.
+        """
+        return self._evaluation(workload, part)[0]
 
-    def identity(self, workload: Workload) -> Mapping[str, Json]:
-        """What the documents and tasks are: corpus, numbers, and the digest of their tokens."""
-        documents, tasks = self._evaluation(workload)
+    def tasks(self, workload: Workload, part: int = 0) -> list[ScoringTask]:
+        """The instruction items of a part of the quality evaluation; parts share none."""
+        return self._evaluation(workload, part)[1]
+
+    def drafting_prompts(self, workload: Workload) -> list[GenerationRequest]:
+        """The requests on which drafting is checked, named by their class of content; see
+        `measurement.content_prompts`."""
+        return content_prompts(self._tokenizer, workload)
+
+    def identity(self, workload: Workload, part: int = 0) -> Mapping[str, Json]:
+        """What the documents and tasks of a part are: corpus, numbers, and the digest of their tokens."""
+        documents, tasks = self._evaluation(workload, part)
         return {
             "corpus": CORPUS,
+            "part": part,
             "documents": len(documents),
             "tasks": len(tasks),
             "digest": material_digest(documents, tasks),
@@ -75,11 +89,12 @@ class HeldOutMaterial:
         """What changes by the second; see `environment.moment`."""
         return moment(self._device)
 
-    def _prepare(self, workload: Workload) -> tuple[list[ScoringDocument], list[ScoringTask]]:
+    def _prepare(self, workload: Workload, part: int) -> tuple[list[ScoringDocument], list[ScoringTask]]:
         documents = scoring_documents(
             self._tokenizer,
             held_out_documents(),
             workload.evaluation_documents,
             workload.evaluation_tokens_per_document,
+            part,
         )
-        return documents, scoring_tasks(self._tokenizer, held_out_items(workload.evaluation_items))
+        return documents, scoring_tasks(self._tokenizer, part_of_items(workload.evaluation_items, part))

@@ -13,7 +13,8 @@ class Workload(BaseModel):
     """What is asked of the engine while it is timed.
 
     One block is `prompts_per_block` requests, one after the other at concurrency 1, each of
-    `prompt_tokens` tokens in and `new_tokens` tokens out (end-of-text ignored, greedy).
+    `prompt_tokens` tokens in and `new_tokens` tokens out (end-of-text ignored, greedy). Drafting is checked
+    on `drafting_prompts` prompts of each class of content, over `drafting_new_tokens` tokens each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,10 +27,13 @@ class Workload(BaseModel):
     evaluation_documents: int = Field(default=32, ge=1)
     evaluation_tokens_per_document: int = Field(default=384, ge=8)
     evaluation_items: int = Field(default=300, ge=0)
+    drafting_prompts: int = Field(default=8, ge=1)
+    drafting_new_tokens: int = Field(default=64, ge=2)
 
 
 class Prediction(BaseModel):
-    """A predicted effect: the natural log of candidate over control (negative is faster), as a normal."""
+    """A predicted effect as a normal: the natural log of candidate over control (negative is faster); for a
+    metric that `is_share` the difference of shares, in the same fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,6 +56,8 @@ class Margins(BaseModel):
 class StoppingPlan(BaseModel):
     """Everything the judge will go by. Frozen; its digest is the preregistration.
 
+    `min_effect` is the smallest gain worth having: relative (0.03 is 3 % less), or for a metric that
+    `is_share` a difference of shares (0.02 is two points).
     `quick_blocks` and `full_blocks` are blocks *per arm* in a launch pair; `full_pairs` is the most
     launch pairs the quick and full stages may use together; `validation_pairs` are further pairs of
     fresh processes that must agree before anything is called supported.

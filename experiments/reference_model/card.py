@@ -22,6 +22,7 @@ from experiments.corpora.standard_library import (
     held_out_documents,
     held_out_modules,
 )
+from experiments.measurement.content_prompts import CONTENT_CLASSES
 from experiments.reference_model.card_text import render
 from experiments.reference_model.load import checkpoint_fingerprint
 
@@ -106,7 +107,7 @@ def score(folder: Path, scale: CardScale) -> dict[str, Any]:
     if scale.acceptance:
         figures["acceptance_length_k1"] = {
             content: scores.acceptance_length(checkpoint, scores.content_prompts(checkpoint, content, items))
-            for content in scores.CONTENT_CLASSES
+            for content in CONTENT_CLASSES
         }
     return figures
 

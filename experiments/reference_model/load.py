@@ -38,6 +38,15 @@ def checkpoint_fingerprint(folder: Path) -> str:
     Raises:
         CheckpointMissing: there is no `config.json`, or no weights.
     """
+    return _fingerprint(fingerprinted_files(folder))
+
+
+def fingerprinted_files(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return path, size in bytes and time of change in ns of each file that the fingerprint is over.
+
+    Raises:
+        CheckpointMissing: as `checkpoint_fingerprint`.
+    """
     weights = sorted(folder.glob("*.safetensors"))
     if not (folder / "config.json").is_file() or not weights:
         raise CheckpointMissing(
@@ -46,8 +55,7 @@ def checkpoint_fingerprint(folder: Path) -> str:
         )
     names = {*FINGERPRINTED_FILES, *(path.name for path in weights)}
     paths = [folder / name for name in sorted(names) if (folder / name).is_file()]
-    stats = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
-    return _fingerprint(stats)
+    return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths)
 
 
 @lru_cache(maxsize=64)

@@ -101,14 +101,14 @@ def train(
         "plan": asdict(plan),
         "instruction_items": scale.items,
         "mix": {"early": asdict(EARLY_MIX), "late": asdict(LATE_MIX), "late_from_share": LATE_SHARE},
-        "data": _data_facts(data),
+        "data": data_facts(data),
         "steps_done": last.step,
         "tokens_seen": last.tokens,
         "last_loss_nats": last.loss,
         "last_mtp_loss_nats": last.mtp_loss,
         "reading_s": round(reading_s, 1),
         "training_s": round(last.elapsed_s, 1),
-        "hardware": _hardware(chosen),
+        "hardware": hardware_name(chosen),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
     }
     (output_dir / TRAINING_FILE).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
@@ -117,8 +117,8 @@ def train(
     return output_dir
 
 
-def _data_facts(data: TrainingData) -> dict[str, Any]:
-    """Return what the card says of the training text."""
+def data_facts(data: TrainingData) -> dict[str, Any]:
+    """Return what a card says of the training text."""
     library = training_documents()
     packages = [
         {
@@ -145,6 +145,6 @@ def _data_facts(data: TrainingData) -> dict[str, Any]:
     }
 
 
-def _hardware(device: torch.device) -> str:
+def hardware_name(device: torch.device) -> str:
     """Return the name of what trained: the GPU's, or the processor's architecture."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU ({platform.machine()})"

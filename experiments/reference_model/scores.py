@@ -3,7 +3,6 @@
 Everything runs through transformers on the CPU in float32, which holds the bf16 weights exactly.
 """
 
-import ast
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from experiments.corpora.content_classes import held_out_code, held_out_prose
 from experiments.corpora.instructions import IM_END, InstructionItem, grade, render_prompt
-from experiments.corpora.standard_library import Document, held_out_documents, held_out_modules
+from experiments.corpora.standard_library import Document
 from experiments.reference_model.architecture import Shape
 from experiments.reference_model.checkpoint import read_mtp_head
 from experiments.reference_model.tokenizer import END_OF_TEXT
@@ -33,9 +33,6 @@ CONTINUATION_TOKENS = 128
 
 PROMPTS_PER_CLASS = 32
 """Prompts of a content class: 4,096 decoded tokens, a standard error of about 0.01 on acceptance length."""
-
-CONTENT_CLASSES = ("code", "prose", "instructions")
-"""Held-out code from the top of a slice; module docstrings; chats of several solved items."""
 
 
 @dataclass(frozen=True)
@@ -141,19 +138,12 @@ def content_prompts(checkpoint: LoadedCheckpoint, content: str, items: Sequence[
 
 
 def _content_texts(content: str, items: Sequence[InstructionItem]) -> Iterator[str]:
-    """Yield texts of a content class."""
+    """Yield texts of a content class: held-out code from the top of a slice; module docstrings; chats of
+    several solved items."""
     if content == "code":
-        for document in held_out_documents():
-            if document.text.startswith(("class ", "def ", "    def ", "@")):
-                yield document.text
+        yield from (document.text for document in held_out_code())
     elif content == "prose":
-        for document in held_out_modules():
-            docstring = ast.get_docstring(ast.parse(document.text), clean=False)
-            if docstring:
-                yield f'"""{docstring}'
-            for node in ast.parse(document.text).body:
-                if isinstance(node, ast.ClassDef) and (docstring := ast.get_docstring(node)):
-                    yield f'"""{docstring}'
+        yield from (document.text for document in held_out_prose())
     else:
         solved = [f"{render_prompt(item)}{item.answer}{IM_END}\n{END_OF_TEXT}" for item in items]
         for first in range(0, len(solved) - 4, 5):

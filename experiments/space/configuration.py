@@ -40,10 +40,11 @@ class Configuration(Mapping[str, KnobValue]):
         return cls(tuple(sorted((name, _without_sign_of_zero(value)) for name, value in knobs.items())))
 
     def __getitem__(self, knob: str) -> KnobValue:
-        for name, value in self.items_:
-            if name == knob:
-                return value
-        raise KeyError(knob)
+        return self._values[knob]
+
+    @cached_property
+    def _values(self) -> dict[str, KnobValue]:
+        return dict(self.items_)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self.items_)
@@ -64,16 +65,19 @@ class Configuration(Mapping[str, KnobValue]):
         return hash(self.digest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Configuration) and self.canonical_json() == other.canonical_json()
+        return self is other or (isinstance(other, Configuration) and self.digest == other.digest)
 
     def changes_to(self, other: Configuration) -> tuple[Change, ...]:
         """What differs from here to `other`, by knob name; empty when they are equal."""
-        changes = []
-        for knob in sorted({*self, *other}):
-            before, after = self.get(knob), other.get(knob)
-            if type(before) is not type(after) or before != after:
-                changes.append(Change(knob, before, after))
-        return tuple(changes)
+        mine, theirs = self._values, other._values
+        differing = [
+            knob
+            for knob, before in mine.items()
+            if (after := theirs.get(knob)) is not before
+            and (type(before) is not type(after) or before != after)
+        ]
+        differing += theirs.keys() - mine.keys()
+        return tuple(Change(knob, mine.get(knob), theirs.get(knob)) for knob in sorted(differing))
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={_shown(value)}" for name, value in self.items_)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from configs.errors import UsageError
@@ -36,7 +37,11 @@ def written(value: KnobValue) -> str:
 
 def listed(values: Iterable[KnobValue]) -> str:
     """Values in a sentence: `1, 2 or 4`; text that looks like another type is put in quotes."""
-    words = [_quoted(value) for value in values]
+    return in_words([_quoted(value) for value in values])
+
+
+def in_words(words: Sequence[str]) -> str:
+    """Words in a sentence: `a, b or c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
@@ -44,23 +49,30 @@ def listed(values: Iterable[KnobValue]) -> str:
 class Knob:
     """One typed knob.
 
-    `values` are all it may hold, `default` one of them. `when` maps other knobs to the values under which
-    this one is active; all of them must hold, and a knob whose condition names an inactive knob is inactive
-    too. `lever` is the name that directives and findings know it by.
+    `values` are those that are enumerated, `default` one of them. `also` is a regular expression for further
+    text that is legal when it is given, such as a path, and that nobody enumerates; `also_like` is how such
+    text is written in a sentence. A knob with `also` may have no values; then its default is None, and it
+    must be given wherever it is active. `when` maps other knobs to the values under which this one is active;
+    all of them must hold, and a knob whose condition names an inactive knob is inactive too. `lever` is the
+    name that directives and findings know it by.
 
     Raises `UsageError` for a definition that means nothing: no values, a value twice, two values that are
-    written alike, a number that is not finite, a default that is not among the values.
+    written alike, a number that is not finite, a default that is not among the values, an `also` that is no
+    regular expression.
     """
 
     name: str
     values: tuple[KnobValue, ...]
-    default: KnobValue
+    default: KnobValue | None
     lever: str
     when: tuple[Condition, ...] = ()
     help: str = ""
+    also: str | None = None
+    also_like: str = ""
 
     def __post_init__(self) -> None:
-        if not self.values:
+        self._check_also()
+        if not self.values and self.also is None:
             raise UsageError(f"The knob {self.name} has no values.", "Give it at least one.")
         if any(isinstance(value, float) and not math.isfinite(value) for value in self.values):
             raise UsageError(f"The knob {self.name} holds a number that is not finite.", "Leave it out.")
@@ -68,20 +80,50 @@ class Knob:
         twice = sorted({form for form in forms if forms.count(form) > 1})
         if twice:
             raise UsageError(f"The knob {self.name} has the value {twice[0]} twice.", "List each value once.")
-        if not self.allows(self.default):
+        if self.default is None and self.values:
+            raise UsageError(f"The knob {self.name} has no default.", f"Make it {listed(self.values)}.")
+        if self.default is not None and not is_among(self.default, self.values):
             raise UsageError(
                 f"The default {_quoted(self.default)} of the knob {self.name} is not one of its values.",
-                f"Make it {listed(self.values)}.",
+                f"Make it {listed(self.values)}." if self.values else "Leave it out.",
+            )
+
+    def _check_also(self) -> None:
+        if self.also is None:
+            return
+        try:
+            re.compile(self.also)
+        except re.error as error:
+            raise UsageError(
+                f"The knob {self.name} has an `also` that is no regular expression: {error}.", "Correct it."
+            ) from None
+        if not self.also_like:
+            raise UsageError(
+                f"The knob {self.name} has `also` without `also_like`.", "Say in words what it may be, too."
             )
 
     def allows(self, value: KnobValue) -> bool:
-        """Whether the knob may hold this value; the type counts."""
-        return is_among(value, self.values)
+        """Whether the knob may hold this value, enumerated or not; the type counts."""
+        return is_among(value, self.values) or self.is_open(value)
+
+    def is_open(self, value: KnobValue) -> bool:
+        """Whether the value is legal although it is not enumerated."""
+        return (
+            self.also is not None
+            and isinstance(value, str)
+            and not is_among(value, self.values)
+            and re.fullmatch(self.also, value) is not None
+        )
+
+    @property
+    def choices(self) -> str:
+        """What it may hold, in a sentence: `raw, self or user:PATH`."""
+        return in_words([*map(_quoted, self.values), *([self.also_like] if self.also is not None else [])])
 
     def check(self, value: KnobValue) -> None:
         """Raise `UsageError` when the knob may not hold this value, saying which it may."""
         if not self.allows(value):
-            raise UsageError(f"{self.name} cannot be {_quoted(value)}.", f"It can be {listed(self.values)}.")
+            raise UsageError(f"{self.name} cannot be {_quoted(value)}.", f"It can be {self.choices}.")
 
     def parse(self, text: str) -> KnobValue:
         """The value that this text stands for among the knob's values.
@@ -96,7 +138,9 @@ class Knob:
         for value in self.values:
             if _reads_as(value, text):
                 return value
-        raise UsageError(f"{self.name} cannot be {text!r}.", f"It can be {listed(self.values)}.")
+        if self.is_open(text):
+            return text
+        raise UsageError(f"{self.name} cannot be {text!r}.", f"It can be {self.choices}.")
 
     def unmet(self, chosen: Mapping[str, KnobValue]) -> Condition | None:
         """The first condition that does not hold under the chosen values; None when the knob is active."""
@@ -108,11 +152,13 @@ class Knob:
     def restricted(self, keep: Iterable[KnobValue]) -> Knob:
         """This knob with only those values of `keep` that it has, in its own order.
 
-        A default that is lost is replaced by the nearest number left (the smaller of two), else by the first
-        value left. Raises `UsageError` when nothing is left.
+        What is legal only when given stays so. A default that is lost is replaced by the nearest number left
+        (the smaller of two), else by the first value left. Raises `UsageError` when nothing is left.
         """
         wanted = tuple(keep)
         left = tuple(value for value in self.values if is_among(value, wanted))
+        if not left and self.also is not None:
+            return replace(self, values=(), default=None)
         if not left:
             raise UsageError(
                 f"Nothing is left of the knob {self.name} when it is restricted"
@@ -120,6 +166,19 @@ class Knob:
                 f"It can be {listed(self.values)}.",
             )
         return replace(self, values=left, default=_nearest(self.default, left))
+
+    def only_when_given(self, words: Iterable[str]) -> Knob:
+        """This knob with these words of its values no longer enumerated, but still legal when given.
+
+        Raises `UsageError` as `restricted`, where it has no others.
+        """
+        held_back = tuple(word for word in words if is_among(word, self.values))
+        if not held_back:
+            return self
+        pattern = "|".join((*map(re.escape, held_back), *((f"(?:{self.also})",) if self.also else ())))
+        like = ", ".join((*held_back, *((self.also_like,) if self.also else ())))
+        left = [value for value in self.values if not is_among(value, held_back)]
+        return replace(self.restricted(left), also=pattern, also_like=like)
 
 
 def _quoted(value: KnobValue) -> str:
@@ -147,8 +206,8 @@ def _reads_as(value: KnobValue, text: str) -> bool:
         return False
 
 
-def _nearest(default: KnobValue, left: tuple[KnobValue, ...]) -> KnobValue:
-    if is_among(default, left):
+def _nearest(default: KnobValue | None, left: tuple[KnobValue, ...]) -> KnobValue:
+    if default is not None and is_among(default, left):
         return default
     if isinstance(default, bool) or not isinstance(default, int | float):
         return left[0]

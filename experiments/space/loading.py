@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.types import StrictBool, StrictFloat, StrictInt, StrictStr
 
-from configs.catalog import Document, Kind, read_document
+from configs.catalog import Document, Kind, packaged_names, read_document
 from configs.errors import UsageError
 from configs.validation import validated
 from experiments.space.configuration import KnobValue
-from experiments.space.knob import Knob, is_among, listed
+from experiments.space.knob import Knob, listed
 from experiments.space.space import Space
 
 MOST_VALUES = 10_000
@@ -58,6 +58,8 @@ class _KnobEntry(BaseModel):
         Discriminator(lambda given: "range" if isinstance(given, dict | _Range) else "list"),
     ]
     default: Value
+    also: StrictStr | None = None
+    also_like: StrictStr = ""
     when: dict[str, Value | tuple[Value, ...]] = {}
     help: str = Field(min_length=1)
 
@@ -68,7 +70,9 @@ class _KnobEntry(BaseModel):
             (other, allowed if isinstance(allowed, tuple) else (allowed,))
             for other, allowed in self.when.items()
         )
-        return Knob(self.name, values, self.default, self.lever, conditions, self.help)
+        return Knob(
+            self.name, values, self.default, self.lever, conditions, self.help, self.also, self.also_like
+        )
 
 
 class _SpaceFile(BaseModel):
@@ -89,6 +93,29 @@ def load_space(name_or_path: str | Path) -> Space:
     return space_of(read_document(Kind.SPACES, name_or_path))
 
 
+def parse_assignments_in(name_or_path: str | Path, texts: Iterable[str]) -> dict[str, KnobValue]:
+    """The assignments by knob, as `Space.parse_assignments` in the space of this name.
+
+    A knob that only other packaged spaces have is refused with their names.
+    """
+    space, assignments = load_space(name_or_path), tuple(texts)
+    for text in assignments:
+        knob = text.partition("=")[0].strip()
+        if any(knob == each.name for each in space.knobs):
+            continue
+        having = [
+            name
+            for name in packaged_names(Kind.SPACES)
+            if any(knob == each.name for each in load_space(name).knobs)
+        ]
+        if having:
+            raise UsageError(
+                f"There is no knob {knob!r} in the space {name_or_path} of this campaign.",
+                f"The packaged space {listed(having)} has it; a campaign in it: autoinfer run {having[0]}",
+            )
+    return space.parse_assignments(assignments)
+
+
 def space_of(document: Document) -> Space:
     """The space of a document; raises `UsageError` as `load_space`."""
     entries = validated(_SpaceFile, document.data, document.where).knobs
@@ -101,13 +128,13 @@ def space_of(document: Document) -> Space:
                 what = f"{other} to be {listed(never)}" if never else f"{other} to have no value"
                 raise UsageError(
                     f"{document.where}: the knob {knob.name} asks {what}, which cannot be.",
-                    f"{other} can be {listed(space.knob(other).values)}.",
+                    f"{other} can be {space.knob(other).choices}.",
                 )
     return space
 
 
 def _never(other: Knob, allowed: tuple[KnobValue, ...]) -> tuple[KnobValue, ...]:
-    return tuple(value for value in allowed if not is_among(value, other.values))
+    return tuple(value for value in allowed if not other.allows(value))
 
 
 def _in(where: str, build: Callable[[], Built]) -> Built:

@@ -1,13 +1,14 @@
 """The space: knobs, their values, and which of them are active under which others.
 
 A space is a value and its questions are pure functions. A *legal* configuration holds exactly the knobs that
-are active under it, each with one of its values.
+are active under it, each with a value that it may hold. Some values, such as paths, are legal when they are
+given and are never enumerated: no neighbour and no point has one that was not there before.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -99,7 +100,7 @@ class Space:
         for knob in self.in_order:
             unmet = knob.unmet(chosen)
             if unmet is None:
-                chosen[knob.name] = given.get(knob.name, kept.get(knob.name, knob.default))
+                chosen[knob.name] = _value(knob, given, kept)
             elif knob.name in given:
                 raise _contradiction(knob, unmet, chosen)
         return Configuration.of(chosen)
@@ -116,20 +117,31 @@ class Space:
         chosen: dict[str, KnobValue] = {}
         for knob in self.in_order:
             if knob.unmet(chosen) is None:
-                chosen[knob.name] = configuration.get(knob.name, knob.default)
+                with suppress(UsageError):  # one that must be given and is not
+                    chosen[knob.name] = _value(knob, configuration)
         return tuple(knob for knob in self.knobs if knob.name in chosen)
 
     def neighbours(self, configuration: Configuration) -> tuple[Configuration, ...]:
         """Every legal configuration that one knob's change leads to, by knob and value in the space's order.
 
-        Knobs that the change makes active come with their defaults.
+        Knobs that the change makes active come with their defaults; a change that makes one active which must
+        be given leads nowhere.
         """
-        return tuple(
-            self.with_change(configuration, {knob.name: value})
+        found = (
+            self._changed(configuration, {knob.name: value})
             for knob in self.active(configuration)
             for value in knob.values
             if not same_value(value, configuration.get(knob.name))
         )
+        return tuple(neighbour for neighbour in found if neighbour is not None)
+
+    def _changed(
+        self, configuration: Configuration, changes: Mapping[str, KnobValue]
+    ) -> Configuration | None:
+        try:
+            return self.with_change(configuration, changes)
+        except UsageError:
+            return None
 
     def crossing(self, configuration: Configuration, knobs: Iterable[str]) -> tuple[Configuration, ...]:
         """Every configuration that comes of setting these knobs to each combination of their values.
@@ -174,30 +186,53 @@ class Space:
         """The space with only these values of the named knobs, such as no more threads than there are cores.
 
         Values that a knob does not have are passed over; a default that is lost is replaced by the nearest.
-        Raises `UsageError` for an unknown knob and where a knob would be left without a value.
+        What is legal only when given stays so, and of a knob that has such values all others may go. Raises
+        `UsageError` for an unknown knob and where a knob would be left without a value.
         """
         kept = {self.knob(name).name: tuple(values) for name, values in keep.items()}
         return Space(tuple(k.restricted(kept[k.name]) if k.name in kept else k for k in self.knobs))
 
+    def only_when_given(self, words: Mapping[str, Iterable[str]]) -> Space:
+        """The space where these words of the named knobs are legal when given, but never enumerated.
+
+        Raises `UsageError` for an unknown knob and where a knob would be left without a value.
+        """
+        held_back = {self.knob(name).name: tuple(values) for name, values in words.items()}
+        return Space(
+            tuple(k.only_when_given(held_back[k.name]) if k.name in held_back else k for k in self.knobs)
+        )
+
     def points(self) -> Iterator[Configuration]:
-        """Every legal configuration once, lazily, in a fixed order; see `size` before you take them all."""
+        """Every legal configuration of enumerated values once, lazily, in a fixed order.
+
+        See `size` before you take them all.
+        """
         return (Configuration.of(chosen) for chosen in _choices(self.in_order))
 
     @cached_property
     def size(self) -> int:
-        """How many legal configurations there are."""
-        return math.prod(sum(1 for _ in _choices(group)) for group in self._independent_groups())
+        """How many legal configurations of enumerated values there are."""
+        knobs = self.in_order
+        asked = [
+            frozenset(other for knob in knobs[at:] for other, _ in knob.when) for at in range(len(knobs))
+        ]
+        known: dict[tuple[int, Configuration], int] = {}
 
-    def _independent_groups(self) -> list[tuple[Knob, ...]]:
-        """Knobs that conditions tie together, in order; the number of points is the product over groups."""
-        group_of: dict[str, set[str]] = {knob.name: {knob.name} for knob in self.knobs}
-        for knob in self.knobs:
-            for other, _ in knob.when:
-                merged = group_of[knob.name] | group_of[other]
-                for name in merged:
-                    group_of[name] = merged
-        groups = {min(names): names for names in group_of.values()}
-        return [tuple(k for k in self.in_order if k.name in names) for names in groups.values()]
+        def count(at: int, chosen: Mapping[str, KnobValue]) -> int:
+            """How many ways there are to go on; only what later conditions ask for matters."""
+            if at == len(knobs):
+                return 1
+            chosen = {name: value for name, value in chosen.items() if name in asked[at]}
+            key = (at, Configuration.of(chosen))
+            if key not in known:
+                knob = knobs[at]
+                ways = knob.values if knob.unmet(chosen) is None else (None,)
+                known[key] = sum(
+                    count(at + 1, chosen if value is None else {**chosen, knob.name: value}) for value in ways
+                )
+            return known[key]
+
+        return count(0, {})
 
 
 def _choices(knobs: tuple[Knob, ...]) -> Iterator[dict[str, KnobValue]]:
@@ -211,6 +246,16 @@ def _choices(knobs: tuple[Knob, ...]) -> Iterator[dict[str, KnobValue]]:
                 yield from extend({**chosen, knobs[at].name: value}, at + 1)
 
     return extend({}, 0)
+
+
+def _value(knob: Knob, *held: Mapping[str, KnobValue]) -> KnobValue:
+    """What the first of these that has the knob holds, else its default."""
+    for each in held:
+        if knob.name in each:
+            return each[knob.name]
+    if knob.default is None:
+        raise UsageError(f"{knob.name} must be given here.", f"It can be {knob.choices}.")
+    return knob.default
 
 
 def _contradiction(

@@ -145,19 +145,19 @@ class Reporter:
             self._tell(session, EventKind.JOB_FAILED, f"failed, and has no attempt left: {cause}")
 
     def cancelled(self) -> None:
-        """The user asked for the job's end, and nothing of it runs any more."""
+        """The job's end was asked for, and nothing of it runs any more."""
         job = self._taken.job
         with self._database.write() as session:
-            queue.finish(session, job, JobState.CANCELLED, "cancelled by the user")
+            queue.finish(session, job, JobState.CANCELLED, "cancelled on request")
             if job.experiment_id is not None:
                 end_experiment(
                     session,
                     job.experiment_id,
                     ExperimentState.CANCELLED,
                     "cancelled",
-                    "Cancelled by the user.",
+                    "Cancelled on request.",
                 )
-            self._tell(session, EventKind.JOB_CANCELLED, "was cancelled by the user.")
+            self._tell(session, EventKind.JOB_CANCELLED, "was cancelled on request.")
 
     def release(self) -> None:
         """The worker ends in good order; the job goes back, and the attempt is not held against it."""

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from configs.errors import DatabaseLocked, LeaseLost
+from configs.errors import AutoinferError, DatabaseLocked, LeaseLost
 from db import events, workers
 from db.claims import BoundProcess
 from db.event_kinds import EventKind
@@ -61,17 +61,19 @@ def run_worker(
     times: WorkerTimes | None = None,
     stop: threading.Event | None = None,
     once: bool = False,
-    end_with_parent: bool = False,
+    end_with_parent: int | None = None,
 ) -> int:
     """Run jobs on `device` (`cpu`, `cuda:0`) one at a time and return how many came to an end.
 
-    With `once` it returns as soon as no job is waiting. Raises `AutoinferError` when the database or the
-    disk fails.
+    With `once` it returns as soon as no job is waiting; with `end_with_parent`, a process id, when that is no
+    longer its parent (told, not asked for here, because the parent may be gone before this runs).
+
+    Raises `AutoinferError` when the database or the disk fails.
     """
     worker = _Worker(
         database, executor, WorkerName.here(device), times or WorkerTimes(), stop or threading.Event()
     )
-    worker.parent = os.getppid() if end_with_parent else None
+    worker.parent = end_with_parent
     return worker.run(once=once)
 
 
@@ -141,7 +143,11 @@ class _Worker:
             return False
 
     def _run(self, taken: Taken, spec: BaselineJob | TestJob, reporter: Reporter) -> bool:
-        ref = self._executor.submit(taken.key, spec)
+        try:
+            ref = self._executor.submit(taken.key, spec)
+        except AutoinferError as error:  # such as a folder of runs that can't be written
+            reporter.fail("error", str(error))
+            return True
         reached(KillPoint.AFTER_SUBMIT)
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
             reporter.bind(BoundProcess(self._name.host, group.pgid, group.started_at_s))

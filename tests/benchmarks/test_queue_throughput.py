@@ -1,9 +1,11 @@
 """The durable queue claims and finishes 1,000 jobs a second or more on an SQLite file, commits synced.
 
-A job costs two synced commits, so the figure is the machine's as much as ours. Before each round plain
-SQLite is timed at trivial commits: a round counts only where these leave room for the target, and the best
-round counts, since other work on the machine only ever slows one down. Where no round counts, the machine is
-too busy, or its disk too slow, to say anything, and the test is skipped with the figures.
+A job costs two synced commits, so the figure is the machine's as much as ours. Plain SQLite, timed before and
+after each round at trivial commits, is the machine's ceiling: half its commits a second is the most jobs
+that two commits a job could reach. The best round counts, since other work only
+ever slows one down.
+Where the ceiling leaves room, the target must be reached; where it does not, half of the ceiling must be. The
+test never passes over itself: it prints both figures and one of the two bounds is asserted.
 """
 
 import os
@@ -23,9 +25,12 @@ from db.states import JobState
 TARGET_PER_S = 1000
 """Jobs claimed and finished per second that ARCHITECTURE.md asks for on two cores."""
 
-PLAIN_COMMITS_NEEDED_PER_S = 8 * TARGET_PER_S
-"""Trivial synced commits per second below which a machine has no room for the target; idle, ours does
-20,000."""
+COMMITS_A_JOB = 2
+"""One that claims it and one that finishes it."""
+
+LEAST_SHARE_OF_CEILING = 0.5
+"""Of the jobs a second that plain SQLite has commits for, what ours must reach on a machine with no room for
+the target: an INSERT of one column is the cheapest commit, ours reads and updates rows with indices."""
 
 PLAIN_COMMITS = 400
 JOBS_PER_ROUND = 1000
@@ -83,28 +88,37 @@ def plain_commits_per_s(path: Path) -> float:
     return PLAIN_COMMITS / elapsed_s
 
 
+def wanted_per_s(ceiling_per_s: float) -> float:
+    """Jobs a second to ask of a machine whose plain commits allow this many: the target, or what is fair."""
+    return min(TARGET_PER_S, LEAST_SHARE_OF_CEILING * ceiling_per_s)
+
+
 def assert_target_is_reached(database: Database, folder: Path, work: Callable[[], None]) -> None:
-    plain: list[float] = []
-    reached: list[float] = []
+    rounds: list[tuple[float, float]] = []
+    """Of each round: jobs a second, and the ceiling before and after, the lower one."""
     for _ in range(ROUNDS):
-        plain.append(plain_commits_per_s(folder / "plain.db"))
-        if plain[-1] < PLAIN_COMMITS_NEEDED_PER_S:
-            continue
+        before = plain_commits_per_s(folder / "plain.db")
         with database.write() as session:
             for number in range(JOBS_PER_ROUND):
                 queue.enqueue(session, "experiment", {"number": number}, priority=number % 7)
         begun = time.perf_counter()
         work()
-        reached.append(JOBS_PER_ROUND / (time.perf_counter() - begun))
-        if (
-            plain_commits_per_s(folder / "plain.db") < PLAIN_COMMITS_NEEDED_PER_S
-            and reached[-1] < TARGET_PER_S
-        ):
-            reached.pop()  # the machine became busy meanwhile
-    if not reached:
-        pytest.skip(f"too busy or too slow a disk: {max(plain):.0f} plain synced commits/s at best")
-    print(f"{max(reached):.0f} jobs/s at best, plain synced commits {max(plain):.0f}/s")
-    assert max(reached) >= TARGET_PER_S
+        reached = JOBS_PER_ROUND / (time.perf_counter() - begun)
+        after = plain_commits_per_s(folder / "plain.db")
+        rounds.append((reached, min(before, after) / COMMITS_A_JOB))
+        if reached >= wanted_per_s(rounds[-1][1]):
+            break
+    best, ceiling = max(rounds, key=lambda each: each[0] / wanted_per_s(each[1]))
+    print(
+        f"{best:.0f} jobs/s in the best round of {len(rounds)}; plain SQLite had commits for {ceiling:.0f}; "
+        f"wanted {wanted_per_s(ceiling):.0f}"
+    )
+    assert best >= wanted_per_s(ceiling)
+
+
+@pytest.mark.parametrize(("ceiling", "wanted"), [(10_000, 1000), (2000, 1000), (1000, 500), (60, 30)])
+def test_a_slow_disk_asks_for_less_but_never_for_nothing(ceiling: float, wanted: float) -> None:
+    assert wanted_per_s(ceiling) == wanted
 
 
 def test_one_process_reaches_the_target(database: Database, tmp_path: Path) -> None:

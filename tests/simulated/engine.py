@@ -2,8 +2,10 @@
 
 It measures nothing and must never be taken for a device or a model: it lives in `tests/` alone, is called
 `simulated`, and says so in what it resolves. Its knobs: `simulated.tpot_ms`, `launch_sd`, `load_s`,
-`request_s`, `bits`, and `fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at
-which it dies or hangs.
+`request_s`, `bits`, `unsolved` (tasks that come out wrong, of each evaluation), `step_weight_bytes`, and
+`fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at which it dies or hangs. With
+a `drafting.method` it drafts: every step gives `step_tokens` tokens, and `divergences` tokens of each checked
+prompt diverge.
 """
 
 import json
@@ -16,6 +18,7 @@ from typing import Any
 
 from experiments.engines.port import (
     DocumentScore,
+    DraftingCheck,
     GenerationRequest,
     GenerationTrace,
     Infeasible,
@@ -58,12 +61,30 @@ class SimulatedLaunch:
         self.load_s = time.monotonic() - started
 
     def resolved(self) -> Mapping[str, Json]:
-        return {"engine": "simulated"}
+        told: dict[str, Json] = {"engine": "simulated"}
+        if "simulated.step_weight_bytes" in self.configuration:
+            told["step_weight_bytes"] = self.configuration["simulated.step_weight_bytes"]
+        return told
+
+    @property
+    def _step_tokens(self) -> int:
+        """Tokens a step with drafting; 0 without."""
+        if "drafting.method" not in self.configuration:
+            return 0
+        return int(self.configuration.get("simulated.step_tokens", 2))
 
     def generate(self, request: GenerationRequest) -> GenerationTrace:
         told = self._ask(op="generate", new_tokens=request.new_tokens)
         times = tuple(told["token_times_s"])
-        return GenerationTrace(tuple(range(len(times))), times)
+        steps = self._steps(len(times))
+        if steps:  # the first token comes alone, then those of a step together
+            ends = [min(1 + sum(steps[: place + 1]), len(times)) - 1 for place in range(len(steps))]
+            times = (times[0], *(times[next(end for end in ends if end >= n)] for n in range(1, len(times))))
+        return GenerationTrace(tuple(range(len(times))), times, steps)
+
+    def _steps(self, tokens: int) -> tuple[int, ...]:
+        given = self._step_tokens
+        return (given,) * (-(-(tokens - 1) // given)) if given else ()
 
     def score(
         self,
@@ -85,6 +106,16 @@ class SimulatedLaunch:
             for item, bits, kl in told["documents"]
         ]
         return scores, [TaskScore(item, correct) for item, correct in told["tasks"]]
+
+    def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
+        if not self._step_tokens:
+            raise Infeasible("illegal", "The simulated configuration does not draft.")
+        self._ask(op="generate", new_tokens=requests[0].new_tokens)
+        diverged = int(self.configuration.get("simulated.divergences", 0))
+        return [
+            DraftingCheck(each.item, self._steps(each.new_tokens), each.new_tokens - 1, diverged, 0, 0.01, 0)
+            for each in requests
+        ]
 
     def profile(self, request: GenerationRequest) -> list[PartTime]:
         return [PartTime(*part) for part in self._ask(op="profile")["parts"]]
@@ -129,10 +160,15 @@ class SimulatedLaunch:
 
 class SimulatedEngine:
     name = "simulated"
+    max_concurrency = 1
 
     def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
         if configuration.get("simulated.fails") == "check":
             raise Infeasible("illegal", "The simulated configuration is illegal.")
+
+    def plain(self, configuration: Configuration) -> Configuration:
+        knobs = {name: value for name, value in configuration.items() if name != "simulated.load_s"}
+        return Configuration.of(knobs)
 
     def launch(
         self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path

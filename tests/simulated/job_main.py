@@ -12,7 +12,7 @@ def main() -> int:
     from tests.simulated.engine import SimulatedEngine
     from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 
-    def assemble(spec: object) -> Workshop:
+    def assemble(spec: object, cache_dir: Path) -> Workshop:
         if getattr(spec, "judge", "") == "launch-interval":
             from agent.judge.launch_interval import LaunchIntervalJudge as JudgeOfSpec
         else:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from experiments.artifacts.key import ArtifactKey
 from experiments.engines.port import GenerationRequest, Infeasible, ScoringDocument, ScoringTask
+from experiments.measurement.content_prompts import CONTENT_CLASSES
 from experiments.measurement.evidence import Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
@@ -20,14 +21,27 @@ class SimulatedMaterial:
     def warmup(self, workload: Workload, seed: int) -> Sequence[GenerationRequest]:
         return [GenerationRequest("warm-up", (1,), workload.new_tokens, seed)] * workload.warmup_requests
 
-    def documents(self, workload: Workload) -> Sequence[ScoringDocument]:
-        return [ScoringDocument(f"text {n}", (1, 2), 1000) for n in range(workload.evaluation_documents)]
+    def documents(self, workload: Workload, part: int = 0) -> Sequence[ScoringDocument]:
+        count = workload.evaluation_documents
+        return [ScoringDocument(f"text {count * part + n}", (1, 2), 1000) for n in range(count)]
 
-    def tasks(self, workload: Workload) -> Sequence[ScoringTask]:
-        return [ScoringTask(f"task {n}", (1,), (2,)) for n in range(workload.evaluation_items)]
+    def tasks(self, workload: Workload, part: int = 0) -> Sequence[ScoringTask]:
+        count = workload.evaluation_items
+        return [ScoringTask(f"task {count * part + n}", (1,), (2,)) for n in range(count)]
 
-    def identity(self, workload: Workload) -> Mapping[str, Json]:
-        return {"documents": workload.evaluation_documents, "tasks": workload.evaluation_items}
+    def drafting_prompts(self, workload: Workload) -> Sequence[GenerationRequest]:
+        return [
+            GenerationRequest(f"{content}:{n}", (1, 2, 3), workload.drafting_new_tokens)
+            for content in CONTENT_CLASSES
+            for n in range(workload.drafting_prompts)
+        ]
+
+    def identity(self, workload: Workload, part: int = 0) -> Mapping[str, Json]:
+        return {
+            "documents": workload.evaluation_documents,
+            "tasks": workload.evaluation_items,
+            "part": part,
+        }
 
     def machine(self) -> Mapping[str, Json]:
         return {"host": "simulated"}
@@ -41,6 +55,12 @@ class SimulatedPruning:
 
     stage = Stage.PRUNE
 
+    def place(self, configuration: Configuration) -> int:
+        return 0
+
+    def beside(self, configuration: Configuration) -> Configuration | None:
+        return None
+
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
     ) -> ArtifactKey | None:
@@ -49,7 +69,10 @@ class SimulatedPruning:
             return None
         return ArtifactKey("checkpoint", {"layers": layers, "model": model_fingerprint}, tuple(parents))
 
-    def build(self, configuration: Configuration, checkpoint: Path, folder: Path) -> None:
+    def build(
+        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+    ) -> Mapping[str, Json]:
         if configuration["simulated.layers"] == 0:
             raise Infeasible("build_failed", "Nothing is left of the simulated model.")
         (folder / "weights").write_text(str(configuration["simulated.layers"]))
+        return {"layers": configuration["simulated.layers"]}

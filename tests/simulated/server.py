@@ -66,7 +66,10 @@ def answer(request: dict, knobs: dict, noise: random.Random, launch_factor: floa
             "documents": [
                 [item, bits * (1 + 0.1 * number), kl] for number, item in enumerate(request["documents"])
             ],
-            "tasks": [[item, True] for item in request["tasks"]],
+            "tasks": [
+                [item, place >= knobs.get("simulated.unsolved", 0)]
+                for place, item in enumerate(request["tasks"])
+            ],
         }
     return {
         "parts": [

@@ -1,6 +1,6 @@
 """A worker process for tests: `python -P -m tests.simulated.worker_main URL DATA_DIR LEASE_S [WORD…]`.
 
-Words: `once` ends when the queue is empty, `child` ends when the parent dies.
+Words: `once` ends when the queue is empty, a number ends when it is no longer the parent's process id.
 """
 
 import signal
@@ -21,11 +21,11 @@ def main() -> None:
     run_worker(
         open_database(url),
         simulated_executor(data_dir),
-        next((word for word in words if word not in ("once", "child")), "cpu"),
+        next((word for word in words if word != "once" and not word.isdigit()), "cpu"),
         times=WorkerTimes(lease_s=lease_s, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.1),
         stop=stop,
         once="once" in words,
-        end_with_parent="child" in words,
+        end_with_parent=next((int(word) for word in words if word.isdigit()), None),
     )
 
 

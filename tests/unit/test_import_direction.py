@@ -12,7 +12,11 @@ HEAVY = ("torch", "transformers", "optuna", "scipy", "sqlalchemy", "networkx", "
 def test_rooms_import_only_downwards() -> None:
     outcome = subprocess.run(
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
-        cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 

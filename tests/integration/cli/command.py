@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,13 @@ class Ended:
 class Autoinfer:
     """Runs command lines against one data folder, away from the user's own settings."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, before: Sequence[str] = ()) -> None:
         self.data_dir = data_dir
+        self._before = tuple(before)
+
+    def under(self, *words: str) -> Autoinfer:
+        """The same, started by another command, such as `setpriv`."""
+        return Autoinfer(self.data_dir, words)
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("AUTOINFER_")}
@@ -50,7 +56,7 @@ class Autoinfer:
 
     def __call__(self, line: str, **environment: str) -> Ended:
         done = subprocess.run(
-            [*command_words(), *shlex.split(line)],
+            [*self._before, *command_words(), *shlex.split(line)],
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -62,7 +68,7 @@ class Autoinfer:
 
     def start(self, line: str, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*command_words(), *shlex.split(line)],
+            [*self._before, *command_words(), *shlex.split(line)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

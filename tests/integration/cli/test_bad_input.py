@@ -1,13 +1,16 @@
 """What a user can get wrong gets one sentence, what to do, and an exit code; never a traceback."""
 
 import os
+import shutil
 import sqlite3
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from agent.campaign.create import create_campaign, survey
+from configs.campaign import load_campaign
+from db.session import open_database
+from experiments.reference_model.load import reference_model_path
 from tests.integration.cli.command import Autoinfer, Ended
 
 
@@ -39,6 +42,8 @@ def told(done: Ended, code: int, *words: str) -> None:
         "reproduce E-1",
         "db upgrade",
         "enqueue claim --set serving.threads=1",
+        "answers",
+        "artifacts prune --unused-for 7d --jobs",
     ],
 )
 def test_no_database_at_all(autoinfer: Autoinfer, line: str) -> None:
@@ -63,19 +68,35 @@ def test_a_file_that_is_no_database(autoinfer: Autoinfer) -> None:
     assert file.read_text().startswith("my shopping list")
 
 
-@pytest.fixture
-def read_only(with_history: Autoinfer) -> Iterator[Autoinfer]:
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere; the next test covers a read-only database for root too")
-    for path in (with_history.data_dir, *with_history.data_dir.iterdir()):
-        path.chmod(path.stat().st_mode & ~0o222)
-    yield with_history
-    for path in (with_history.data_dir, *with_history.data_dir.iterdir()):
-        path.chmod(path.stat().st_mode | stat.S_IWUSR)
+def as_one_whom_modes_bind(command: Autoinfer) -> Autoinfer:
+    """The command of a user whom a file's mode binds: root's without the capabilities that pass over it."""
+    if os.geteuid() != 0:
+        return command
+    if shutil.which("setpriv") is None:
+        pytest.skip("modes do not bind root, and there is no setpriv here that could bind it")
+    taken = "-dac_override,-dac_read_search"
+    return command.under("setpriv", f"--bounding-set={taken}", f"--inh-caps={taken}")
 
 
-def test_a_read_only_database_is_refused_for_writing(read_only: Autoinfer) -> None:
-    told(read_only("note hello"), 1, "Only reading is allowed")
+@pytest.mark.parametrize(
+    ("locked", "words"),
+    [
+        ("autoinfer.db", ["The database", "may only be read", "Make the file writable"]),
+        (".", ["The folder of", "may not be written to", "Make the folder writable"]),
+    ],
+)
+def test_a_read_only_database_is_refused_for_writing(
+    with_history: Autoinfer, locked: str, words: list[str]
+) -> None:
+    bound = as_one_whom_modes_bind(with_history)
+    assert bound("note hello").code == 0
+    path = with_history.data_dir / locked
+    mode = path.stat().st_mode
+    path.chmod(mode & ~0o222)
+    try:
+        told(bound("note hello"), 1, *words, "Nothing was changed.")
+    finally:
+        path.chmod(mode)
 
 
 def test_a_locked_database(with_history: Autoinfer) -> None:
@@ -109,6 +130,14 @@ def test_a_locked_database(with_history: Autoinfer) -> None:
         ("reproduce E-5", ["E-0005", "verdict"]),
         ("log --since yesterday", ["--since is an event's id, a whole number, not 'yesterday'."]),
         ("log --since -3", ["--since is an event's id"]),
+        ("log --since 9223372036854775808", ["--since is an event's id", "9223372036854775807"]),
+        (f"log --since {'9' * 5000}", ["--since is an event's id"]),
+        ("log --limit 99999999999999999999", ["--limit", "99999999999999999999"]),
+        ("queue --offset 99999999999999999999", ["--offset", "99999999999999999999"]),
+        ("artifacts prune --unused-for 99999999999d", ["longer than a hundred years"]),
+        ("note \udcff", ["Word 2 of the command", "is not text in utf-8"]),
+        ("summary --campaign C-\udcff", ["Word 3 of the command"]),
+        ("--db sqlite:////tmp/\udcff.db summary", ["is not text in utf-8"]),
         (
             "log --kind experiment.judgd",
             ["There is no kind of event 'experiment.judgd'.", "experiment.judged"],
@@ -127,17 +156,36 @@ def test_a_locked_database(with_history: Autoinfer) -> None:
         ("campaign stop C-7", ["C-7 does not exist; the last is C-1."]),
         ("graph --around H-77", ["H-077 is not in the graph."]),
         ("graph --around x:y", ["x:y is not in the graph."]),
-        ("graph --format xml", ["--format", "xml"]),
+        ("graph --format xml", ["Invalid value for '--format': 'xml' is not one of 'json', 'graphml'."]),
+        ("note hello --stale", ["'--stale' requires an argument", "See: autoinfer note --help"]),
+        ("--data-dir here note hello --stale", ["See: autoinfer note --help"]),
+        ("campaign pause --campaign", ["See: autoinfer campaign pause --help"]),
+        ("run --budget 0", ["What was given for budget", "'0' is not a duration.", "Give budget another"]),
+        ("run --budget=-5m", ["What was given for budget", "'-5m' is not a duration.", "such as 90s"]),
+        ("run --seed -1", ["What was given for seed: seed is -1: it must be at least 0."]),
+        ("run --min-effect 300%", ["plan.min_effect is 3.0: it must be below 1."]),
         ("artifacts prune --unused-for long", ["'long' is not a duration.", "90s"]),
         ("artifacts prune", ["--unused-for"]),
         ("enqueue claim --set serving.thread=1", ["serving.thread"]),
+        (
+            "enqueue claim --set quantization.group_size=32",
+            ["no knob 'quantization.group_size' in the space reference", "levers", "autoinfer run levers"],
+        ),
         ("enqueue claim --set serving.threads=3", ["serving.threads", "3"]),
         ("enqueue claim --set serving.threads", ["serving.threads"]),
         ("enqueue claim", ["--set"]),
+        ("enqueue claim --set serving.threads=1 --expect tpot", ["'tpot' is not an effect.", "tpot=-10%"]),
+        ("enqueue claim --set serving.threads=1 --expect tpot=10%", ["is no improvement", "tpot=-10%"]),
+        ("enqueue claim --set serving.threads=1 --expect tpot=-10", ["'-10' is not a percentage."]),
+        ("enqueue claim --set serving.threads=1 --metric speed", ["No claim can be on the metric 'speed'."]),
+        ("enqueue claim --set serving.threads=1 --metric nll_bit", ["nll_bits?"]),
         ("reference train", ["--output"]),
         ("reference train --output . --minutes 1 --steps 1", ["--minutes and --steps cannot both hold."]),
         ("reference train --output .", [". is not an empty folder."]),
         ("worker --executor moon", ["There is no executor 'moon'.", "local"]),
+        ("worker --device moon --once", ["There is no device 'moon'.", "cpu, cuda or cuda:NUMBER"]),
+        ("worker --device cuda: --once", ["There is no device 'cuda:'."]),
+        ("worker --device '' --once", ["There is no device ''."]),
         ("summry", ["There is no command 'summry'; did you mean summary?"]),
         ("summary --frobnicate", ["--frobnicate", "autoinfer summary --help"]),
         ("summary extra", ["extra"]),
@@ -153,6 +201,77 @@ def test_what_cannot_be_accepted_ends_with_two(with_history: Autoinfer, line: st
     assert (with_history.data_dir / "autoinfer.db").read_bytes() == before
 
 
+def test_the_largest_id_is_still_an_id(with_history: Autoinfer) -> None:
+    assert with_history("log --since 9223372036854775807").code == 0
+    assert with_history("log --since 0 --limit 9223372036854775807").code == 0
+    assert with_history("queue --offset 9223372036854775807").code == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
+def test_a_worker_serves_a_device_by_its_name_in_pytorch(with_history: Autoinfer, device: str) -> None:
+    done = with_history(f"worker --device {device} --once --json")
+    assert done.code == 0, done.err
+    assert done.json()["device"].endswith(f"/{device}")
+
+
+@pytest.fixture
+def begun(autoinfer: Autoinfer) -> Autoinfer:
+    """The command over a campaign on the packaged model that waits for its baseline."""
+    autoinfer.data_dir.mkdir()
+    database = open_database(f"sqlite:///{autoinfer.data_dir}/autoinfer.db", create=True)
+    spec = load_campaign("default")
+    with database.write() as session:
+        create_campaign(session, spec, survey(spec))
+    database.close()
+    return autoinfer
+
+
+def test_contradictory_knobs_are_refused_with_the_condition(begun: Autoinfer) -> None:
+    done = begun("enqueue claim --set pruning.layers_removed=2 --set pruning.method=none")
+    told(done, 2, "only means something when pruning.method is depth, and it is none", "Set pruning.method")
+
+
+def test_the_same_hypothesis_again_is_refused_with_a_pointer(begun: Autoinfer) -> None:
+    line = "enqueue claim --set serving.dtype=bfloat16 --expect tpot=-10%"
+    assert begun(line).code == 0
+    told(begun(line), 2, "H-001 claims the same change of the same control", "autoinfer show H-001")
+
+
+def broken_checkpoint(folder: Path, file: str, content: bytes | None) -> Path:
+    """A copy of the packaged model in which one file is replaced, or gone for None."""
+    shutil.copytree(reference_model_path(), folder)
+    (folder / file).unlink()
+    if content is not None:
+        (folder / file).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", None),
+        ("config.json", b'{"model_type": '),
+        ("model.safetensors", None),
+        ("model.safetensors", b"\x08\x00\x00"),
+        ("tokenizer.json", None),
+        ("tokenizer.json", b"not JSON"),
+    ],
+)
+def test_a_broken_checkpoint_begins_no_campaign(
+    autoinfer: Autoinfer, tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    folder = broken_checkpoint(tmp_path / "own", file, content)
+    done = autoinfer(f"run --model {folder} --no-worker")
+    told(done, done.code, file.removeprefix("model."), str(folder))
+    assert done.code in (1, 2)
+    assert autoinfer("campaign list --json").json()["items"] == []
+
+
+def test_a_checkpoint_that_is_not_there_begins_no_campaign(autoinfer: Autoinfer) -> None:
+    told(autoinfer("run --model /no/such/model"), 2, "There is no checkpoint folder /no/such/model.")
+    assert autoinfer("campaign list --json").json()["items"] == []
+
+
 def test_a_malformed_settings_file_is_named(with_history: Autoinfer) -> None:
     (with_history.data_dir / "autoinfer.toml").write_text("lease_s = 'soon'\n")
     told(with_history("config show"), 2, "lease_s", "autoinfer.toml")
@@ -163,7 +282,18 @@ def test_an_unknown_variable_is_named(with_history: Autoinfer) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_named(with_history: Autoinfer) -> None:
-    told(with_history("graph --output /proc/nothing/graph.json"), 1, "/proc/nothing/graph.json")
+    told(
+        with_history("graph --output /proc/nothing/graph.json"),
+        1,
+        "/proc/nothing/graph.json",
+        "Check the path",
+    )
+    told(
+        with_history("graph --output ."),
+        1,
+        "A file is wanted, and this is a folder (.).",
+        "Name a file in it.",
+    )
 
 
 @pytest.mark.parametrize(

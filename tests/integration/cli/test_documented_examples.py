@@ -6,8 +6,17 @@ from pathlib import Path
 from tests.integration.cli.command import ROOT, Autoinfer
 
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-ELSEWHERE = ("run ", "enqueue ", "reproduce ", "reference train ")
-"""Examples that measure or train; the tests of those parts run them."""
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ELSEWHERE = (
+    "run ",
+    "enqueue ",
+    "reproduce ",
+    "reference train ",
+    "drafter train ",
+    "drafter score",
+    "answers ",
+)
+"""Examples that measure, train or need a campaign that asks; the tests of those parts run them."""
 
 
 def examples() -> list[str]:
@@ -23,3 +32,8 @@ def test_every_example_runs_as_it_stands(with_history: Autoinfer, tmp_path: Path
         assert done.out
     assert len(ran) > 25
     assert (tmp_path / "graph.graphml").exists()
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    linked = set(re.findall(r"\]\((docs/[a-z-]+\.md)\)", README))
+    assert linked == {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}

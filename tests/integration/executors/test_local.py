@@ -87,6 +87,8 @@ def test_the_rest_of_the_group_ends_with_a_killed_member(place: LocalPlace, vict
     assert group is not None
     supervisor = psutil.Process(group.pgid)
     [job] = supervisor.children()
+    said = next((place.folder / "jobs" / ref / "launches").glob("*.log"))
+    said.write_text("loading weights\nout of memory in layer 3\n")
     (supervisor if victim == "supervisor" else job).kill()
     wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
     status = executor.poll(ref)
@@ -95,6 +97,7 @@ def test_the_rest_of_the_group_ends_with_a_killed_member(place: LocalPlace, vict
     if victim == "job":
         assert status.failure is not None
         assert "killed by signal 9" in status.failure
+        assert f"that of its last launch ({said.name}) ends: out of memory in layer 3" in status.failure
 
 
 def test_a_stopped_group_is_ended_too(place: LocalPlace):

@@ -8,8 +8,9 @@ import pytest
 from configs.errors import UsageError
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState, Status
-from experiments.job.assembly import load_engine, load_judge
+from experiments.job.named import load_engine, load_judge
 from experiments.job.place import Place
+from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.reference_model.random_weights import write_random_checkpoint
 from tests.simulated.specs import a_test_job
 
@@ -67,7 +68,8 @@ def test_an_engine_that_can_t_be_loaded_is_told_in_a_sentence(installed: Path):
 
 def test_a_job_runs_with_what_its_spec_names(installed: Path, tmp_path: Path):
     write_random_checkpoint(tmp_path / "checkpoint", seed=0)
-    status = run(tmp_path, installed, model=str(tmp_path / "checkpoint"))
+    fingerprint = checkpoint_fingerprint(tmp_path / "checkpoint")
+    status = run(tmp_path, installed, model=str(tmp_path / "checkpoint"), model_fingerprint=fingerprint)
     assert status.state is RunState.DONE, status.failure
     assert status.result is not None
     quick = status.result.launches[0]
@@ -81,6 +83,7 @@ def test_a_job_runs_with_what_its_spec_names(installed: Path, tmp_path: Path):
         ({"engine": "vllm-next"}, "There is no engine 'vllm-next'"),
         ({"judge": "oracle"}, "There is no judge 'oracle'"),
         ({"model": "/nowhere"}, "/nowhere"),
+        ({"model_fingerprint": "f" * 64}, "is not the one that the campaign began with"),
     ],
 )
 def test_what_is_missing_fails_the_job_with_a_sentence(

@@ -171,11 +171,17 @@ def test_two_workers_on_one_file_run_thirty_jobs_once_each(workers: Workers, dat
 
 
 PARENT = """
-import subprocess, sys
-worker = subprocess.Popen([sys.executable, "-m", "tests.simulated.worker_main", *sys.argv[1:], "60", "child"])
+import os, subprocess, sys
+module = [sys.executable, "-m", "tests.simulated.worker_main"]
+worker = subprocess.Popen([*module, *sys.argv[1:], "60", str(os.getpid())])
 print(worker.pid, flush=True)
 worker.wait()
 """
+
+
+def test_a_worker_whose_campaign_was_gone_before_it_began_ends_at_once(workers: Workers):
+    not_its_parent = str(psutil.Process().ppid())
+    assert workers.start(not_its_parent).wait(60) == 0
 
 
 def test_a_worker_ends_with_its_campaign_and_leaves_nothing(

@@ -8,19 +8,22 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, update
 
+from agent.judge.launch_interval import LaunchIntervalJudge
 from db import queue
 from db.models import Artifact, Experiment, ExperimentArtifact, Job, Launch, StageRun, Worker
 from db.session import Database
 from db.states import ExperimentState, JobState, StageOutcome, WorkerState
-from experiments.job.result import read_records
+from experiments.job.journal import read_records
 from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.measurement.judging import Outcome
 from experiments.recording import load_evidence, load_launches, load_noise, load_stages
+from experiments.space.configuration import Configuration
 from experiments.worker.settings import WorkerTimes
 from experiments.worker.worker import run_worker
 from tests.integration.worker.processes import assert_recorded_once, events_of, processes_of, wait_for
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import TARGET, enqueue_job, start_campaign
-from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
 
 TIMES = WorkerTimes(lease_s=5, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.05)
 
@@ -108,6 +111,39 @@ def test_each_control_launch_makes_the_noise_profile_grow(database: Database, ca
     assert (profile.launches, profile.degrees_of_freedom) == (2, 0)
 
 
+def test_a_screen_in_a_configuration_that_the_spec_does_not_name_is_recorded(
+    database: Database, campaign: int, work: Work
+):
+    candidate = FASTER | {"quantization.method": "rtn", "simulated.load_s": 0.01, "simulated.bits": 1200.0}
+    make_spec = partial(a_test_job, candidate, judge="launch-interval")
+    experiment_id, job_id = enqueue_job(database, campaign, make_spec)
+    work()
+    plain = Configuration.of({k: v for k, v in candidate.items() if k != "simulated.load_s"})
+    with database.read() as session:
+        assert session.get_one(Job, job_id).state is JobState.DONE
+        control, screened = load_launches(session, experiment_id)
+    assert (control.stage, screened.stage) == (Stage.SCREEN, Stage.SCREEN)
+    assert screened.configuration_digest == plain.digest
+
+
+def test_a_claim_that_is_scored_comes_back_with_both_parts_and_tells_no_noise(
+    database: Database, campaign: int, work: Work
+):
+    margins = PLAN.margins.model_copy(update={"task_points": 10.0})
+    plan = PLAN.model_copy(update={"metric": Metric.NLL_BITS, "min_effect": 0.005, "margins": margins})
+    candidate = FASTER | {"simulated.bits": 980.0}
+    make_spec = partial(a_test_job, candidate, judge="launch-interval", plan=plan)
+    experiment_id, _ = enqueue_job(database, campaign, make_spec)
+    work()
+    with database.read() as session:
+        told, evidence = load_evidence(session, experiment_id)
+        noise = load_noise(session, TARGET, "simulated-fingerprint", Metric.NLL_BITS)
+    assert told == plan
+    assert [record.stage for record in evidence.of(Arm.CANDIDATE)] == [Stage.EVALUATE, Stage.VALIDATION]
+    assert noise.launches == 0
+    assert LaunchIntervalJudge().verdict(plan, evidence).outcome is Outcome.SUPPORTED
+
+
 def test_an_infeasible_candidate_is_done_with_its_cause(database: Database, campaign: int, work: Work):
     candidate = FASTER | {"simulated.fails": "load"}
     experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, candidate))
@@ -128,6 +164,20 @@ def test_a_control_that_fails_makes_the_experiment_fail(database: Database, camp
         assert (experiment.state, experiment.failure_kind) == (ExperimentState.FAILED, "control")
         assert session.get_one(Job, job_id).state is JobState.FAILED
     assert "The control did not run" in events_of(database, "experiment.failed")[0]
+
+
+def test_runs_that_can_t_be_written_fail_the_job_at_once_with_a_sentence(
+    database: Database, campaign: int, tmp_path: Path
+):
+    experiment_id, job_id = enqueue_job(database, campaign, a_test_job)
+    nowhere = Path("/sys")  # where nobody may make a folder, root neither
+    executor = simulated_executor(nowhere)
+    assert run_worker(database, executor, "cpu", times=TIMES, once=True) == 1
+    with database.read() as session:
+        job, experiment = session.get_one(Job, job_id), session.get_one(Experiment, experiment_id)
+        assert (job.state, job.attempt) == (JobState.FAILED, 1)
+        assert (experiment.state, experiment.failure_kind) == (ExperimentState.FAILED, "error")
+        assert "You may not write at /sys/jobs" in (experiment.failure or "")
 
 
 def test_a_spec_of_another_version_is_refused_with_a_sentence(database: Database, campaign: int, work: Work):

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.desk import Desk, combined
+from agent.campaign.desk import QUESTIONS, Desk, combined
 from agent.campaign.facts import Facts, Queued, find_incumbent
 from agent.campaign.learn import Baseline
+from agent.campaign.legal import Legal
 from agent.proposers.port import Trial
 from configs.campaign import load_campaign
 from db.states import CampaignState
+from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
@@ -36,6 +38,7 @@ def queued(number: int, candidate: Configuration, *, pinned: bool = False) -> Qu
         proposer="rules",
         pinned=pinned,
         rank=None,
+        metric="tpot_ms",
     )
 
 
@@ -64,7 +67,7 @@ def desk(*queue: Queued, trials: tuple[Trial, ...] = ()) -> Desk:
         proposed=(),
     )
     measured = Baseline({BASELINE.digest: 8.0}, {BASELINE.digest: 40.0}, (), 1.0, 1e10)
-    return Desk(facts, SPACE, measured, ())
+    return Desk(facts, Legal(SPACE), measured, ())
 
 
 def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> None:
@@ -134,3 +137,46 @@ def test_two_beliefs_combine_to_a_closer_one_between_them() -> None:
     both = combined(one, other)
     assert -0.2 < both.log_ratio_mean < -0.1
     assert both.log_ratio_sd < 0.1
+
+
+def asked(number: int, candidate: Configuration, metric: str = "tpot_ms") -> Queued:
+    return replace(queued(number, candidate), metric=metric, question=f"q{number}", proposer=QUESTIONS)
+
+
+def test_a_question_goes_first_even_before_the_first_verdict() -> None:
+    choice = desk(queued(1, PRUNED), asked(2, COMPILED)).choose(400)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 2
+
+
+def test_questions_keep_a_campaign_going_that_nothing_else_would() -> None:
+    threads = SPACE.with_change(BASELINE, {"serving.threads": 2})
+    judged = tuple(trial(n, BASELINE, threads, Outcome.REFUTED, 0.4) for n in range(10, 20))
+    assert desk(queued(1, threads), trials=judged).choose(4000).hypothesis is None
+    choice = desk(asked(1, threads), trials=judged).choose(4000)
+    assert choice.hypothesis is not None
+
+
+def test_questions_are_never_withdrawn_because_another_configuration_is_the_best() -> None:
+    supported = trial(3, BASELINE, COMPILED, Outcome.SUPPORTED)
+    found = desk(queued(1, PRUNED), asked(2, PRUNED), trials=(supported,))
+    assert [each.id for each in found.stale()] == [1]
+
+
+def test_a_claim_on_another_metric_is_no_step_to_the_best() -> None:
+    bits = replace(trial(1, BASELINE, COMPILED, Outcome.SUPPORTED), metric=Metric.NLL_BITS)
+    assert find_incumbent(BASELINE, (bits,)).configuration == BASELINE
+    assert desk(trials=(bits,)).incumbent.configuration == BASELINE
+    other = replace(bits, metric=Metric.TTFT_MS)
+    assert find_incumbent(BASELINE, (other,)).configuration == BASELINE
+    assert find_incumbent(BASELINE, (other,), Metric.TTFT_MS).configuration == COMPILED
+
+
+def test_a_claim_on_another_metric_is_predicted_and_ranked_on_it() -> None:
+    found = desk(asked(2, PRUNED, "nll_bits"), asked(3, PRUNED))
+    bits, time = found.facts.queue
+    assert found.prediction_of(bits) == found.beliefs.predict(BASELINE, PRUNED, Metric.NLL_BITS)
+    assert found.prediction_of(time) == found.beliefs.predict(BASELINE, PRUNED)
+    reasons = [place.reason for place in found.ranking.places]
+    assert "of bits per byte" in reasons[0]
+    assert "of bits per byte" not in reasons[1]

@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from configs.campaign import (
     BaselineSpec,
     CampaignSpec,
-    LatencyMetric,
     MarginsSpec,
     PlanSpec,
     WorkloadSpec,
@@ -18,6 +17,7 @@ from configs.campaign import (
 )
 from configs.catalog import Kind, packaged_names, read_document
 from configs.errors import UsageError
+from configs.questions import LatencyMetric
 from experiments.job.spec import BaselineJob
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction, StoppingPlan, Workload
@@ -102,11 +102,18 @@ def test_a_campaign_cannot_be_changed_in_place() -> None:
         ({"budget": -5}, "budget.wall_s is -5"),
         ({"budget": True}, "budget.wall_s is True: a quantity is wanted"),
         ({"plan.min_effect": "0.03"}, "'0.03' is not a percentage"),
-        ({"plan.min_effect": "150%"}, "plan.min_effect is 1.5"),
+        ({"plan.min_effect": "150%"}, "plan.min_effect is 1.5: it must be below 1."),
         ({"plan.min_efect": "3%"}, "no field 'plan.min_efect'. Did you mean min_effect?"),
         ({"budgt": "3m"}, "no field 'budgt'. Did you mean budget"),
         ({"seed.value": 3}, "no field 'seed.value'"),
-        ({"seed": -1}, "seed is -1"),
+        (
+            {"seed": -1},
+            "What was given for seed: seed is -1: it must be at least 0. Give seed another value.",
+        ),
+        (
+            {"budget": "5m", "seed": 2**63},
+            f"What was given for seed: seed is {2**63}: it must be below {2**63}.",
+        ),
         ({"proposers": ["rules", "rules"]}, "a proposer stands twice"),
         ({"proposers": []}, "proposers"),
         ({"plan.metric": "speed"}, "plan.metric is 'speed'"),

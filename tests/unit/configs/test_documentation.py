@@ -69,22 +69,37 @@ def test_every_campaign_field_is_documented_with_its_default() -> None:
     for name, (default, meaning) in documented.items():
         given = default.strip("[]").split(", ") if default.startswith("[") else default
         typed = float(default) if re.fullmatch(r"[\d.]+", default) else given
+        typed = {"[]": [], "none": None}.get(default, typed)
+        assert typed is not None or getattr(spec, name) is None, name
         assert load_campaign("default", {name: typed}) == spec, name
         assert len(meaning) > 10
 
 
-@pytest.mark.parametrize("knob", load_space("reference").knobs, ids=lambda knob: knob.name)
-def test_every_knob_is_documented_as_it_is(knob: Knob) -> None:
-    lever, values, default, active, meaning = rows("Knobs")[knob.name]
+HEADINGS = {"reference": "Knobs", "levers": "The space of all levers"}
+"""Packaged spaces and the heading under which each stands."""
+
+
+def documented_knobs() -> list[tuple[str, Knob]]:
+    return [(HEADINGS[name], knob) for name in packaged_names(Kind.SPACES) for knob in load_space(name).knobs]
+
+
+@pytest.mark.parametrize(
+    ("heading", "knob"), documented_knobs(), ids=lambda each: getattr(each, "name", each)
+)
+def test_every_knob_is_documented_as_it_is(heading: str, knob: Knob) -> None:
+    lever, values, default, active, meaning = rows(heading)[knob.name]
     assert lever == knob.lever
-    assert values == ", ".join(written(value) for value in knob.values)
+    also = [] if knob.also is None else [knob.also_like]
+    assert values == ", ".join([*map(written, knob.values), *also])
+    assert knob.default is not None
     assert default == written(knob.default)
     assert active == (" and ".join(f"{n} is {listed(v)}" for n, v in knob.when) or "always")
     assert len(meaning) > 20
 
 
-def test_no_knob_is_documented_that_is_not_there() -> None:
-    assert set(rows("Knobs")) == {knob.name for knob in load_space("reference").knobs}
+@pytest.mark.parametrize(("space", "heading"), HEADINGS.items())
+def test_no_knob_is_documented_that_is_not_there(space: str, heading: str) -> None:
+    assert set(rows(heading)) == {knob.name for knob in load_space(space).knobs}
 
 
 @pytest.mark.parametrize("kind", [Kind.MODELS, Kind.HARDWARE])

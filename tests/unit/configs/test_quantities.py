@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from configs.errors import UsageError
 from configs.quantities import (
     HIGHER_IS_BETTER,
+    LONGEST_S,
     LOWER_IS_BETTER,
     ExpectedEffect,
     format_duration,
@@ -37,6 +39,14 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="is not a duration") as caught:
         parse_duration_s(text)
     assert "90s" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["36500d1s", "99999999999d", "9" * 300 + "s"])
+def test_a_duration_of_more_than_a_hundred_years_is_refused(text: str) -> None:
+    assert parse_duration_s("36500d") == LONGEST_S
+    assert datetime.now(UTC) - timedelta(seconds=LONGEST_S) < datetime.now(UTC)  # a date that exists
+    with pytest.raises(UsageError, match="longer than a hundred years"):
+        parse_duration_s(text)
 
 
 @given(st.integers(1, 10**7))

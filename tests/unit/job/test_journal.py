@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.engines.port import PartTime
-from experiments.job.journal import Journal
+from experiments.job.journal import Journal, read_records
 from experiments.job.records import Records
-from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord, read_records
+from experiments.job.result import ArtifactRecord, Failure, JobProgress, JobResult, StageRecord
 from experiments.measurement.evidence import Arm, Metric, Stage
 
 

@@ -24,6 +24,40 @@ def test_a_gain_is_positive_for_less_latency_and_for_more_throughput() -> None:
 
 
 @pytest.mark.parametrize(
+    ("metric", "logs", "told", "gained"),
+    [
+        (
+            "nll_bits",
+            (log(0.992), log(0.989), log(0.995)),
+            "−0.8 % [−1.1, −0.5]",
+            "lowers bits per byte by 0.8 % [0.5, 1.1]",
+        ),
+        (
+            "task_correct",
+            (-0.023, -0.042, -0.004),
+            "+2.3 points [+0.4, +4.2]",
+            "raises tasks solved by 2.3 points [0.4, 4.2]",
+        ),
+        ("step_weight_bytes", (log(0.388),) * 3, "−61.2 %", "lowers bytes a step by 61.2 %"),
+    ],
+)
+def test_each_metric_is_told_in_its_own_unit_and_direction(
+    metric: str, logs: tuple[float, float, float], told: str, gained: str
+) -> None:
+    assert figures.effect(*logs, metric) == told
+    words = f"{figures.better(metric)} {figures.metric_word(metric)} by {figures.gain(metric, *logs)}"
+    assert words == gained
+
+
+def test_a_margin_is_told_in_the_unit_of_its_metric() -> None:
+    assert figures.margin(0.03) == "3 %"
+    assert figures.margin(0.005, "nll_bits") == "0.5 %"
+    assert figures.margin(0.02, "task_correct") == "2 points"
+    assert figures.margin(0.01, "task_correct") == "1 point"
+    assert figures.margin(0.01) == "1 %"
+
+
+@pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (9_900_000, "9.4 MiB"), (1 << 50, "1024.0 TiB")],
 )

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db.labels import Noun
-from db.models import Event, Finding
+from db.models import Event, Finding, Hypothesis
 from db.states import Arm, ExperimentState, FindingStatus, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
 from knowledge.graph_building import build_graph
@@ -151,6 +151,17 @@ def test_the_queue_shows_the_last_move_and_what_caused_it(full_history: History)
     assert page.items[2].cause is None
 
 
+def test_the_queue_tells_a_prediction_on_its_hypothesis_own_metric(full_history: History) -> None:
+    with full_history.database.write() as session:
+        waiting = session.get_one(Hypothesis, 6)
+        waiting.metric = "task_correct"
+        mean = waiting.prediction["log_ratio_mean"]
+    with full_history.database.read() as session:
+        found = {row.id: row.predicted for row in queue_page(session, 1, limit=10).items}["H-006"]
+    assert found is not None
+    assert (found.metric, found.relative) == ("task_correct", mean)
+
+
 def test_experiments_are_newest_first_and_filtered(full_history: History) -> None:
     with full_history.database.read() as session:
         rows = list_experiments(session, limit=10).items
@@ -207,6 +218,11 @@ def test_a_spread_holds_the_middle_80_percent() -> None:
     assert (found.low, found.median, found.high, found.count) == (1.0, 5.0, 9.0, 11)
     one = spread("tpot_ms", "ms", [3.0])
     assert (one.low, one.median, one.high) == (3.0, 3.0, 3.0)
+
+
+def test_of_items_that_are_right_or_wrong_the_mean_is_the_share_of_right_ones() -> None:
+    found = spread("task_correct", "1", [1.0, 1.0, 1.0, 0.0])
+    assert (found.mean, found.median) == (0.75, 1.0)
 
 
 def test_findings_are_filtered_and_carry_their_evidence(full_history: History) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
-from experiments.space.configuration import Change, Configuration
+from experiments.space.configuration import Change, Configuration, KnobValue
 from knowledge.rules import FindingDraft, Rule, Strength, VerdictFact, derive
 from knowledge.scope import Scope
 
@@ -93,6 +93,65 @@ def test_r1_a_supported_verdict_says_how_much_better_and_where() -> None:
 def test_r1_a_metric_that_is_better_when_higher_is_raised() -> None:
     # a negative log ratio is faster for every metric
     assert "raises tokens per second by 11.1 % [8.7, 13.6]" in derived(supported(metric="tokens_per_s")).claim
+
+
+def test_r1_tasks_are_told_in_points_and_bits_are_no_tpot() -> None:
+    tasks = replace(supported(metric="task_correct"), effect_log=-0.05, low_log=-0.07, high_log=-0.03)
+    draft = derived(replace(tasks, min_effect=0.02))
+    assert "raises tasks solved by 5.0 points [3.0, 7.0]" in draft.claim
+    assert draft.scope["metric"] == "task_correct"
+    assert draft.strength is Strength.SINGLE
+    assert "lowers bits per byte by 10.0 % [8.0, 12.0]" in derived(supported(metric="nll_bits")).claim
+
+
+def test_a_claim_on_one_knob_of_a_lever_names_what_the_control_held_beside_it() -> None:
+    knobs: dict[str, KnobValue] = {
+        "quantization.method": "awq",
+        "quantization.bits": 4,
+        "quantization.group_size": 128,
+        "quantization.corpus": "raw",
+        "quantization.symmetric": True,
+        "serving.threads": 2,
+    }
+    groups = replace(
+        supported(metric="task_correct", scope=replace(SCOPE, control=Configuration.of(knobs))),
+        changes=(Change("quantization.group_size", 128, 32),),
+        effect_log=-0.17,
+        low_log=-0.20,
+        high_log=-0.14,
+    )
+    assert derived(groups).claim.startswith(
+        "quantization.group_size 128 → 32 (beside quantization.bits 4, quantization.corpus raw, "
+        "quantization.method awq, quantization.symmetric on) raises tasks solved by 17.0 points"
+    )
+    against = replace(
+        groups,
+        verdict_id=2,
+        outcome=VerdictOutcome.REFUTED,
+        effect_log=0.0,
+        low_log=-0.001,
+        high_log=0.001,
+        min_effect=0.02,
+    )
+    assert "(beside quantization.bits 4" in derived(replace(groups, min_effect=0.02), against).claim
+    threads = replace(groups, changes=(Change("serving.threads", 2, 1),))
+    assert "beside" not in derived(threads).claim
+
+
+def test_r2_missing_a_gain_in_tasks_is_told_in_points() -> None:
+    tasks = replace(refuted(metric="task_correct"), effect_log=0.01, low_log=-0.01, high_log=0.03)
+    claim = derived(replace(tasks, min_effect=0.02)).claim
+    assert "does not make tasks solved better by 2 points (measured −1.0 points [−3.0, +1.0])" in claim
+
+
+def test_a_claim_on_tasks_that_is_pulled_back_over_its_margin_in_points_is_weakened() -> None:
+    def tasks(number: int, outcome: VerdictOutcome, middle: float) -> VerdictFact:
+        found = fact(number, outcome, metric="task_correct", min_effect=0.05)
+        return replace(found, effect_log=middle, low_log=middle - 0.02, high_log=middle + 0.02)
+
+    first = tasks(1, VerdictOutcome.SUPPORTED, -0.08)
+    assert derived(first).strength is Strength.SINGLE
+    assert derived(first, tasks(2, VerdictOutcome.INCONCLUSIVE, -0.04)).strength is Strength.WEAKENED
 
 
 def test_r2_a_refuted_verdict_says_what_was_not_reached() -> None:

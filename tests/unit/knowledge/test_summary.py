@@ -68,6 +68,24 @@ def test_supported_hypotheses_stand_with_the_largest_effect_first() -> None:
     assert part.lines[0].startswith("H-002  Claim 2: TPOT −20.0 % [")
 
 
+def test_effects_on_other_metrics_stand_after_those_on_time_and_in_their_own_unit() -> None:
+    tasks = replace(
+        judged(1, VerdictOutcome.SUPPORTED, -0.5),
+        metric="task_correct",
+        effect_log=-0.08,
+        low_log=-0.1,
+        high_log=-0.06,
+        predicted_log=(-0.02, -0.04, 0.0),
+    )
+    facts = replace(EMPTY, judged=(tasks, judged(2, VerdictOutcome.SUPPORTED, -0.05, -0.05)))
+    found = summarize(facts)
+    assert found.supported.lines[0].startswith("H-002  Claim 2: TPOT −5.0 % [")
+    assert found.supported.lines[1] == "H-001  Claim 1: tasks solved +8.0 points [+6.0, +10.0] (E-0001)"
+    assert found.surprised.lines == (
+        "H-001  Claim 1: measured +8.0 points, predicted +2.0 points within [0.0, +4.0] points",
+    )
+
+
 def test_what_is_ruled_out_is_told_with_its_reason_and_apart_from_what_is_open() -> None:
     facts = replace(
         EMPTY,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from configs.errors import UsageError
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import Knob, is_among, written
+from experiments.space.knob import Knob, is_among, same_value, written
 from experiments.space.space import Space
 
 VALUE_SETS: tuple[tuple[KnobValue, ...], ...] = (
@@ -32,7 +32,8 @@ def spaces(draw: st.DrawFn) -> Space:
             for p in parents
         )
         default = draw(st.sampled_from(values))
-        knobs.append(Knob(f"group.knob{index}", values, default, f"lever{index % 3}", when))
+        also = {"also": r"user:\w+", "also_like": "user:NAME"} if draw(st.booleans()) else {}
+        knobs.append(Knob(f"group.knob{index}", values, default, f"lever{index % 3}", when, **also))
     return Space(tuple(draw(st.permutations(knobs))))
 
 
@@ -42,7 +43,8 @@ def spaces_with_a_point(draw: st.DrawFn) -> tuple[Space, Configuration]:
     chosen: dict[str, KnobValue] = {}
     for knob in space.in_order:
         if knob.unmet(chosen) is None:
-            chosen[knob.name] = draw(st.sampled_from(knob.values))
+            held = knob.values if knob.also is None else (*knob.values, "user:mine")
+            chosen[knob.name] = draw(st.sampled_from(held))
     return space, space.configuration(chosen)
 
 
@@ -84,7 +86,8 @@ def test_neighbours_are_legal_distinct_and_one_choice_away(case: tuple[Space, Co
     space, point = case
     neighbours = space.neighbours(point)
     assert len({n.digest for n in neighbours} | {point.digest}) == len(neighbours) + 1
-    assert len(neighbours) == sum(len(knob.values) - 1 for knob in space.active(point))
+    others = [sum(not same_value(v, point[knob.name]) for v in knob.values) for knob in space.active(point)]
+    assert len(neighbours) == sum(others)
     for neighbour in neighbours:
         assert space.is_legal(neighbour)
         chosen = [
@@ -119,6 +122,31 @@ def test_what_is_written_is_read_back_with_its_type(case: tuple[Space, Configura
     for knob in space.knobs:
         for value in knob.values:
             assert is_among(value, [space.parse_assignment(f"{knob.name}={written(value)}")[1]])
+
+
+@given(spaces_with_a_point())
+def test_what_is_legal_only_when_given_is_never_enumerated(case: tuple[Space, Configuration]) -> None:
+    space, point = case
+    assert all(knob.allows("user:mine") == (knob.also is not None) for knob in space.knobs)
+    for each in (*space.points(), *space.neighbours(point)):
+        assert all(is_among(each[k], space.knob(k).values) or each[k] == point.get(k) for k in each)
+
+
+@given(spaces_with_a_point(), st.data())
+def test_a_word_held_back_stays_legal_and_leaves_the_points(
+    case: tuple[Space, Configuration], data: st.DataObject
+) -> None:
+    space, point = case
+    words = [(k.name, v) for k in space.knobs for v in k.values if isinstance(v, str) and len(k.values) > 1]
+    if not words:
+        return
+    name, word = data.draw(st.sampled_from(words))
+    without = space.only_when_given({name: [word]})
+    assert without.is_legal(point)
+    assert {each.digest for each in without.points()} == {
+        each.digest for each in space.points() if each.get(name) != word
+    }
+    assert without.size == len(list(without.points()))
 
 
 @given(spaces(), st.data())

@@ -23,7 +23,15 @@ from experiments.measurement.evidence import (
     Sample,
     Stage,
 )
-from experiments.measurement.judging import Evaluate, Judge, JudgeVerdict, MeasureMore, MeasurePair, Stop
+from experiments.measurement.judging import (
+    Evaluate,
+    Judge,
+    JudgeVerdict,
+    MeasureMore,
+    MeasurePair,
+    Screen,
+    Stop,
+)
 from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
 from experiments.measurement.plan import Prediction, StoppingPlan, Workload
 from experiments.space.configuration import Change
@@ -56,6 +64,10 @@ class Truth:
     bits_document_sd: float = 0.003
     tasks_lost: int = 0
     tasks_gained: int = 0
+    task_loss_chance: float = 0.0
+    task_gain_chance: float = 0.0
+    control_bytes: float | None = None
+    candidate_bytes: float | None = None
 
 
 @dataclass
@@ -73,9 +85,11 @@ class SimulatedExperiment:
     def evidence(self) -> Evidence:
         return Evidence(tuple(self.launches), self.noise, self.truth.changes)
 
-    def take(self, step: MeasurePair | MeasureMore | Evaluate) -> None:
-        if isinstance(step, Evaluate):
-            self._evaluate()
+    def take(self, step: MeasurePair | MeasureMore | Screen | Evaluate) -> None:
+        if isinstance(step, Screen):
+            self._evaluate(Stage.SCREEN)
+        elif isinstance(step, Evaluate):
+            self._evaluate(Stage.VALIDATION if step.part else Stage.EVALUATE, step.part)
         elif isinstance(step, MeasurePair):
             spread = {
                 Arm.CONTROL: self.truth.launch_sd,
@@ -134,23 +148,31 @@ class SimulatedExperiment:
             for change in self.truth.changes
         }
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, stage: Stage, part: int = 0) -> None:
         work, truth = self.plan.workload, self.truth
-        spread = self.rng.normal(truth.bits_log, truth.bits_document_sd, work.evaluation_documents)
+        documents, items = work.evaluation_documents, work.evaluation_items
+        spread = self.rng.normal(truth.bits_log, truth.bits_document_sd, documents)
+        fate = self.rng.random(items) if truth.task_loss_chance or truth.task_gain_chance else np.ones(items)
         for arm in Arm:
-            shift = spread if arm == Arm.CANDIDATE else np.zeros(work.evaluation_documents)
+            shift = spread if arm == Arm.CANDIDATE else np.zeros(documents)
             samples = []
-            for k in range(work.evaluation_documents):
+            for k in range(documents):
+                name = f"d{part * documents + k}"
                 bits = (900 + 10 * k) * math.exp(float(shift[k]))
-                samples.append(Sample(0, 0, f"d{k}", k, Metric.NLL_BITS, bits))
-                samples.append(Sample(0, 0, f"d{k}", k, Metric.TEXT_BYTES, 600.0 + k))
-            for k in range(work.evaluation_items):
-                lost = arm == Arm.CANDIDATE and k < truth.tasks_lost
-                gained = arm == Arm.CONTROL and k >= work.evaluation_items - truth.tasks_gained
+                samples.append(Sample(0, 0, name, k, Metric.NLL_BITS, bits))
+                samples.append(Sample(0, 0, name, k, Metric.TEXT_BYTES, 600.0 + k))
+            for k in range(items):
+                drawn_lost = fate[k] < truth.task_loss_chance
+                drawn_gained = not drawn_lost and fate[k] < truth.task_loss_chance + truth.task_gain_chance
+                lost = arm == Arm.CANDIDATE and (k < truth.tasks_lost or drawn_lost)
+                gained = arm == Arm.CONTROL and (k >= items - truth.tasks_gained or drawn_gained)
                 correct = 0.0 if lost or gained else 1.0
-                samples.append(Sample(0, 0, f"t{k}", k, Metric.TASK_CORRECT, correct))
+                samples.append(Sample(0, 0, f"t{part * items + k}", k, Metric.TASK_CORRECT, correct))
+            weights = truth.control_bytes if arm == Arm.CONTROL else truth.candidate_bytes
+            if weights is not None:
+                samples.append(Sample(0, 0, "weights", 0, Metric.STEP_WEIGHT_BYTES, weights))
             self.launches.append(
-                LaunchRecord(arm, 0, Stage.EVALUATE, arm.value, {}, {}, truth.load_s, tuple(samples))
+                LaunchRecord(arm, part, stage, arm.value, {}, {}, truth.load_s, tuple(samples))
             )
 
 

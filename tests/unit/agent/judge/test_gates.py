@@ -108,6 +108,16 @@ def test_how_often_compiled_code_was_called_is_history_and_not_compared() -> Non
         ("threads", "serving.dtype", False),
         ("versions.torch", "serving.compile", False),
         ("quantum_flux", "serving.flux", True),
+        ("weights.stored", "quantization.bits", True),
+        ("weights.stored", "serving.dtype", False),
+        ("weights.served", "serving.dtype", True),
+        ("weights.latency_representative", "quantization.method", True),
+        ("latency_representative", "quantization.method", True),
+        ("step_weight_bytes", "pruning.layers_removed", True),
+        ("drafting.verify.tokens", "drafting.draft_tokens", True),
+        ("drafting.method", "serving.dtype", False),
+        ("compile.capacity_256_tokens_3", "drafting.method", True),
+        ("compile.mode", "drafting.method", False),
     ],
 )
 def test_each_knob_explains_its_own_consequences_only(key: str, knob: str, expected: bool) -> None:

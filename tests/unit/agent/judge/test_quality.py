@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 from agent.judge.quality import MIN_DOCUMENTS, Quality, bits_bound, quality_report, task_bound
-from experiments.measurement.evidence import Arm, Evidence
+from experiments.measurement.evidence import Arm, Evidence, Stage
 from experiments.measurement.plan import StoppingPlan, Workload
 from tests.unit.agent.judge.simulated_experiment import PLAN, SimulatedExperiment, Truth, profile_of
 
@@ -19,7 +19,7 @@ from tests.unit.agent.judge.simulated_experiment import PLAN, SimulatedExperimen
 def evidence(truth: Truth, plan: StoppingPlan = PLAN) -> Evidence:
     rng = np.random.default_rng(3)
     experiment = SimulatedExperiment(plan, truth, rng, profile_of(plan, truth, 1, rng))
-    experiment._evaluate()
+    experiment._evaluate(Stage.EVALUATE)
     return experiment.evidence()
 
 

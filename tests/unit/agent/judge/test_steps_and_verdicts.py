@@ -17,6 +17,7 @@ from experiments.measurement.judging import (
     MeasureMore,
     MeasurePair,
     Outcome,
+    Screen,
     Stop,
 )
 from experiments.measurement.plan import StoppingPlan
@@ -91,13 +92,35 @@ def test_more_blocks_are_measured_on_the_running_pair_when_launches_hardly_diffe
     assert sum(isinstance(step, MeasureMore) for step in taken) == 1
 
 
-def test_quality_is_evaluated_right_after_the_quick_pair_when_weights_change() -> None:
+def test_the_quality_of_changed_weights_is_looked_at_before_anything_is_timed() -> None:
     truth = replace(QUIET, effect_log=math.log(0.95), launch_sd=0.01, changes=PRUNED, bits_log=0.03)
     noise = NoiseProfile("target", Metric.TPOT_MS, 9, 8, 0.01)
     taken, verdict, _ = steps_of(truth, noise)
-    assert [type(step) for step in taken] == [MeasurePair, Evaluate, Stop]
+    assert [type(step) for step in taken] == [Screen, Stop]
     assert verdict.outcome == Outcome.REFUTED
     assert "quality is worse than allowed" in verdict.reason
+    assert "nothing was timed" in verdict.reason
+    assert verdict.effect_log is None
+
+
+def test_weights_that_pass_the_screen_are_timed_and_evaluated_as_they_are_served() -> None:
+    truth = replace(QUIET, effect_log=math.log(0.8), changes=PRUNED)
+    taken, verdict, experiment = steps_of(truth)
+    assert [type(step) for step in taken] == [Screen, MeasurePair, Evaluate, MeasurePair, MeasurePair, Stop]
+    assert verdict.outcome == Outcome.SUPPORTED
+    unserved = replace(
+        experiment.evidence(),
+        launches=tuple(r for r in experiment.launches if r.stage != Stage.EVALUATE),
+    )
+    assert JUDGE.verdict(PLAN, unserved).outcome == Outcome.INCONCLUSIVE
+
+
+def test_quality_that_the_screen_leaves_open_ends_inconclusive_before_anything_is_timed() -> None:
+    truth = replace(QUIET, effect_log=math.log(0.8), changes=PRUNED, bits_log=0.01, bits_document_sd=0.02)
+    taken, verdict, _ = steps_of(truth)
+    assert [type(step) for step in taken] == [Screen, Stop]
+    assert verdict.outcome == Outcome.INCONCLUSIVE
+    assert "do not settle the quality" in verdict.reason
 
 
 def test_pairs_come_before_quality_when_neither_weights_nor_numerics_change() -> None:
@@ -171,9 +194,9 @@ def test_one_arm_alone_is_inconclusive_and_measures_nothing_more() -> None:
     assert "Only one arm" in JUDGE.verdict(PLAN, evidence).reason
 
 
-def test_a_plan_on_a_quality_metric_is_refused_with_the_metrics_that_can_be_judged() -> None:
-    plan = PLAN.model_copy(update={"metric": Metric.NLL_BITS})
-    with pytest.raises(UsageError, match="nll_bits"):
+def test_a_plan_on_a_metric_that_is_a_gate_only_is_refused_with_those_that_can_be_judged() -> None:
+    plan = PLAN.model_copy(update={"metric": Metric.KL_NATS})
+    with pytest.raises(UsageError, match="No effect is judged on kl_nats"):
         JUDGE.next_step(plan, Evidence((), KNOWN, ()))
 
 

@@ -55,7 +55,7 @@ def test_the_same_candidate_against_another_control_is_no_duplicate() -> None:
         ),
         (
             replace(DRAFT, candidate=Configuration.of({"serving.compile": "default"})),
-            "leaves out pruning.method, serving.dtype, serving.threads",
+            "pruning.method, serving.dtype, serving.threads",
         ),
         (
             replace(DRAFT, candidate=Configuration.of({**COMPILED, "pruning.layers_removed": 2})),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from agent.ranking.ranking import BOOST_FACTOR, FOCUS_FACTOR, expected_gain, rank
+from agent.ranking.ranking import BOOST_FACTOR, FOCUS_FACTOR, OFF_OBJECTIVE, expected_gain, rank
 from agent.ranking.values import Candidate, Directive
 from db.states import DirectiveKind
+from experiments.measurement.evidence import Metric
 from tests.unit.agent.ranking.queues import LEVERS, directives, queues
 
 
@@ -179,3 +181,16 @@ def test_the_expected_gain_is_a_share_and_never_negative(mean: float, sd: float)
 
 def test_levers_used_by_the_generated_queues_are_more_than_one() -> None:
     assert len(LEVERS) > 1
+
+
+@given(queues(), directives())
+def test_a_claim_on_another_metric_is_worth_a_tenth_and_says_what_it_could_save(
+    queue: list[Candidate], steering: list[Directive]
+) -> None:
+    off = [replace(each, metric=Metric.STEP_WEIGHT_BYTES) for each in queue]
+    before = {place.hypothesis_id: place for place in rank(queue, steering).places}
+    for place in rank(off, steering).places:
+        own = before[place.hypothesis_id]
+        assert place.gain == pytest.approx(OFF_OBJECTIVE * own.gain)
+        assert place.worth == pytest.approx(OFF_OBJECTIVE * own.worth)
+        assert "] of bytes a step, quality held" in place.reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.ranking.ranking import rank
 from agent.ranking.stopping import WORTH, nothing_worth_it
 from agent.ranking.values import Candidate, Directive
@@ -45,3 +47,7 @@ def test_what_is_banned_does_not_keep_it_going() -> None:
 
 def test_an_empty_queue_ends_it() -> None:
     assert nothing_worth_it(rank([])) == "Nothing is left in the queue."
+
+
+def test_what_the_campaign_asks_is_always_worth_it() -> None:
+    assert nothing_worth_it(rank([replace(POOR, asked=True)])) is None

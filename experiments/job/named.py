@@ -1,0 +1,19 @@
+"""Engines and judges by their entry-point names; light to import, unlike what they load."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from configs.registry import Port, registered
+from experiments.engines.port import Engine
+from experiments.measurement.judging import Judge
+
+
+def load_engine(name: str) -> Engine:
+    """Return the engine registered under `name`; raises `UsageError` when none is, or it can't be loaded."""
+    return cast(Engine, registered(Port.ENGINE, name)())
+
+
+def load_judge(name: str) -> Judge:
+    """Return the judge registered under `name`; raises `UsageError` when none is, or it can't be loaded."""
+    return cast(Judge, registered(Port.JUDGE, name)())

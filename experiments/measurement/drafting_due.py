@@ -1,0 +1,30 @@
+"""When the drafting of an arm must be checked: one rule, for who checks it and for who asks for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from experiments.space.configuration import Change, KnobValue
+
+ALTERS_DRAFTING = frozenset({"drafting", "pruning", "quantization", "serving.dtype", "serving.compile"})
+"""Knobs, or groups of them, whose change alters how often drafts stand or what the target says: the weights,
+the number format that the logits are rounded in, and the code that verifies a draft."""
+
+METHOD = "drafting.method"
+"""The knob that says whether a configuration drafts."""
+
+NO_DRAFTING = "none"
+"""Its value without a draft, as if the knob were absent."""
+
+
+def is_drafting(method: KnobValue | None) -> bool:
+    """Whether a value of `METHOD` (None: absent) drafts."""
+    return method not in (None, NO_DRAFTING)
+
+
+def check_is_due(changes: Iterable[Change], drafts: bool) -> bool:
+    """Whether an arm's drafting must be checked: it drafts, and the claimed change alters drafting."""
+    return drafts and any(
+        change.knob in ALTERS_DRAFTING or change.knob.partition(".")[0] in ALTERS_DRAFTING
+        for change in changes
+    )

@@ -1,0 +1,211 @@
+"""What a model and an engine allow of a space, and why not the rest. Pure.
+
+Some things no condition between knobs can say: a checkpoint without an MTP head can't draft with it, a group
+size must divide the inputs of what is quantized, one layer of each kind must stay. What never works is taken
+out of the space by `legal_levers`, with its reason; what fails only together is found by `joint_refusal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from configs.errors import UsageError
+from configs.models import ModelProfile
+from experiments.space.configuration import KnobValue
+from experiments.space.knob import is_among, written
+from experiments.space.space import Space
+
+THREADS = "serving.threads"
+GROUP_SIZE = "quantization.group_size"
+LAYERS, RESTRICT = "pruning.layers_removed", "pruning.restrict"
+DRAFT_TOKENS = "drafting.draft_tokens"
+DRAFTING, DRAFTER, PACKAGED = "drafting.method", "drafting.drafter", "packaged"
+
+EXTERNAL_DRAFTERS = ("draft_model", "dflash")
+"""Values of `drafting.method` that need a drafter with weights of its own."""
+
+KINDS_OF: Mapping[str, tuple[str, ...]] = {
+    "any": ("linear_attention", "full_attention"),
+    "gdn": ("linear_attention",),
+    "attention": ("full_attention",),
+}
+"""Values of `pruning.restrict` and the kinds of layers that may go under each."""
+
+
+MOST_DRAFT_TOKENS: Mapping[str, int] = {"mtp": 4}
+"""The most draft tokens by method: an MTP head is trained for one, and each further one is drafted from its
+own output. A packaged drafter that drafts fewer in a block belongs into `ModelFacts` too."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What of a model, its engine and its target decides which values there are.
+
+    `layer_types` names each layer's kind as in the checkpoint; `input_sizes` the inputs of each projection
+    that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
+    the methods for which this model has a packaged drafter. `not_served` holds, by knob and value, why the
+    engine can't serve it; `cores` how many the target has for us (None: not known).
+    """
+
+    layer_types: tuple[str, ...]
+    input_sizes: Mapping[str, int]
+    mtp_layers: int
+    most_draft_tokens: Mapping[str, int] = field(default_factory=lambda: MOST_DRAFT_TOKENS)
+    packaged_drafters: frozenset[str] = frozenset()
+    not_served: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
+    cores: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        profile: ModelProfile,
+        *,
+        packaged_drafters: frozenset[str] = frozenset(),
+        not_served: Mapping[tuple[str, KnobValue], str] | None = None,
+        cores: int | None = None,
+        most_draft_tokens: Mapping[str, int] | None = None,
+    ) -> ModelFacts:
+        """The facts of a model's profile."""
+        return cls(
+            layer_types=profile.layer_types,
+            input_sizes={
+                "the layers' first projections": profile.hidden,
+                "mlp.down_proj": profile.intermediate,
+                "self_attn.o_proj": profile.attention_q_heads * profile.attention_head_dim,
+                "linear_attn.out_proj": profile.gdn_v_heads * profile.gdn_v_head_dim,
+            },
+            mtp_layers=profile.mtp_layers,
+            most_draft_tokens={**MOST_DRAFT_TOKENS, **(most_draft_tokens or {})},
+            packaged_drafters=packaged_drafters,
+            not_served=not_served or {},
+            cores=cores,
+        )
+
+    def removable(self, restrict: str) -> int:
+        """How many layers of the kinds that `pruning.restrict` allows can go, one of each kind staying."""
+        return sum(max(0, self.layer_types.count(kind) - 1) for kind in KINDS_OF[restrict])
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """A value that is not offered, and why, in a sentence. `when_given` tells that it is legal all the same
+    for a user who names what it lacks."""
+
+    knob: str
+    value: KnobValue
+    why: str
+    when_given: bool = False
+
+
+def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld, ...]]:
+    """The space less what this model and engine never allow, and what went, in the space's order.
+
+    A knob that would be left without a value takes the values with it under which it is active, and stays as
+    it was, never active. Raises `UsageError` when nothing is left of a knob that is always active.
+    """
+    withheld = [each for each in _withheld(facts) if _has(space, each.knob, each.value)]
+    known = {(each.knob, each.value) for each in withheld}
+    for knob in space.knobs:
+        for value in knob.values:
+            why = _never_fits(knob.name, value, facts)
+            if why is not None and (knob.name, value) not in known:
+                withheld.append(Withheld(knob.name, value, why))
+    while True:
+        emptied = _emptied(space, withheld)
+        if not emptied:
+            break
+        withheld += emptied
+    gone: dict[str, list[KnobValue]] = {}
+    held_back: dict[str, list[str]] = {}
+    for each in withheld:
+        if each.when_given:
+            held_back.setdefault(each.knob, []).append(str(each.value))
+        else:
+            gone.setdefault(each.knob, []).append(each.value)
+    kept = {
+        name: [value for value in space.knob(name).values if not is_among(value, values)]
+        for name, values in gone.items()
+    }
+    kept = {name: left for name, left in kept.items() if left or space.knob(name).also is not None}
+    place = {knob.name: number for number, knob in enumerate(space.knobs)}
+    told = tuple(sorted(withheld, key=lambda each: place[each.knob]))
+    return space.restrict(kept).only_when_given(held_back), told
+
+
+def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> str | None:
+    """Why a legal configuration can't be on this model although each of its values can; None when it can."""
+    count, restrict = configuration.get(LAYERS), str(configuration.get(RESTRICT, "any"))
+    if isinstance(count, int) and restrict in KINDS_OF and count > facts.removable(restrict):
+        return _too_many(count, restrict, facts)
+    method = configuration.get(DRAFTING)
+    if configuration.get(DRAFTER) == PACKAGED and method not in facts.packaged_drafters:
+        return f"No drafter is packaged for {method} with this model; name one with {DRAFTER}=PATH."
+    tokens, most = configuration.get(DRAFT_TOKENS), facts.most_draft_tokens.get(str(method))
+    own = configuration.get(DRAFTER, PACKAGED) != PACKAGED  # what a drafter of the user's drafts is not known
+    if most is not None and not own and isinstance(tokens, int) and tokens > most:
+        return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
+    return None
+
+
+def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
+    for (knob, value), why in facts.not_served.items():
+        yield Withheld(knob, value, why)
+    seen = set(facts.not_served)
+    if not facts.mtp_layers and (DRAFTING, "mtp") not in seen:
+        yield Withheld(DRAFTING, "mtp", "This checkpoint has no MTP head.")
+    for method in EXTERNAL_DRAFTERS:
+        if method not in facts.packaged_drafters and (DRAFTING, method) not in seen:
+            why = f"No drafter is packaged for this model; it can be had with {DRAFTER}=PATH."
+            yield Withheld(DRAFTING, method, why, when_given=True)
+    if not facts.packaged_drafters:
+        yield Withheld(DRAFTER, PACKAGED, "No drafter is packaged for this model.")
+
+
+def _never_fits(knob: str, value: KnobValue, facts: ModelFacts) -> str | None:
+    """Why a number is too large for this model or target, or does not divide."""
+    if knob == RESTRICT and value in KINDS_OF and facts.removable(str(value)) < 1:
+        return _too_many(1, str(value), facts)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    if knob == THREADS and facts.cores is not None and value > facts.cores:
+        return f"The target has {facts.cores} cores for us."
+    if knob == LAYERS and value > facts.removable("any"):
+        return _too_many(value, "any", facts)
+    if knob == GROUP_SIZE:
+        for name, inputs in facts.input_sizes.items():
+            if inputs % value:
+                return f"Groups of {value} do not divide the {inputs} inputs of {name}."
+    return None
+
+
+def _too_many(count: int, restrict: str, facts: ModelFacts) -> str:
+    present = ", ".join(f"{facts.layer_types.count(kind)} {kind}" for kind in KINDS_OF[restrict])
+    layers = "1 layer" if count == 1 else f"{count} layers"
+    return (
+        f"{layers} can't be taken out: of those that may go ({present}) one of each kind must stay, "
+        f"which leaves {facts.removable(restrict)}."
+    )
+
+
+def _has(space: Space, knob: str, value: KnobValue) -> bool:
+    return any(each.name == knob and is_among(value, each.values) for each in space.knobs)
+
+
+def _emptied(space: Space, withheld: list[Withheld]) -> list[Withheld]:
+    """Values under which a knob is active that has none left; they go too."""
+    found: list[Withheld] = []
+    for knob in space.knobs:
+        gone = [each.value for each in withheld if each.knob == knob.name]
+        if knob.also is not None or not all(is_among(value, gone) for value in knob.values):
+            continue
+        reason = next(each.why for each in withheld if each.knob == knob.name)
+        if not knob.when:
+            raise UsageError(f"Nothing is left of the knob {knob.name}: {reason}", "Take another space.")
+        other, values = knob.when[-1]
+        for value in values:
+            lost = [each.value for each in (*withheld, *found) if each.knob == other]
+            if not is_among(value, lost) and _has(space, other, value):
+                why = f"{other}={written(value)} needs {knob.name}, of which nothing is left: {reason}"
+                found.append(Withheld(other, value, why))
+    return found

@@ -1,0 +1,83 @@
+"""Writes a text checkpoint as vLLM 0.26 wants it: the text model inside a multimodal wrapper.
+
+vLLM 0.26 registers `Qwen3_5ForConditionalGeneration` only, so `config.json` gets a `text_config` and a vision
+tower that is never built, and tensors get the wrapper's names. No value changes; the text model, its
+quantization and its MTP head stay what they are. Needs safetensors and torch, none of autoinfer.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+WRAPPER_ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
+WRAPPER_MODEL_TYPE = "qwen3_5"
+TEXT_MODEL_TYPE = "qwen3_5_text"
+
+TEXT_PREFIX = "model."
+WRAPPED_PREFIX = "model.language_model."
+"""Where the wrapper has the text model. `mtp.` and `lm_head.` stay at the top."""
+
+STAYS_OUTSIDE = ("architectures", "model_type", "quantization_config", "transformers_version")
+"""Keys of the text checkpoint's config.json that belong to the whole and not to `text_config`."""
+
+VISION_SIZE = 64
+"""Width of the vision tower in the configuration, which `language_model_only` never builds."""
+
+
+def wrapped_name(name: str) -> str:
+    """The wrapper's name of a tensor of a text checkpoint; a name that is wrapped already stays."""
+    if name.startswith(TEXT_PREFIX) and not name.startswith(WRAPPED_PREFIX):
+        return WRAPPED_PREFIX + name.removeprefix(TEXT_PREFIX)
+    return name
+
+
+def wrapped_config(text: dict[str, Any]) -> dict[str, Any]:
+    """The wrapper's config.json for a text checkpoint's."""
+    inner = {name: value for name, value in text.items() if name not in STAYS_OUTSIDE}
+    config: dict[str, Any] = {
+        "architectures": [WRAPPER_ARCHITECTURE],
+        "model_type": WRAPPER_MODEL_TYPE,
+        "dtype": text["dtype"],
+        "tie_word_embeddings": text["tie_word_embeddings"],
+        "text_config": inner | {"model_type": TEXT_MODEL_TYPE},
+        "vision_config": {
+            "model_type": WRAPPER_MODEL_TYPE,
+            "depth": 1,
+            "hidden_size": VISION_SIZE,
+            "intermediate_size": 2 * VISION_SIZE,
+            "num_heads": 1,
+            "out_hidden_size": text["hidden_size"],
+            "deepstack_visual_indexes": [],
+        },
+    }
+    if "quantization_config" in text:
+        config["quantization_config"] = text["quantization_config"]
+    return config
+
+
+def wrap_checkpoint(source: Path, target: Path) -> Path:
+    """Write the text checkpoint in `source` as a wrapped one into the new folder `target`; returns it.
+
+    Raises:
+        ValueError: the checkpoint is no Qwen3.5 text model.
+        OSError: a file is missing or `target` exists.
+    """
+    text = json.loads((source / "config.json").read_text())
+    if text.get("model_type") != TEXT_MODEL_TYPE:
+        raise ValueError(f"{source} has the model type {text.get('model_type')}, not {TEXT_MODEL_TYPE}.")
+    target.mkdir(parents=True)
+    (target / "config.json").write_text(json.dumps(wrapped_config(text), indent=1))
+    for path in sorted(source.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as tensors:
+            named = {wrapped_name(name): tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+        save_file(named, target / path.name, metadata={"format": "pt"})
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
+    return target

@@ -1,0 +1,176 @@
+"""The page of answers: every number from the database, every question accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from db.models import Campaign, Launch, Measurement, Verdict
+from db.samples import Sample, insert_samples
+from db.states import Arm, HypothesisState, VerdictOutcome
+from knowledge.answers import answers_markdown
+from knowledge.queries.answers import AnswersView, campaign_answers
+from knowledge.queries.lookup import asking_campaign
+from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history
+from tests.history.campaign_history import History
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[AskingHistory]:
+    found = an_asking_history(tmp_path)
+    yield found
+    found.close()
+
+
+def view_of(asking: AskingHistory) -> AnswersView:
+    with asking.database.read() as session:
+        return campaign_answers(session, asking.campaign_id)
+
+
+def test_contrasts_are_grouped_by_what_they_ask_in_the_order_of_the_file(asking: AskingHistory) -> None:
+    view = view_of(asking)
+    assert [answer.asks for answer in view.answers] == [LOSES, CARRIES, "Does drafting pay?"]
+    assert [each.id for each in view.contrasts] == ["g32_bits", "g32_items", "ranked", "mtp"]
+    assert [each.state for each in view.contrasts] == [
+        HypothesisState.SUPPORTED,
+        HypothesisState.REFUTED,
+        HypothesisState.INCONCLUSIVE,
+        HypothesisState.INFEASIBLE,
+    ]
+
+
+def test_a_contrast_has_what_was_found_of_both_arms(asking: AskingHistory) -> None:
+    bits, items, *_ = view_of(asking).contrasts
+    assert bits.control.knobs["quantization.group_size"] == 128
+    assert "serving.threads" not in bits.control.knobs  # it is the baseline's
+    assert (bits.control.bits_per_weight, bits.candidate.bits_per_weight) == (4.156, 4.625)
+    assert (bits.control.value, bits.candidate.value) == (1.01, 1.0)
+    assert (items.control.value, items.candidate.value) == (0.5, 1.0)
+    assert bits.reproductions == (("E-0002", VerdictOutcome.SUPPORTED),)
+    assert bits.experiment == "E-0001"
+
+
+def test_the_page_tells_effects_in_the_metrics_own_scale(asking: AskingHistory) -> None:
+    page = answers_markdown(view_of(asking))
+    assert "| supported | −3.0 % [−3.9, −2.0] | 2 launches, 1 document | E-0001 |" in page
+    assert "| refuted | +1.3 points [−0.4, +2.9] |" in page
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        f"## 1. {LOSES}",
+        "2 contrasts: 1 supported and 1 refuted.",
+        "on model reference, target cpu:Example CPU:2 cores, engine reference (python 3.11.9, torch 2.13.0)",
+        "say nothing of other models, machines or versions",
+        "Times are those of prompts of code, the decode step run eagerly",
+        "another draw of calibration text gives another checkpoint",
+        "4.625 bits a weight; calibrated on Running text, fingerprint `c0ffeec0ffee`",
+        "| 1.0000 on 1 document |",
+        "| 50.0 % of 2 items |",
+        "autoinfer reproduce E-0001`; done so: E-0002 supported",
+        "Spearman's ρ +0.64 [+0.41, +0.79]",
+        "| block_influence | the quantized model | 12 | 24 | +0.64 [+0.41, +0.79] | +0.52 [+0.30, +0.64] |",
+        "Conditional on these layers of this model.",
+        "- `ranked` (inconclusive): The interval says so.",
+        "- `mtp` (infeasible): This checkpoint has no MTP head.",
+        "It ended: the budget of 1h is spent.",
+        "autoinfer run default\nautoinfer answers --out FILE",
+    ],
+)
+def test_the_page_says(asking: AskingHistory, part: str) -> None:
+    assert part in answers_markdown(view_of(asking))
+
+
+def test_a_document_that_went_through_the_timed_path_once_more_does_not_count_twice(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    scored = [("nll_bits", 1000.0), ("text_bytes", 1000.0)]
+    experiment, _ = history.judge(
+        history.ask(0), VerdictOutcome.INCONCLUSIVE, (0.0, -0.1, 0.1), arms=dict.fromkeys(Arm, scored)
+    )
+    with history.database.write() as session:
+        for launch in session.scalars(select(Launch).where(Launch.experiment_id == experiment)).all():
+            again = [Sample(0, 9, "decode:item 0", 9, name, "1", 900.0) for name, _ in scored]
+            insert_samples(session, launch.id, again)
+    control = view_of(history).contrasts[0].control
+    history.close()
+    assert (control.count, control.value) == (1, 1.0)
+
+
+def test_drafting_of_both_arms_is_told_with_acceptance_step_time_and_parameters(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    timed = [("ttft_ms", 10.0), ("e2el_ms", 40.0), *[("step_tokens", 2.0)] * 10]
+    experiment, verdict = history.judge(
+        history.ask(0), VerdictOutcome.SUPPORTED, (-0.1, -0.2, -0.05), arms={Arm.CANDIDATE: timed}
+    )
+    report = {
+        "acceptance_length": 1.62,
+        "acceptance_by_position": [0.62],
+        "acceptance_length_by_class": {"text": 1.54, "code": 1.7},
+        "break_even_acceptance_length": 1.31,
+    }
+    with history.database.write() as session:
+        session.get_one(Verdict, verdict).quality = {
+            "drafting": report,
+            "control_drafting": {**report, "acceptance_length": 2.5},
+        }
+        for launch in session.scalars(select(Launch).where(Launch.experiment_id == experiment)).all():
+            launch.resolved = {
+                **launch.resolved,
+                "parameters": 4000,
+                "drafting": {"drafter": {"parameters": 500}},
+            }
+            session.execute(
+                update(Measurement).where(Measurement.launch_id == launch.id).values(item="request")
+            )
+    page = answers_markdown(view_of(history))
+    history.close()
+    assert (
+        "- Drafting of the candidate: 1.62 tokens a step (code 1.70, text 1.54); drafts stood by "
+        "position 62 %; breaks even at 1.31; a step takes 3 ms; "
+        "4,000 parameters in the target, 500 in what drafts."
+    ) in page
+    assert "- Drafting of the control: 2.50 tokens a step" in page
+
+
+def test_the_command_to_do_it_again_gives_what_was_not_as_in_the_file(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, history.campaign_id)
+        campaign.spec = {**campaign.spec, "budget": {"wall_s": 2400.0}, "seed": 12}
+    page = answers_markdown(view_of(history))
+    history.close()
+    assert "autoinfer run default --budget 2400s --seed 12\n" in page
+
+
+def test_equal_databases_give_equal_pages(asking: AskingHistory) -> None:
+    assert answers_markdown(view_of(asking)) == answers_markdown(view_of(asking))
+
+
+def test_what_was_never_asked_is_told_with_why_the_campaign_ended(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    history.stop("stopped by the user; 4 questions of 4 left open")
+    page = answers_markdown(view_of(history))
+    history.close()
+    assert page.count("(not asked): Stopped by the user") == 4
+    assert "g32_bits" in page
+
+
+def test_an_experiment_that_runs_leaves_its_question_open(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    history.ask(0)
+    assert "- `g32_bits` (open): It waits in the queue." in answers_markdown(view_of(history))
+    history.close()
+
+
+def test_the_newest_campaign_that_asks_is_meant(tmp_path: Path) -> None:
+    history = an_asking_history(tmp_path)
+    history.close()
+    other = History(tmp_path)  # a second campaign, which asks nothing
+    with other.database.read() as session:
+        assert asking_campaign(session, None) == 1
+        assert asking_campaign(session, "C-2") == 2
+    other.close()

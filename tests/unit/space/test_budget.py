@@ -1,0 +1,127 @@
+"""The parameter budget: a drafter is offered only with the pruning that pays for it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.errors import UsageError
+from configs.models import load_model_profile
+from experiments.space.budget import EXTERNAL_DRAFTERS, ParameterBudget, paid_neighbours
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.legality import KINDS_OF
+from experiments.space.loading import load_space
+
+SPACE = load_space("levers").restrict({"pruning.layers_removed": [1, 2, 3, 4]})
+PROFILE = load_model_profile("reference")
+NONE = SPACE.configuration({})
+DRAFTED = SPACE.configuration({"drafting.method": "dflash"})
+
+
+def budget(drafter: int, total: int | None = None) -> ParameterBudget:
+    return ParameterBudget.of(
+        PROFILE, "baseline" if total is None else total, {("dflash", "packaged"): drafter}
+    )
+
+
+def pruned(configuration: Configuration, count: int, restrict: str = "any") -> Configuration:
+    knobs: dict[str, KnobValue] = {
+        "pruning.method": "depth", "pruning.layers_removed": count, "pruning.restrict": restrict,
+    }  # fmt: skip
+    return SPACE.with_change(configuration, knobs)
+
+
+def test_the_budget_of_the_baseline_is_its_checkpoint_with_the_mtp_head() -> None:
+    assert budget(1).total == PROFILE.text_parameters + PROFILE.mtp_parameters
+    assert budget(1).refusal(NONE) is None
+    assert budget(1).refusal(SPACE.configuration({"drafting.method": "mtp"})) is None
+
+
+def test_a_drafter_that_is_not_paid_for_is_refused_with_what_is_missing() -> None:
+    assert budget(400_000).refusal(DRAFTED) == (
+        "Target (4,849,544 parameters) and drafter (400,000) have 5,249,544 together, more than the budget "
+        "of 4,849,544: 400,000 must be pruned."
+    )
+    assert budget(400_000).refusal(pruned(DRAFTED, 1)) is not None
+    assert budget(400_000).refusal(pruned(DRAFTED, 2)) is None
+
+
+def test_once_the_ranking_is_known_the_layers_that_go_are_counted() -> None:
+    attention, gdn = 328_064, 331_080
+    config = pruned(DRAFTED, 1)
+    assert budget(gdn).refusal(config) is not None
+    assert budget(gdn).refusal(config, removed=[0]) is None
+    assert budget(gdn).refusal(config, removed=[3]) is not None
+    assert budget(attention).refusal(config) is None
+
+
+def test_a_drafter_of_unknown_size_is_refused() -> None:
+    mine = SPACE.with_change(DRAFTED, {"drafting.drafter": "./mine"})
+    assert "How many parameters the drafter ./mine has is not known" in str(budget(1).refusal(mine))
+
+
+def test_a_total_below_the_target_refuses_the_target_and_one_below_all_pruning_is_no_budget() -> None:
+    assert "The target alone has 4,849,544 parameters" in str(budget(1, 4_700_000).refusal(NONE))
+    assert budget(1, 4_700_000).refusal(pruned(NONE, 1)) is None
+    with pytest.raises(UsageError, match="A parameter budget of 1,000 is below the"):
+        budget(1, 1000)
+
+
+def test_a_drafter_comes_with_the_fewest_layers_that_pay_for_it() -> None:
+    offered = [n for n in paid_neighbours(SPACE, budget(400_000).refusal, NONE) if "drafting.drafter" in n]
+    assert offered == [pruned(DRAFTED, 2, restrict) for restrict in ("any", "gdn", "attention")]
+    free = [n for n in paid_neighbours(SPACE, lambda _: None, NONE) if "drafting.drafter" in n]
+    assert DRAFTED in free
+
+
+def test_what_nothing_pays_for_is_not_offered() -> None:
+    assert not [n for n in paid_neighbours(SPACE, budget(9_000_000).refusal, NONE) if "drafting.drafter" in n]
+
+
+def test_a_paid_drafter_is_not_unpaid_by_taking_its_pruning_back() -> None:
+    config = pruned(DRAFTED, 2)
+    found = paid_neighbours(SPACE, budget(400_000).refusal, config)
+    assert config not in found
+    assert all(n.get("pruning.layers_removed", 0) >= 2 for n in found if "drafting.drafter" in n)  # type: ignore[operator]
+
+
+@given(
+    st.integers(1, 2_000_000), st.integers(0, 4), st.sampled_from(["any", "gdn", "attention"]), st.booleans()
+)
+def test_laws_of_paid_neighbours(drafter: int, count: int, restrict: str, drafting: bool) -> None:
+    limit = budget(drafter)
+    start = DRAFTED if drafting else NONE
+    start = pruned(start, count, restrict) if count else start
+    if limit.refusal(start) is not None:
+        start = NONE
+    for found in paid_neighbours(SPACE, limit.refusal, start):
+        assert SPACE.is_legal(found)
+        assert limit.refusal(found) is None
+        layers = found.get("pruning.layers_removed", 0)
+        changed = {change.knob for change in start.changes_to(found)}
+        if (
+            found["drafting.method"] in EXTERNAL_DRAFTERS
+            and {"pruning.layers_removed", "drafting.method"} <= changed
+        ):
+            assert isinstance(layers, int)
+            least = int(start.get("pruning.layers_removed", 0))
+            for fewer in range(max(1, least), layers):
+                for kind in KINDS_OF:
+                    assert limit.refusal(pruned(found, fewer, kind)) is not None
+    offered = paid_neighbours(SPACE, limit.refusal, start)
+    for neighbour in SPACE.neighbours(start):
+        assert (neighbour in offered) == (limit.refusal(neighbour) is None)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=2, max_size=6), st.integers(1, 4))
+def test_no_ranking_saves_less_than_is_counted_before_it(layers: list[tuple[int, bool]], count: int) -> None:
+    kinds = tuple("linear_attention" if gdn else "full_attention" for _, gdn in layers)
+    limit = ParameterBudget(100, tuple(size for size, _ in layers), kinds, {}, 5)
+    for restrict, allowed in KINDS_OF.items():
+        for removed in combinations(range(len(kinds)), count):
+            left = [kind for number, kind in enumerate(kinds) if number not in removed]
+            if all(kinds[number] in allowed and kinds[number] in left for number in removed):
+                assert limit.saved(count, restrict) <= limit.saved(count, restrict, removed)

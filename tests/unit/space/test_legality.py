@@ -1,0 +1,154 @@
+"""What a model and an engine allow: every value that goes has its reason, and what is left can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from configs.errors import UsageError
+from configs.models import load_model_profile
+from experiments.engines.reference.drafting.order import (
+    DEFAULTS,
+    DRAFT_TOKENS_MAX,
+    METHODS,
+    MTP_DRAFT_TOKENS_MAX,
+    NGRAM_TOKENS,
+)
+from experiments.space.configuration import KnobValue
+from experiments.space.legality import MOST_DRAFT_TOKENS, ModelFacts, Withheld, joint_refusal, legal_levers
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+
+SPACE = load_space("levers")
+PROFILE = load_model_profile("reference")
+FACTS = ModelFacts.of(PROFILE, packaged_drafters=frozenset({"dflash"}), cores=2)
+
+
+def legal(**other: object) -> tuple[Space, dict[tuple[str, KnobValue], Withheld]]:
+    space, withheld = legal_levers(SPACE, replace(FACTS, **other))  # type: ignore[arg-type]
+    return space, {(each.knob, each.value): each for each in withheld}
+
+
+def sizes(inputs: int) -> Mapping[str, int]:
+    return {**FACTS.input_sizes, "mlp.down_proj": inputs}
+
+
+def test_the_reference_model_allows_all_levers_but_a_draft_model_and_more_threads_than_cores() -> None:
+    space, gone = legal()
+    assert set(gone) == {
+        ("drafting.method", "draft_model"), *(("serving.threads", count) for count in (4, 8, 16)),
+    }  # fmt: skip
+    assert gone["serving.threads", 4].why == "The target has 2 cores for us."
+    assert space.levers == SPACE.levers
+
+
+def test_without_mtp_nothing_drafts_with_it() -> None:
+    space, gone = legal(mtp_layers=0)
+    assert gone["drafting.method", "mtp"].why == "This checkpoint has no MTP head."
+    with pytest.raises(UsageError, match=r"drafting.method cannot be mtp"):
+        space.configuration({"drafting.method": "mtp"})
+
+
+def test_without_a_packaged_drafter_one_is_legal_when_named_and_never_offered() -> None:
+    space, gone = legal(packaged_drafters=frozenset())
+    assert gone["drafting.method", "dflash"].when_given
+    assert not gone["drafting.drafter", "packaged"].when_given
+    given = space.configuration({"drafting.method": "dflash", "drafting.drafter": "/a/drafter"})
+    assert space.is_legal(given)
+    assert joint_refusal(given, FACTS) is None
+    for refused in ({}, {"drafting.drafter": "packaged"}):
+        with pytest.raises(UsageError, match=r"drafting\.drafter"):
+            space.configuration({"drafting.method": "dflash", **refused})
+    offered = {each["drafting.method"] for each in space.neighbours(space.configuration({}))}
+    assert offered == {"none", "mtp", "ngram"}
+
+
+@pytest.mark.parametrize(("inputs", "left"), [(512, (32, 64, 128)), (192, (32, 64)), (96, (32,))])
+def test_group_sizes_that_do_not_divide_go_with_the_projection_that_they_do_not(
+    inputs: int, left: tuple[int, ...]
+) -> None:
+    space, gone = legal(input_sizes=sizes(inputs))
+    assert space.knob("quantization.group_size").values == left
+    for size in {32, 64, 128} - set(left):
+        why = f"Groups of {size} do not divide the {inputs} inputs of mlp.down_proj."
+        assert gone["quantization.group_size", size].why == why
+
+
+def test_a_model_that_no_group_size_divides_is_not_quantized_at_all() -> None:
+    space, gone = legal(input_sizes=sizes(100))
+    assert space.knob("quantization.method").values == ("none",)
+    assert "needs quantization.group_size, of which nothing is left" in gone["quantization.method", "awq"].why
+    assert space.size == SPACE.restrict({"quantization.method": ["none"]}).restrict(
+        {"serving.threads": [1, 2], "drafting.method": ["none", "mtp", "ngram", "dflash"]}
+    ).size  # fmt: skip
+
+
+def test_no_more_layers_may_go_than_leave_one_of_each_kind() -> None:
+    types = ("linear_attention",) * 3 + ("full_attention",)
+    space, gone = legal(layer_types=types)
+    assert space.knob("pruning.layers_removed").values == (1, 2)
+    assert "one of each kind must stay, which leaves 2" in gone["pruning.layers_removed", 3].why
+    assert space.knob("pruning.restrict").values == ("any", "gdn")
+    assert "full_attention" in gone["pruning.restrict", "attention"].why
+
+
+def test_what_the_engine_cannot_serve_goes_with_the_engines_own_reason() -> None:
+    space, gone = legal(not_served={("drafting.method", "ngram"): "This engine keeps no text."})
+    assert "ngram" not in space.knob("drafting.method").values
+    assert gone["drafting.method", "ngram"].why == "This engine keeps no text."
+
+
+def test_a_knob_that_is_always_active_must_keep_a_value() -> None:
+    lost = {("serving.dtype", name): "It has none." for name in ("float32", "bfloat16")}
+    with pytest.raises(UsageError, match=r"Nothing is left of the knob serving\.dtype: It has none\."):
+        legal(not_served=lost)
+
+
+def test_each_value_may_be_legal_and_all_together_not() -> None:
+    pruned = {"pruning.method": "depth", "pruning.layers_removed": 3, "pruning.restrict": "attention"}
+    assert "which leaves 2" in str(joint_refusal(SPACE.configuration(pruned), FACTS))
+    assert joint_refusal(SPACE.configuration({**pruned, "pruning.restrict": "any"}), FACTS) is None
+    drafted = SPACE.configuration({"drafting.method": "draft_model"})
+    assert "No drafter is packaged for draft_model" in str(joint_refusal(drafted, FACTS))
+
+
+@pytest.mark.parametrize(("method", "tokens", "most"), [("mtp", 5, 4), ("dflash", 7, 6)])
+def test_a_method_drafts_no_more_tokens_than_it_can(method: str, tokens: int, most: int) -> None:
+    facts = ModelFacts.of(PROFILE, packaged_drafters=frozenset({"dflash"}), most_draft_tokens={"dflash": 6})
+    knobs: dict[str, KnobValue] = {"drafting.method": method, "drafting.draft_tokens": tokens}
+    asked = SPACE.configuration(knobs)
+    said = f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
+    assert joint_refusal(asked, facts) == said
+    assert joint_refusal(SPACE.with_change(asked, {"drafting.draft_tokens": most}), facts) is None
+
+
+def test_the_space_offers_what_the_reference_engine_drafts() -> None:
+    assert SPACE.knob("drafting.method").values == METHODS
+    assert SPACE.knob("drafting.ngram_tokens").values == NGRAM_TOKENS
+    assert SPACE.knob("drafting.draft_tokens").values[-1] == DRAFT_TOKENS_MAX
+    assert MOST_DRAFT_TOKENS == {"mtp": MTP_DRAFT_TOKENS_MAX}
+    for knob, default in DEFAULTS.items():
+        assert SPACE.knob(knob).default == default
+
+
+@given(
+    st.sampled_from([96, 100, 128, 192]),
+    st.integers(0, 1),
+    st.frozensets(st.sampled_from(["dflash", "draft_model"])),
+    st.integers(1, 16),
+)
+def test_every_value_is_either_offered_or_told_with_its_reason(
+    inputs: int, mtp: int, drafters: frozenset[str], cores: int
+) -> None:
+    space, gone = legal(input_sizes=sizes(inputs), mtp_layers=mtp, packaged_drafters=drafters, cores=cores)
+    for knob in SPACE.knobs:
+        for value in knob.values:
+            reachable = all(set(values) & set(space.knob(other).values) for other, values in knob.when)
+            assert not reachable or (value in space.knob(knob.name).values) != ((knob.name, value) in gone)
+    assert all(each.why.endswith(".") for each in gone.values())
+    assert space.is_legal(space.configuration({}))
+    assert all(space.is_legal(each) for each in space.neighbours(space.configuration({})))
