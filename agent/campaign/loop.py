@@ -146,12 +146,12 @@ class CampaignLoop:
         self._keep_lease()
         if self._worker is not None and self._worker.keep_alive():
             self._tell(EventKind.WORKER_LOST, "The worker died and was started again")
+        flying = self._in_flight()  # first: what ends after this look is seen as flying, and learnt next turn
         with self._database.read() as session:
             waiting = unlearnt(session, self._campaign_id)
         if waiting:
             self._learn(waiting[0])
             return None
-        flying = self._in_flight()
         with self._database.read() as session:
             facts = read_facts(session, self._campaign_id)
             newest = order.newest_cause(session, facts.id)

@@ -4,19 +4,22 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
 
+from agent.campaign.learn import unlearnt
 from agent.campaign.outcome import campaign_outcome
 from db import events
 from db.event_kinds import EventKind
-from db.models import Event, Experiment, Finding, Hypothesis, Launch, Move, Verdict
+from db.models import Event, Experiment, Finding, Hypothesis, Job, Launch, Move, Verdict
 from db.session import Database, open_database
-from db.states import ExperimentKind, HypothesisState
+from db.states import ExperimentKind, HypothesisState, JobState
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from knowledge import steering
 from tests.simulated.campaign import drive, start
@@ -131,6 +134,38 @@ def test_a_user_stops_a_campaign_in_good_order(tmp_path: Path) -> None:
                     steering.stop_campaign(session, campaign_id)
 
     assert drive(database, tmp_path, campaign_id, stop_after_the_baseline) == "stopped by the user"
+
+
+def test_a_test_that_ends_while_the_loop_looks_is_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, campaign_id = start(tmp_path)
+
+    def unlearnt_until_the_job_ended(session: Session, campaign: int) -> list[int]:
+        """What there was to learn before whatever runs now ended: the loop looks at the worst moment."""
+        found = unlearnt(session, campaign)
+        alive = (
+            select(func.count()).select_from(Job).where(Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
+        )
+        while not found and find_baseline(database) and database_says(database, alive):
+            time.sleep(0.02)
+        return found
+
+    monkeypatch.setattr("agent.campaign.loop.unlearnt", unlearnt_until_the_job_ended)
+    drive(database, tmp_path, campaign_id)
+    with database.read() as session:
+        assert session.scalars(select(Verdict)).all()
+    assert_whole(tmp_path)
+
+
+def find_baseline(database: Database) -> bool:
+    with database.read() as session:
+        return bool(events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE]))
+
+
+def database_says(database: Database, count: Select[tuple[int]]) -> bool:
+    with database.read() as session:
+        return bool(session.scalar(count))
 
 
 @pytest.mark.parametrize("point", [KillPoint.BEFORE_LEARNT])
