@@ -120,7 +120,7 @@ class DraftingCheck:
     logits is above `near_tie_logits`, `near_ties` are not the argmax within that gap. `near_tie_logits` is
     measured in the same launch without a draft: the largest change of a logit gap between verifying one
     token and k + 1 tokens of the same text. `flips_without_draft` counts how often that change alone turned
-    the argmax, over `positions` tokens.
+    the argmax, over `positions` tokens. Both may be 0 where every token leads by too much for it to matter.
     """
 
     item: str

@@ -1,5 +1,6 @@
 """The check of drafting finds what is not lossless, excuses near-ties alone, refuses a head that is none."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,12 @@ from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasi
 from experiments.engines.reference.checkpoint import DTYPES
 from experiments.engines.reference.compile import BuiltStep
 from experiments.engines.reference.decode import Decoder
-from experiments.engines.reference.drafting.check import FLIPS_SHARE_MAX, NEAR_TIE_LOGITS_MAX, check_drafting
+from experiments.engines.reference.drafting.check import (
+    DOUBT_LOGITS,
+    FLIPS_SHARE_MAX,
+    NEAR_TIE_LOGITS_MAX,
+    check_drafting,
+)
 from experiments.engines.reference.drafting.draft_model import DraftModelDrafter
 from experiments.engines.reference.drafting.order import DraftingOrder
 from experiments.engines.reference.drafting.speculation import Speculation
@@ -17,7 +23,19 @@ from tests.integration.engines.checkpoints import LAYERS, tiny_model
 from tests.integration.engines.drafted import with_and_without, write_nearly_the_same, write_target
 from tests.integration.engines.test_reference_decode import prompt
 
+CHECK = "experiments.engines.reference.drafting.check"
+
 REQUESTS = [GenerationRequest(f"code:{seed}", prompt(seed, 12), 30) for seed in range(3)]
+
+
+class LastTokenOf(Speculation):
+    """Says another last token than it should."""
+
+    last = 0
+
+    def generate(self, request: GenerationRequest) -> GenerationTrace:
+        trace = super().generate(request)
+        return GenerationTrace((*trace.token_ids[:-1], self.last), trace.token_times_s, trace.step_tokens)
 
 
 @pytest.fixture
@@ -28,6 +46,13 @@ def speculation(tmp_path: Path) -> Speculation:
     return with_and_without(target, DraftingOrder("draft_model", 2, str(near)))[1]
 
 
+@pytest.fixture
+def every_text_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text is read step by step, however clear a prefill is."""
+    monkeypatch.setitem(DOUBT_LOGITS, torch.float32, math.inf)
+
+
+@pytest.mark.usefixtures("every_text_in_doubt")
 def test_drafting_without_fault_shows_no_divergence(speculation: Speculation) -> None:
     checks = check_drafting(speculation, REQUESTS)
     assert [check.item for check in checks] == [request.item for request in REQUESTS]
@@ -35,6 +60,30 @@ def test_drafting_without_fault_shows_no_divergence(speculation: Speculation) ->
     assert all(check.divergences == check.near_ties == check.flips_without_draft == 0 for check in checks)
     assert all(0 < check.near_tie_logits < 1e-3 for check in checks)
     assert all(sum(check.step_tokens) >= 29 for check in checks)
+
+
+def test_a_text_of_which_a_prefill_leaves_no_doubt_is_read_no_further(
+    speculation: Speculation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DOUBT_LOGITS, torch.float32, 1e-5)
+    in_steps = []
+    monkeypatch.setattr(f"{CHECK}.read_by", lambda *arguments: in_steps.append(arguments))
+    checks = check_drafting(speculation, REQUESTS)
+    assert in_steps == []
+    assert all(check.positions == 29 for check in checks)
+    assert all(
+        check.divergences == check.near_ties == check.near_tie_logits == check.flips_without_draft == 0
+        for check in checks
+    )
+
+
+def test_a_wrong_token_is_found_in_a_text_that_is_otherwise_beyond_doubt(
+    speculation: Speculation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DOUBT_LOGITS, torch.float32, 1e-5)
+    liar = LastTokenOf(speculation.decoder, speculation.drafter, speculation.order)
+    told = [check_drafting(liar, [request])[0] for request in REQUESTS]
+    assert [check.divergences for check in told] == [1, 1, 1]
 
 
 def test_a_state_that_is_not_gone_back_to_shows_as_divergences(speculation: Speculation) -> None:
@@ -55,6 +104,7 @@ def test_a_state_that_is_not_gone_back_to_shows_as_divergences(speculation: Spec
     assert all(check.near_tie_logits < 1e-3 for check in checks), "the measure of near-ties is not fooled"
 
 
+@pytest.mark.usefixtures("every_text_in_doubt")
 @pytest.mark.parametrize(
     ("factor", "sentence"), [(-1.0, "computes something else than the step of one"), (float("nan"), "finite")]
 )
@@ -93,6 +143,7 @@ def test_a_step_of_other_logits_does_not_excuse_its_own_faults_as_near_ties(spec
     assert sum(check.divergences for check in checks) > 0
 
 
+@pytest.mark.usefixtures("every_text_in_doubt")
 def test_one_turned_token_in_thirty_is_more_than_float32_explains(speculation: Speculation) -> None:
     speculation.prepare(64)
     module = speculation.decoder.step(3).module
@@ -113,17 +164,7 @@ def test_one_turned_token_in_thirty_is_more_than_float32_explains(speculation: S
 
 
 def test_every_dtype_that_a_launch_may_have_has_its_limits() -> None:
-    assert NEAR_TIE_LOGITS_MAX.keys() == FLIPS_SHARE_MAX.keys() == set(DTYPES.values())
-
-
-class LastTokenOf(Speculation):
-    """Says another last token than it should."""
-
-    last = 0
-
-    def generate(self, request: GenerationRequest) -> GenerationTrace:
-        trace = super().generate(request)
-        return GenerationTrace((*trace.token_ids[:-1], self.last), trace.token_times_s, trace.step_tokens)
+    assert NEAR_TIE_LOGITS_MAX.keys() == FLIPS_SHARE_MAX.keys() == DOUBT_LOGITS.keys() == set(DTYPES.values())
 
 
 def test_one_wrong_token_is_one_divergence_and_a_tied_one_a_near_tie() -> None:
