@@ -1,8 +1,9 @@
 """What an experiment is expected to cost, in seconds. Pure.
 
-Measuring costs about the same whatever is measured; what differs is what must be built first, and an artifact
-that exists costs nothing. So the cost is a running mean of the measured part, by lever with a prior, plus the
-builds that no earlier experiment left behind: a pruned or quantized checkpoint, compiled code.
+Measuring costs about the same whatever is measured, less where weights change, because their quality is
+looked at first; what differs is what must be built before, and an artifact that exists costs nothing. So the
+cost is a running mean of the measured part, by lever with a prior, plus what each launch compiles anew, plus
+the builds that no earlier experiment left behind: a pruned or quantized checkpoint, compiled code.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.proposers.port import Trial
-from agent.surrogate.levers import LeverView, Setting, joined
+from agent.surrogate.levers import LeverView, Setting, joined, levers_in
 from experiments.space.configuration import Configuration
 from experiments.space.legality import EXTERNAL_DRAFTERS
 
@@ -20,11 +21,23 @@ MEASURE_PRIOR_S = 60.0
 """Expected seconds of an experiment on the reference model besides its builds: eight launches of a few
 seconds, some hundred requests, one evaluation."""
 
+SCREENED_SHARE = 0.6
+"""Share of that for a change of weights: its quality is looked at before anything is timed, and mostly that
+is all there is to see."""
+
+SCREENED = ("pruning", "quantization")
+"""Levers that change weights."""
+
+TRACED_S: Mapping[str, float] = {"default": 50.0}
+"""Expected seconds more by `serving.compile`: what torch.compile traces anew in each of some five launches of
+the reference model, 10 to 15 s a launch; a package made ahead of time is loaded in 2."""
+
 PRIOR_WEIGHT = 1.0
 """The prior weighs as much as this many experiments."""
 
-COMPILE_S = 40.0
-"""Expected seconds to compile the decode step of the reference model."""
+COMPILE_S = 50.0
+"""Expected seconds to compile the decode step of the reference model: 45 to 60 on two machines of two
+cores."""
 
 PRUNING_S: Mapping[str, float] = {"block_influence": 10.0, "leave_one_out_kl": 30.0, "greedy_kl": 30.0}
 """Expected seconds to rank the layers of the reference model and take them out, by criterion: one pass over
@@ -60,7 +73,7 @@ class CostBelief:
     """Expected seconds after the trials.
 
     `built` holds the keys of what exists, `measured_s` sum and count of experiments' seconds by lever, less
-    their builds; under the empty name those of all levers together.
+    their builds and traces; under the empty name those of all levers together, over the lever's share.
     """
 
     view: LeverView
@@ -78,12 +91,13 @@ class CostBelief:
             exists |= set(build_keys(view, trial.control))
             needed = build_keys(view, trial.candidate)
             spent = trial.cost_s - math.fsum(cost for key, cost in needed.items() if key not in exists)
+            spent -= _traced_s(trial.candidate)
             exists |= set(needed)
             if spent <= 0:
                 continue
-            for name in ("", trial.lever):
+            for name, seconds in (("", spent / _share(trial.lever)), (trial.lever, spent)):
                 total, count = sums.get(name, (0.0, 0))
-                sums[name] = (total + spent, count + 1)
+                sums[name] = (total + seconds, count + 1)
         return cls(view, frozenset(exists), sums)
 
     def expected_s(
@@ -97,12 +111,21 @@ class CostBelief:
         total, count = self.measured_s.get("", (0.0, 0))
         overall = (PRIOR_WEIGHT * MEASURE_PRIOR_S + total) / (PRIOR_WEIGHT + count)
         own, own_count = self.measured_s.get(lever, (0.0, 0))
-        measured = (PRIOR_WEIGHT * overall + own) / (PRIOR_WEIGHT + own_count)
+        measured = (PRIOR_WEIGHT * overall * _share(lever) + own) / (PRIOR_WEIGHT + own_count)
+        measured += _traced_s(candidate)
         needed = build_keys(self.view, candidate)
         return max(
             LEAST_COST_S,
             measured + math.fsum(cost for key, cost in needed.items() if key not in self.built),
         )
+
+
+def _share(lever: str) -> float:
+    return SCREENED_SHARE if any(part in SCREENED for part in levers_in(lever)) else 1.0
+
+
+def _traced_s(configuration: Configuration) -> float:
+    return TRACED_S.get(str(configuration.get("serving.compile")), 0.0)
 
 
 def build_keys(view: LeverView, configuration: Configuration) -> dict[str, float]:

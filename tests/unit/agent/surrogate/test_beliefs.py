@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.surrogate.cost import build_keys
+from agent.surrogate.cost import PRUNING_S, build_keys
 from agent.surrogate.feasibility import FAILED_BEFORE
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import LinearBelief
@@ -43,8 +43,9 @@ def test_a_measured_candidate_is_predicted_as_it_was_measured_with_little_spread
 def test_one_value_of_a_lever_teaches_about_its_others_but_less() -> None:
     known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.6)])
     before, after = beliefs().predict(BASELINE, CPP), known.predict(BASELINE, CPP)
-    measured = known.predict(BASELINE, COMPILED)
-    assert measured.log_ratio_mean < after.log_ratio_mean < before.log_ratio_mean
+    expected, measured = beliefs().predict(BASELINE, COMPILED), known.predict(BASELINE, COMPILED)
+    moved = after.log_ratio_mean - before.log_ratio_mean
+    assert measured.log_ratio_mean - expected.log_ratio_mean < moved < 0
     assert measured.log_ratio_sd < after.log_ratio_sd < before.log_ratio_sd
 
 
@@ -139,9 +140,14 @@ def test_an_artifact_that_exists_costs_nothing() -> None:
 
 def test_compiling_again_after_a_trial_is_warm_and_for_other_weights_cold() -> None:
     known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.5, cost_s=100.0)])
-    cold = known.cost_s(CPP)
+    cold = beliefs([trial(CPP, Outcome.SUPPORTED, -0.5, cost_s=100.0)]).cost_s(COMPILED)
     assert known.cost_s(COMPILED) < cold
     assert known.cost_s(pruned(1, control=COMPILED)) > known.cost_s(COMPILED)
+
+
+def test_changed_weights_are_looked_at_first_and_a_trace_is_made_in_every_launch() -> None:
+    assert beliefs().cost_s(HALF) > beliefs().cost_s(pruned(1)) - PRUNING_S["block_influence"]
+    assert beliefs().cost_s(COMPILED) > beliefs().cost_s(CPP)
 
 
 def test_what_experiments_took_moves_the_expectation_of_all() -> None:
