@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 
@@ -173,10 +174,22 @@ def _read_only(address: Address) -> DatabaseReadOnly:
             f"The folder of {path} may not be written to, and SQLite keeps files beside a database in use.",
             "Nothing was changed. Make the folder writable, or name another database with --db.",
         )
+    beside = [str(each) for each in _files_beside(path) if not os.access(each, os.W_OK)] if path else []
+    if path is not None and beside and os.access(path, os.W_OK):
+        return DatabaseReadOnly(
+            f"The database {path} may be written to, but {' and '.join(beside)} beside it may only be read.",
+            f"Nothing was changed. Make it writable: chmod u+w {' '.join(beside)}",
+        )
     return DatabaseReadOnly(
         f"The database {address.shown} may only be read.",
-        "Nothing was changed. Make the file writable, or name another database with --db.",
+        "Nothing was changed. Make the file, and those beside it that begin with its name, writable, or name "
+        "another database with --db.",
     )
+
+
+def _files_beside(path: Path) -> list[Path]:
+    """The files that SQLite keeps beside a database in use, where they exist."""
+    return [each for end in ("-wal", "-shm") if (each := path.with_name(path.name + end)).exists()]
 
 
 def _disk_full(address: Address) -> DiskFull:

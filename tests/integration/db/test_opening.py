@@ -290,6 +290,21 @@ def test_a_read_only_file_can_be_read_and_says_so_when_written(shared_url: str) 
     assert jobs(shared_url) == 1
 
 
+def test_a_file_beside_a_database_that_may_only_be_read_is_named(shared_url: str) -> None:
+    path = file_of(shared_url)
+    path.parent.chmod(0o777)
+    path.chmod(0o666)
+    with open_database(shared_url).read() as session:  # keeps the files of the write-ahead log in being
+        assert events.last_id(session) == 0
+        for end in ("-wal", "-shm"):
+            path.with_name(path.name + end).chmod(0o444)
+        told = as_another_user(write_to(shared_url))
+    assert told == (
+        f"DatabaseReadOnly: The database {path} may be written to, but {path}-wal and {path}-shm beside "
+        "it may only be read."
+    )
+
+
 def test_a_read_only_folder_says_so(shared_url: str) -> None:
     file_of(shared_url).chmod(0o666)
     file_of(shared_url).parent.chmod(0o555)
