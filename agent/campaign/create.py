@@ -171,7 +171,8 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         f"{spec.plan.metric.removesuffix('_ms').upper()} of {spec.model} at concurrency "
         f"{plan.workload.concurrency} on {ground.target_key.removeprefix('cpu:')}: worth having from "
         f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
-        f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, seed {spec.seed}",
+        f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, "
+        f"seed {spec.seed}",
         subject=format_label(Noun.CAMPAIGN, campaign.id),
         campaign_id=campaign.id,
     )
