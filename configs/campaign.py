@@ -50,7 +50,8 @@ class MarginsSpec(_Spec):
 
 
 class PlanSpec(_Spec):
-    """The stopping plan of every experiment, but for the prediction, which each hypothesis brings."""
+    """The stopping plan of every experiment, but for the prediction, which each hypothesis brings, and the
+    level of support, which is set when it is dispatched."""
 
     metric: LatencyMetric
     min_effect: Fraction = Field(gt=0, lt=1)

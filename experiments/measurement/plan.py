@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from experiments.measurement.evidence import Metric
 
@@ -61,6 +62,9 @@ class StoppingPlan(BaseModel):
     `quick_blocks` and `full_blocks` are blocks *per arm* in a launch pair; `full_pairs` is the most
     launch pairs the quick and full stages may use together; `validation_pairs` are further pairs of
     fresh processes that must agree before anything is called supported.
+
+    `alpha` is the level of the interval that is shown and of refutation. `support_alpha` is the level at
+    which *supported* is called, stricter where a campaign tests many hypotheses; None means `alpha`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,8 +79,25 @@ class StoppingPlan(BaseModel):
     full_blocks: int = Field(default=6, ge=2)
     full_pairs: int = Field(default=4, ge=1)
     validation_pairs: int = Field(default=2, ge=1)
+    support_alpha: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _support_is_no_laxer(self) -> Self:
+        if self.support_alpha is not None and self.support_alpha > self.alpha:
+            raise ValueError(f"support_alpha is {self.support_alpha}: it must be at most alpha, {self.alpha}")
+        return self
+
+    @property
+    def support_level(self) -> float:
+        """The level at which support is called."""
+        return self.alpha if self.support_alpha is None else self.support_alpha
 
     def digest(self, control_digest: str, candidate_digest: str) -> str:
-        """SHA-256 over the plan and both arms: the preregistration hash."""
-        text = "\n".join((control_digest, candidate_digest, self.model_dump_json()))
+        """SHA-256 over the plan and both arms: the preregistration hash.
+
+        A plan without a `support_alpha` is hashed as it was before there was that field, so that the hashes
+        of older experiments can still be made again from their stored plans.
+        """
+        later = {"support_alpha"} if self.support_alpha is None else None
+        text = "\n".join((control_digest, candidate_digest, self.model_dump_json(exclude=later)))
         return hashlib.sha256(text.encode()).hexdigest()
