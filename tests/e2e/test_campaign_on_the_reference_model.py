@@ -1,11 +1,15 @@
 """What a new user sees: a campaign on the packaged model on this CPU, and every number led back to samples.
 
-The real engine, the real model, real processes; only the budget is shorter than that of `make run`.
+The real engine, the real model, real processes; the user stops it when the first hypothesis is under test, so
+that a slow machine takes longer and sees the same.
 """
 
 import json
+import re
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import pytest
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 COMMAND = [sys.executable, "-P", "-m", "cli"]
-BUDGET = "150s"
+BUDGET = "20m"
 
 
 def autoinfer(data_dir: Path, *arguments: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
@@ -38,17 +42,54 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
+OWN = ["enqueue", "Four tokens pay", "--set", "drafting.method=mtp", "--set", "drafting.draft_tokens=4"]
+"""What a user enqueues while the campaign runs, twice."""
+
+
 @pytest.fixture(scope="module")
-def outcome(data_dir: Path) -> dict[str, Any]:
-    ran = autoinfer(data_dir, "run", "--budget", BUDGET, "--json")
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+def both(data_dir: Path) -> tuple[dict[str, Any], list[subprocess.CompletedProcess[str]]]:
+    """What a campaign says at its end, and what was said to a user who enqueued the same thing twice."""
+    command = [*COMMAND, "--data-dir", str(data_dir), "run", "--budget", BUDGET, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            wait_until(running, lambda: autoinfer(data_dir, "campaign", "list").returncode == 0)
+            enqueued = [autoinfer(data_dir, *OWN, "--expect", "tpot=-10%") for _ in range(2)]
+            wait_until(running, lambda: "E-0002" in autoinfer(data_dir, "experiments").stdout)
+            assert autoinfer(data_dir, "campaign", "stop").returncode == 0
+            printed, complaints = running.communicate(timeout=600)
+        finally:
+            running.terminate()
+    assert running.returncode == 0, complaints
+    return json.loads(printed.splitlines()[-1]), enqueued
+
+
+def wait_until(running: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
+    """Ask every second; the campaign must not end before it happened."""
+    while not happened():
+        assert running.poll() is None, running.stderr and running.stderr.read()
+        time.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def outcome(both: tuple[dict[str, Any], list[subprocess.CompletedProcess[str]]]) -> dict[str, Any]:
+    return both[0]
+
+
+def test_a_duplicate_of_an_earlier_hypothesis_is_refused_by_its_number(
+    both: tuple[dict[str, Any], list[subprocess.CompletedProcess[str]]],
+) -> None:
+    first, second = both[1]
+    assert first.returncode == 0, first.stderr
+    label = re.search(r"H-\d+", first.stdout)
+    assert label is not None
+    assert second.returncode == 2
+    assert label[0] in second.stderr
+    assert "Traceback" not in second.stderr
 
 
 def test_a_campaign_ends_with_one_object_that_says_everything(outcome: dict[str, Any]) -> None:
     assert outcome["campaign_id"] == "C-1"
-    assert outcome["stopped_because"]
+    assert outcome["stopped_because"] == "stopped by the user"
     assert outcome["baseline"]["tpot_ms"] > 0
     assert outcome["baseline"]["ttft_ms"] > 0
     assert 0.5 < outcome["baseline"]["bits_per_byte"] < 2
