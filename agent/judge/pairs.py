@@ -113,16 +113,25 @@ def _pair_effect(
     ]
     if not ratios:
         return None
+    both = (*control, *candidate)
+    return effect_of_ratios(
+        index,
+        ratios,
+        samples=sum(sample.metric == metric for record in both for sample in record.samples),
+        validation=any(record.stage == Stage.VALIDATION for record in both),
+    )
+
+
+def effect_of_ratios(index: int, ratios: Sequence[float], samples: int, *, validation: bool) -> PairEffect:
+    """The effect of a pair from its block ratios, at least one, natural log."""
     centre = hodges_lehmann(ratios)
     return PairEffect(
         index=index,
-        validation=any(record.stage == Stage.VALIDATION for record in (*control, *candidate)),
+        validation=validation,
         effect_log=centre,
         within_se_log=MAD_TO_SD * _median([abs(r - centre) for r in ratios]) / math.sqrt(len(ratios)),
         blocks=len(ratios),
-        samples=sum(
-            sample.metric == metric for record in (*control, *candidate) for sample in record.samples
-        ),
+        samples=samples,
     )
 
 
