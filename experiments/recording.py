@@ -37,7 +37,7 @@ from db.samples import insert_samples, read_samples
 from db.states import Arm as StoredArm
 from db.states import StageOutcome
 from experiments.job.result import ArtifactRecord, JobResult, StageRecord
-from experiments.job.spec import BaselineJob, TestJob, parse_job
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import (
     TIMED_METRICS,
     Arm,
@@ -57,9 +57,7 @@ NOISE_STAGES = (Stage.NOISE, Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 """Stages whose control launches tell how much launches vary; a sweep has one launch a configuration."""
 
 
-def record_result(
-    session: Session, experiment_id: int, attempt: int, spec: BaselineJob | TestJob, result: JobResult
-) -> int:
+def record_result(session: Session, experiment_id: int, attempt: int, spec: AnyJob, result: JobResult) -> int:
     """Write everything a job measured under its experiment and return how many noise launches it added.
 
     Anything recorded under the same attempt before would break a constraint; the caller's fence excludes
@@ -82,7 +80,8 @@ def record_result(
     versions = next((each.resolved.get("versions") for each in result.launches), None)
     if isinstance(versions, dict):
         session.execute(update(Experiment).where(Experiment.id == experiment_id).values(versions=versions))
-    return _record_noise(session, experiment_id, attempt, target, spec, ids, result.launches)
+    told = () if isinstance(spec, AaJob) and result.failure is not None else result.launches
+    return _record_noise(session, experiment_id, attempt, target, spec, ids, told)
 
 
 def load_evidence(session: Session, experiment_id: int) -> tuple[StoppingPlan, Evidence]:
@@ -176,9 +175,11 @@ def _test_spec(session: Session, experiment_id: int) -> TestJob:
     return spec
 
 
-def _points(spec: BaselineJob | TestJob) -> Iterable[Point]:
+def _points(spec: AnyJob) -> Iterable[Point]:
     if isinstance(spec, BaselineJob):
         return map(Point.of, (*spec.sweep, spec.naive))
+    if isinstance(spec, AaJob):
+        return (Point.of(spec.configuration),)
     reference = () if spec.reference is None else (spec.reference,)
     return map(Point.of, (spec.control, spec.candidate, *reference))
 
@@ -274,18 +275,21 @@ def _record_noise(
     experiment_id: int,
     attempt: int,
     target_key: str,
-    spec: BaselineJob | TestJob,
+    spec: AnyJob,
     ids: Mapping[str, int],
     launches: Iterable[LaunchRecord],
 ) -> int:
-    metric = spec.metric if isinstance(spec, BaselineJob) else spec.plan.metric
+    metric = spec.plan.metric if isinstance(spec, TestJob) else spec.metric
     if metric not in TIMED_METRICS:
         return 0  # nothing was timed; what was scored tells nothing of how launches vary
+    if isinstance(spec, AaJob) and not spec.as_tests_run:
+        return 0  # measured to see what a disturbance does, not how launches vary where there is none
+    arms = frozenset(Arm) if isinstance(spec, AaJob) else frozenset({Arm.CONTROL})
     window = f"{format_label(Noun.EXPERIMENT, experiment_id)}/{attempt}"
     rows = []
     for launch in launches:
         noise = launch_noise(launch, metric)
-        if launch.arm is Arm.CONTROL and launch.stage in NOISE_STAGES and noise is not None:
+        if launch.arm in arms and launch.stage in NOISE_STAGES and noise is not None:
             rows.append(
                 {
                     "target_key": target_key,

@@ -23,6 +23,7 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign
+from db.noise import SERIES_NAME
 from db.states import CampaignState
 from experiments.engines.port import Infeasible
 from experiments.measurement.prompts import load_tokenizer
@@ -95,6 +96,7 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
     """The newest campaign of the same spec on the same ground that never came to its end and that nobody
     drives, if there is one."""
     same_ground = (
+        Campaign.name != SERIES_NAME,
         Campaign.state != CampaignState.STOPPED,
         Campaign.model_fingerprint == ground.fingerprint,
         Campaign.target == ground.target_key,
@@ -105,10 +107,10 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
     rows = session.scalars(select(Campaign).where(*same_ground, free).order_by(Campaign.id.desc()))
     model = spec.model if spec.model == REFERENCE else str(ground.checkpoint)
     wanted = spec.model_copy(update={"model": model})
-    return next((row.id for row in rows if _asked(row) == wanted), None)
+    return next((row.id for row in rows if stored_spec(row) == wanted), None)
 
 
-def _asked(campaign: Campaign) -> CampaignSpec | None:
+def stored_spec(campaign: Campaign) -> CampaignSpec | None:
     """What a stored campaign was started with; None for one that this version does not understand."""
     try:
         return CampaignSpec.model_validate(asked_of(campaign))
@@ -119,9 +121,12 @@ def _asked(campaign: Campaign) -> CampaignSpec | None:
 def extend(session: Session, campaign_id: int, more_s: float) -> None:
     """Let a campaign spend `more_s` seconds from now on, or what was left when `more_s` is 0.
 
-    Raises `UsageError` when nothing is left and nothing is added.
+    Raises `UsageError` when nothing is left and nothing is added, and for an A/A series.
     """
     campaign = session.get_one(Campaign, campaign_id)
+    if campaign.name == SERIES_NAME:
+        label = format_label(Noun.CAMPAIGN, campaign_id)
+        raise UsageError(f"{label} is an A/A series and tests nothing.", "Go on with: autoinfer aa")
     spent_s = float(campaign.budget.get("spent_s", 0.0))
     wall_s = float(campaign.budget["wall_s"])
     if more_s > 0:
@@ -133,6 +138,16 @@ def extend(session: Session, campaign_id: int, more_s: float) -> None:
         )
     campaign.budget = {**campaign.budget, "wall_s": wall_s}
     campaign.spec = {**campaign.spec, "budget": {"wall_s": wall_s}}
+
+
+def found_on(ground: Ground) -> dict[str, object]:
+    """What a stored campaign keeps of its ground, beside what was asked for."""
+    return {
+        "target_key": ground.target_key,
+        "cores": ground.cores,
+        "model_layers": list(ground.model_layers),
+        "checkpoint": str(ground.checkpoint),
+    }
 
 
 def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int:
@@ -154,12 +169,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         seed=spec.seed,
         spec={
             **spec.model_dump(mode="json"),
-            FOUND: {
-                "target_key": ground.target_key,
-                "cores": ground.cores,
-                "model_layers": list(ground.model_layers),
-                "checkpoint": str(ground.checkpoint),
-            },
+            FOUND: found_on(ground),
         },
     )
     session.add(campaign)

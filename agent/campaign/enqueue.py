@@ -18,6 +18,8 @@ from agent.proposers.user import Enqueued
 from configs.errors import UsageError
 from configs.questions import JudgedMetric
 from configs.validation import nearest
+from db.models import Campaign
+from db.noise import SERIES_NAME
 from db.states import CampaignState
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
@@ -44,6 +46,8 @@ def enqueue(
     with a pointer to the earlier one.
     """
     facts = read_facts(session, campaign_id)
+    if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
+        raise UsageError(f"{facts.label} is an A/A series and tests nothing.", "Name another campaign.")
     judged = facts.objective if metric is None else _metric(metric)
     asked = Enqueued(claim, tuple(assignments), expect, min_effect, why, pin)
     # What is wrong in any state is worth telling before what is wrong in this one.

@@ -40,7 +40,7 @@ from experiments.executors.supervise import EXIT_NAME
 from experiments.job.journal import Journal
 from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
-from experiments.job.spec import BaselineJob, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.evidence import Stage
 
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
@@ -54,7 +54,7 @@ _CANCELLED_NAME = "cancelled.json"
 _LOG_NAME = "log.txt"
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-_EXPECTED_S: Mapping[type, float] = {BaselineJob: 120.0, TestJob: 60.0}
+_EXPECTED_S: Mapping[type, float] = {BaselineJob: 120.0, TestJob: 60.0, AaJob: 20.0}
 """Seconds a job takes on the reference model on two cores, for a quote without history; measured in
 tests/benchmarks."""
 
@@ -95,12 +95,12 @@ class LocalExecutor:
         self._started: dict[str, _Started] = {}
         self._journals: dict[str, Journal] = {}
 
-    def quote(self, spec: BaselineJob | TestJob) -> Quote:
+    def quote(self, spec: AnyJob) -> Quote:
         """Time on this machine costs nothing; the bound is the sum of the stages' limits."""
         bound_s = sum(self._place.limits_s.get(stage, 0.0) for stage in Stage)
         return Quote(_EXPECTED_S[type(spec)], bound_s, 0.0, 0.0, "this machine's own time")
 
-    def submit(self, key: str, spec: BaselineJob | TestJob) -> str:
+    def submit(self, key: str, spec: AnyJob) -> str:
         """Start the job, unless one with this key was started; raises `UsageError` for a malformed key."""
         if not _KEY.fullmatch(key):
             raise UsageError(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from experiments.job.result import JobProgress, JobResult
-from experiments.job.spec import BaselineJob, TestJob
+from experiments.job.spec import AnyJob
 
 
 class RunState(StrEnum):
@@ -75,11 +75,11 @@ class Executor(Protocol):
 
     name: str
 
-    def quote(self, spec: BaselineJob | TestJob) -> Quote:
+    def quote(self, spec: AnyJob) -> Quote:
         """Price and time before anything is submitted."""
         ...
 
-    def submit(self, key: str, spec: BaselineJob | TestJob) -> str:
+    def submit(self, key: str, spec: AnyJob) -> str:
         """Start the job; `key` names job and attempt. Returns a ref that survives this process."""
         ...
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.job.named import load_engine, load_judge
 from experiments.job.process import Workshop
 from experiments.job.sameness import check_sameness
-from experiments.job.spec import BaselineJob, TestJob
+from experiments.job.spec import AnyJob
 from experiments.measurement.environment import package_version
 from experiments.measurement.material import HeldOutMaterial
 from experiments.reference_model.load import reference_model_path
@@ -22,7 +22,7 @@ SCORING_PACKAGES = ("torch", "transformers", "vllm")
 """Packages whose version may change what an evaluation scores, and so belongs into its artifact's key."""
 
 
-def assemble(spec: BaselineJob | TestJob, cache_dir: Path) -> Workshop:
+def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
     """Load everything a spec names.
 
     Raises `AutoinferError` when something is missing or not installed, and when the checkpoint's files are no

@@ -24,7 +24,7 @@ from experiments.engines.port import (
 from experiments.job.context import JobContext
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
-from experiments.job.spec import BaselineJob, TestJob
+from experiments.job.spec import AnyJob
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.plan import Workload
@@ -141,7 +141,7 @@ class OpenLaunch:
 class RunningJob:
     """What every step of a job has at hand."""
 
-    spec: BaselineJob | TestJob
+    spec: AnyJob
     context: JobContext
     engine: Engine
     records: Records

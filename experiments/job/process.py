@@ -17,7 +17,7 @@ from experiments.job.context import CheckpointStage, JobContext, Material
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.records import Records
 from experiments.job.run import run_job
-from experiments.job.spec import BaselineJob, TestJob, parse_job
+from experiments.job.spec import AnyJob, parse_job
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Judge
 from experiments.stages.quantize.environment import PYTHON_VARIABLE
@@ -35,7 +35,7 @@ class Workshop:
     tool_versions: Mapping[str, Json] = field(default_factory=dict)
 
 
-Assemble = Callable[[BaselineJob | TestJob, Path], Workshop]
+Assemble = Callable[[AnyJob, Path], Workshop]
 """Loads what a spec names, given the folder of the cache; raises `AutoinferError` when something is not
 installed."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from configs.errors import AutoinferError
 from experiments.engines.port import Engine, Infeasible
+from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext
@@ -14,12 +15,12 @@ from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.result import JobResult
-from experiments.job.spec import BaselineJob, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob
 from experiments.measurement.judging import Judge
 
 
 def run_job(
-    spec: BaselineJob | TestJob,
+    spec: AnyJob,
     context: JobContext,
     engine: Engine,
     judge: Judge,
@@ -39,6 +40,8 @@ def run_job(
     try:
         if isinstance(spec, BaselineJob):
             run_baseline(job, spec)
+        elif isinstance(spec, AaJob):
+            run_aa(job, spec)
         else:
             run_test(job, spec, judge)
     except ArmInfeasible as failed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -80,10 +80,35 @@ class TestJob(_JobSpec):
     reproduces_experiment_id: int | None = None
 
 
-JobSpec = Annotated[BaselineJob | TestJob, Field(discriminator="kind")]
-_ADAPTER: TypeAdapter[BaselineJob | TestJob] = TypeAdapter(JobSpec)
+class AaJob(_JobSpec):
+    """Time one pair of fresh launches of the same configuration against each other, as a test times its arms.
+
+    Arm `control` is the first seat, `candidate` the second. `pair` is the place in the series and decides
+    which seat leads; `prompts` chooses the texts, so that pairs that are compared get the same ones. `alone`:
+    one launch is ended before the other is started. `beside` is a command, in words, that runs meanwhile.
+    """
+
+    kind: Literal["aa"] = "aa"
+    configuration: Knobs
+    metric: Metric = Metric.TPOT_MS
+    workload: Workload = Workload()
+    blocks: int = Field(ge=2)
+    pair: int = Field(ge=0)
+    prompts: int = Field(ge=0)
+    alone: bool = False
+    beside: tuple[str, ...] = ()
+
+    @property
+    def as_tests_run(self) -> bool:
+        """Whether the launches were up as those of a test are, so that they tell the target's noise."""
+        return not self.alone and not self.beside
 
 
-def parse_job(data: object) -> BaselineJob | TestJob:
+AnyJob: TypeAlias = BaselineJob | TestJob | AaJob
+JobSpec = Annotated[AnyJob, Field(discriminator="kind")]
+_ADAPTER: TypeAdapter[AnyJob] = TypeAdapter(JobSpec)
+
+
+def parse_job(data: object) -> AnyJob:
     """A job spec from JSON data; raises `pydantic.ValidationError` for anything else, other versions too."""
     return _ADAPTER.validate_python(data)

@@ -16,7 +16,7 @@ from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.result import ArtifactRecord, JobProgress, JobResult
-from experiments.job.spec import BaselineJob, TestJob
+from experiments.job.spec import AnyJob
 from experiments.kill_points import KillPoint, reached
 from experiments.recording import record_result
 from experiments.worker.claiming import Taken
@@ -75,7 +75,7 @@ class Reporter:
                 )
         self._told = progress
 
-    def record(self, spec: BaselineJob | TestJob, result: JobResult) -> None:
+    def record(self, spec: AnyJob, result: JobResult) -> None:
         """Store the result and end the job, in one transaction."""
         job, subject = self._taken.job, self._taken.subject
         reached(KillPoint.BEFORE_RESULT)

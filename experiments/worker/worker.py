@@ -25,7 +25,7 @@ from db.states import WorkerState
 from experiments.executors.local import ProcessGroup
 from experiments.executors.port import Executor, RunState, Status
 from experiments.job.result import JobResult
-from experiments.job.spec import SPEC_VERSION, BaselineJob, TestJob, parse_job
+from experiments.job.spec import SPEC_VERSION, AnyJob, parse_job
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.claiming import Taken, take
 from experiments.worker.reporting import Reporter
@@ -142,7 +142,7 @@ class _Worker:
             reporter.release()
             return False
 
-    def _run(self, taken: Taken, spec: BaselineJob | TestJob, reporter: Reporter) -> bool:
+    def _run(self, taken: Taken, spec: AnyJob, reporter: Reporter) -> bool:
         try:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written
@@ -165,7 +165,7 @@ class _Worker:
                 return False
         return True
 
-    def _record(self, reporter: Reporter, spec: BaselineJob | TestJob, result: JobResult) -> None:
+    def _record(self, reporter: Reporter, spec: AnyJob, result: JobResult) -> None:
         """Record the result, however long another process keeps the database locked."""
         while True:
             try:
@@ -224,7 +224,7 @@ class _Worker:
             events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
 
 
-def _parse(taken: Taken) -> BaselineJob | TestJob:
+def _parse(taken: Taken) -> AnyJob:
     version = taken.job.spec.get("version")
     if version != SPEC_VERSION:
         raise ValueError(

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Experiment, Finding, Hypothesis, Job
+from db.noise import SERIES_NAME
 
 _Numbered = type[Campaign] | type[Hypothesis] | type[Experiment] | type[Finding] | type[Directive] | type[Job]
 
@@ -52,13 +53,13 @@ def labelled(session: Session, noun: Noun, text: str) -> int:
 
 
 def campaign_of(session: Session, text: str | None) -> int:
-    """Return the campaign a label names; without one, the newest.
+    """Return the campaign a label names; without one, the newest that is no A/A series.
 
     Raises `UsageError` when there is none.
     """
     if text is not None:
         return labelled(session, Noun.CAMPAIGN, text)
-    newest: int | None = session.scalar(select(func.max(Campaign.id)))
+    newest: int | None = session.scalar(select(func.max(Campaign.id)).where(Campaign.name != SERIES_NAME))
     if newest is None:
         raise UsageError("There is no campaign yet.", "Start one with: autoinfer run")
     return newest
