@@ -70,6 +70,10 @@ class EventKind(StrEnum):
         "An experiment was clear before its full schedule, with the seconds saved.",
     )
     EXPERIMENT_JUDGED = ("experiment.judged", "The judge gave its verdict on an experiment, with the reason.")
+    EXPERIMENT_CONFOUNDED = (
+        "experiment.confounded",
+        "What separates the causes of a confounded experiment, or why nothing can.",
+    )
     EXPERIMENT_REPRODUCED = (
         "experiment.reproduced",
         "An experiment was run again in fresh processes and compared.",

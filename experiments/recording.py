@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 
+from pydantic import ValidationError
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
@@ -90,7 +91,7 @@ def load_evidence(session: Session, experiment_id: int) -> tuple[StoppingPlan, E
 
     Raises `AutoinferError` when the experiment has no job that tests a hypothesis.
     """
-    spec = _test_spec(session, experiment_id)
+    spec = load_test_spec(session, experiment_id)
     experiment = session.get_one(Experiment, experiment_id)
     control, candidate = Point.of(spec.control), Point.of(spec.candidate)
     noise = NoiseProfile(
@@ -105,7 +106,30 @@ def load_evidence(session: Session, experiment_id: int) -> tuple[StoppingPlan, E
         noise=noise,
         changes=control.changes_to(candidate),
         failure=experiment.failure,
+        pinned_keys=spec.pinned_keys,
     )
+
+
+def load_test_spec(session: Session, experiment_id: int) -> TestJob:
+    """Return the job of a test as it is stored.
+
+    Raises `AutoinferError` when the experiment has no job that tests a hypothesis, or one that is malformed.
+    """
+    query = select(Job.spec).where(Job.experiment_id == experiment_id).order_by(Job.id.desc()).limit(1)
+    data = session.execute(query).scalar_one_or_none()
+    label = format_label(Noun.EXPERIMENT, experiment_id)
+    try:
+        spec = None if data is None else parse_job(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise AutoinferError(
+            f"The stored job of {label} is malformed at {where}: {first['msg']}.",
+            "It can't be judged; test the hypothesis again.",
+        ) from None
+    if not isinstance(spec, TestJob):
+        raise AutoinferError(f"{label} is no test of a hypothesis.", "There is nothing to judge in it.")
+    return spec
 
 
 def load_launches(session: Session, experiment_id: int) -> tuple[LaunchRecord, ...]:
@@ -163,16 +187,6 @@ def load_stages(session: Session, experiment_id: int) -> tuple[StageRecord, ...]
         )
         for row in rows
     )
-
-
-def _test_spec(session: Session, experiment_id: int) -> TestJob:
-    query = select(Job.spec).where(Job.experiment_id == experiment_id).order_by(Job.id.desc()).limit(1)
-    data = session.execute(query).scalar_one_or_none()
-    spec = None if data is None else parse_job(data)
-    if not isinstance(spec, TestJob):
-        label = format_label(Noun.EXPERIMENT, experiment_id)
-        raise AutoinferError(f"{label} is no test of a hypothesis.", "There is nothing to judge in it.")
-    return spec
 
 
 def _points(spec: AnyJob) -> Iterable[Point]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from sqlalchemy import select
@@ -19,8 +19,12 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Hypothesis, HypothesisParent
 from db.states import HypothesisState
+from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change
 from experiments.space.space import Space
+
+SEPARATES = "separates"
+"""Where a hypothesis's `change` keeps which confounded experiment it separates the causes of."""
 
 
 class Duplicate(UsageError):
@@ -43,10 +47,12 @@ def accept(
     space: Space,
     *,
     question: str | None = None,
+    separates: Mapping[str, Json] | None = None,
 ) -> Accepted:
     """Write the draft down as a queued hypothesis on its own metric, or on `metric` where it names none.
 
-    `question` is the id of the campaign's question that it answers. Raises `Duplicate` for the same candidate
+    `question` is the id of the campaign's question that it answers, `separates` the confounded experiment
+    whose causes it takes apart (see `agent.campaign.separating`). Raises `Duplicate` for the same candidate
     against the same control on the same metric (a campaign's question may repeat what another one asked), and
     `UsageError` for a draft that is illegal in the space or says nothing.
     """
@@ -69,7 +75,7 @@ def accept(
     if refused is not None:
         kind = UsageError if refused.duplicate_of is None else Duplicate
         raise kind(refused.reason, refused.hint)
-    return put_down(session, campaign_id, draft, judged, question=question)
+    return put_down(session, campaign_id, draft, judged, question=question, separates=separates)
 
 
 def put_down(
@@ -80,6 +86,7 @@ def put_down(
     *,
     question: str | None = None,
     impossible: str | None = None,
+    separates: Mapping[str, Json] | None = None,
 ) -> Accepted:
     """Write the draft down as it is, and tell of it; `impossible` is why it can't be tested, if it can't."""
     changes = draft.control.changes_to(draft.candidate)
@@ -88,7 +95,10 @@ def put_down(
         claim=draft.claim,
         control_configuration_id=store.configuration_id(session, draft.control),
         candidate_configuration_id=store.configuration_id(session, draft.candidate),
-        change={"changes": [asdict(change) for change in changes]},
+        change={
+            "changes": [asdict(change) for change in changes],
+            **({} if separates is None else {SEPARATES: dict(separates)}),
+        },
         change_digest=change_digest(changes),
         metric=metric,
         question=question,
@@ -119,6 +129,7 @@ def put_down(
             "change": describe(changes),
             **({} if question is None else {"question": question}),
             **({} if impossible is None else {"infeasible": impossible}),
+            **({} if separates is None else {SEPARATES: dict(separates)}),
         },
     )
     return Accepted(row.id, event_id)

@@ -11,6 +11,7 @@ from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.learn import Baseline
 from agent.campaign.legal import Legal
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
 from agent.ranking.stopping import WORTH, nothing_worth_it
@@ -141,6 +142,7 @@ class Desk:
                     cost_s=belief.cost_s,
                     pinned=each.pinned,
                     asked=each.question is not None,
+                    separates=each.separates,
                     metric=metric,
                 )
             )
@@ -154,7 +156,7 @@ class Desk:
             for each in self.facts.queue
             if each.control != best
             and not each.pinned
-            and each.proposer not in (USER, CONFIRMATION, QUESTIONS)
+            and each.proposer not in (USER, CONFIRMATION, QUESTIONS, SEPARATION)
         )
 
     def prediction_of(self, hypothesis: Queued) -> Prediction:

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.facts import Facts, Queued
+from agent.discovery.stream import next_test
 from db import events, queue
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis
 from db.states import ExperimentKind, HypothesisState
+from experiments.job.named import load_judge
+from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
 from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
 from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.recording import load_noise
 from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 
-def stopping_plan(facts: Facts, hypothesis: Queued) -> StoppingPlan:
-    """The campaign's plan with the hypothesis's own metric, prediction and smallest effect worth having."""
+def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None = None) -> StoppingPlan:
+    """The campaign's plan with the hypothesis's own metric, prediction and smallest effect worth having.
+
+    `support_alpha` is the level at which its test can be supported; None where no online control sets it.
+    """
     return StoppingPlan.model_validate(
         {
             **facts.spec.plan.model_dump(),
             "metric": hypothesis.metric,
             "prediction": hypothesis.prediction,
             "min_effect": hypothesis.min_effect,
+            "support_alpha": support_alpha,
         }
     )
 
@@ -84,13 +94,13 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
 
     `why` says why it goes now, where that is not its place in the queue.
     """
-    plan = stopping_plan(facts, hypothesis)
+    place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
+    plan = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
     row = session.get_one(Hypothesis, hypothesis.id)
     row.state = HypothesisState.TESTING
     row.state_changed_at = now()
     row.rank = None
     row.prediction = plan.prediction.model_dump()
-    row.preregistration_digest = plan.digest(hypothesis.control.digest, hypothesis.candidate.digest)
     experiment_id = enqueue_test(
         session,
         facts,
@@ -100,14 +110,26 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         kind=ExperimentKind.TEST,
         hypothesis_id=hypothesis.id,
     )
+    seal = session.get_one(Experiment, experiment_id).preregistration_digest
+    assert seal is not None
+    row.preregistration_digest = seal
+    level = (
+        ""
+        if place is None
+        else f"; it is test {place.test} of the campaign on time, supported at {place.support_alpha:.2g}"
+    )
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
         f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
-        f"are sealed as {row.preregistration_digest[:12]}{'; ' * bool(why)}{why}",
+        f"are sealed as {seal[:12]}{level}{'; ' * bool(why)}{why}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
-        data={"preregistration_digest": row.preregistration_digest, "experiment_id": experiment_id},
+        data={
+            "preregistration_digest": seal,
+            "experiment_id": experiment_id,
+            "level": None if place is None else asdict(place),
+        },
     )
     return experiment_id
 
@@ -129,7 +151,6 @@ def enqueue_test(
     changes. A claim on quality itself is compared with its own control, and so is a question of the campaign
     about bytes.
     """
-    digest = plan.digest(control.digest, candidate.digest)
     experiment = Experiment(
         campaign_id=facts.id,
         hypothesis_id=hypothesis_id,
@@ -138,7 +159,6 @@ def enqueue_test(
         control_configuration_id=store.configuration_id(session, control),
         candidate_configuration_id=store.configuration_id(session, candidate),
         plan=plan.model_dump(mode="json"),
-        preregistration_digest=digest,
         reproduces_experiment_id=reproduces_experiment_id,
     )
     session.add(experiment)
@@ -147,11 +167,12 @@ def enqueue_test(
     own = plan.metric in QUALITY_METRICS or (asked and plan.metric in SCORED_METRICS)
     against = control if own else facts.baseline
     noise = load_noise(session, facts.target_key, facts.model_fingerprint, plan.metric)
-    job = TestJob(
+    unsealed = TestJob(
         campaign_id=facts.id,
         experiment_id=experiment.id,
         engine=facts.spec.engine,
         judge=facts.spec.judge,
+        judge_version=load_judge(facts.spec.judge).version,
         model=facts.spec.model,
         model_fingerprint=facts.model_fingerprint,
         device=facts.spec.target,
@@ -160,7 +181,8 @@ def enqueue_test(
         candidate=dict(candidate),
         reference=None if against is None else dict(against),
         plan=plan,
-        preregistration_digest=digest,
+        preregistration_digest="",
+        pinned_keys=load_space(facts.spec.space).pinned_keys(control, candidate),
         noise=NoiseState(
             target_key=facts.target_key,
             launches=noise.launches,
@@ -169,6 +191,8 @@ def enqueue_test(
         ),
         reproduces_experiment_id=reproduces_experiment_id,
     )
+    job = sealed(unsealed)
+    experiment.preregistration_digest = job.preregistration_digest
     queue.enqueue(
         session,
         job.kind,

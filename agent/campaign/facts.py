@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.accept import SEPARATES
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
 from configs.campaign import CampaignSpec
@@ -40,7 +41,8 @@ UNDECIDED = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED, Hypothe
 
 @dataclass(frozen=True)
 class Queued:
-    """A hypothesis that waits for its test; `question` is the campaign's question that it answers."""
+    """A hypothesis that waits for its test; `question` is the campaign's question that it answers,
+    `separates` the label of the confounded experiment whose causes it takes apart."""
 
     id: int
     claim: str
@@ -54,6 +56,7 @@ class Queued:
     rank: int | None
     metric: str
     question: str | None = None
+    separates: str | None = None
 
 
 @dataclass(frozen=True)
@@ -295,7 +298,13 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         rank=row.rank,
         metric=row.metric,
         question=row.question,
+        separates=_separates(row),
     )
+
+
+def _separates(row: Hypothesis) -> str | None:
+    told = row.change.get(SEPARATES)
+    return str(told["experiment"]) if isinstance(told, dict) and "experiment" in told else None
 
 
 def _trial(

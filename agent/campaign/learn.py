@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from agent.campaign import store
 from agent.campaign.facts import STEP_LENGTH
 from agent.judge.drafting import drafting_report
+from agent.judge.gates import confounders
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -28,15 +29,21 @@ from db.states import (
 from experiments.engines.port import PartTime
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.named import load_judge
+from experiments.job.seal import TAMPERED, other_judge
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.measurement.judging import JudgeVerdict, Outcome
-from experiments.recording import load_evidence, load_launches, load_stages
+from experiments.recording import load_evidence, load_launches, load_stages, load_test_spec
+from experiments.sealing import tampered
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
 from knowledge.rank_transfer import update_rank_transfer
 
-NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost")
-"""Failures that say nothing about the hypothesis: the control did not run, or the job itself broke."""
+NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost", TAMPERED)
+"""Failures that say nothing about the hypothesis: the control did not run, or the job itself broke or is not
+the one that was preregistered."""
+
+CONFOUNDERS = "confounders"
+"""Where a verdict's `judge` keeps what ran differently beyond the claimed change: key, control, candidate."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,8 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
         hypothesis.state_changed_at = now()
         return None
     settle(session, experiment)
+    if experiment.failure_kind not in NOT_THE_CANDIDATES_FAULT:
+        _check_seal(session, experiment)
     if experiment.failure_kind in NOT_THE_CANDIDATES_FAULT:
         return _leave_open(session, experiment, hypothesis)
     verdict_id, verdict = judge_experiment(session, experiment)
@@ -193,6 +202,34 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
     update_findings(session, verdict_id)
     update_rank_transfer(session, verdict_id)
     return verdict.outcome
+
+
+def _check_seal(session: Session, experiment: Experiment) -> None:
+    """Fail an experiment that is no longer what was preregistered, so that no verdict comes of it."""
+    broken = unsealed(session, experiment)
+    if broken is None:
+        return
+    experiment.state = ExperimentState.FAILED
+    experiment.failure_kind = TAMPERED
+    experiment.failure = broken
+    events.append(
+        session,
+        EventKind.EXPERIMENT_FAILED,
+        f"{broken} It is not judged.",
+        subject=format_label(Noun.EXPERIMENT, experiment.id),
+        campaign_id=experiment.campaign_id,
+    )
+
+
+def unsealed(session: Session, experiment: Experiment) -> str | None:
+    """Why an experiment may not be judged: it was changed after it was sealed, or for another judge than the
+    one that is here; one sentence, None when it may."""
+    broken = tampered(session, experiment)
+    if broken is not None:
+        return broken
+    spec = load_test_spec(session, experiment.id)
+    other = other_judge(spec, load_judge(spec.judge))
+    return None if other is None else f"{format_label(Noun.EXPERIMENT, experiment.id)}: {other}."
 
 
 def _leave_open(session: Session, experiment: Experiment, hypothesis: Hypothesis) -> Outcome:
@@ -235,12 +272,17 @@ def _leave_open(session: Session, experiment: Experiment, hypothesis: Hypothesis
 
 
 def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, JudgeVerdict]:
-    """Judge an experiment from its rows, write the verdict and its event; returns the verdict's id too."""
-    campaign = session.get_one(Campaign, experiment.campaign_id)
-    judge = load_judge(str(campaign.spec["judge"]))
+    """Judge an experiment from its rows, write the verdict and its event; returns the verdict's id too.
+
+    It is judged as it was sealed: by the plan and the judge of its job. Whoever calls this has asked
+    `unsealed`.
+    """
+    judge = load_judge(load_test_spec(session, experiment.id).judge)
     plan, evidence = load_evidence(session, experiment.id)
     verdict = judge.verdict(plan, evidence)
     drafting = drafting_report(evidence)  # the judge's own: one definition of the acceptance length
+    confounded = verdict.outcome is Outcome.CONFOUNDED
+    differing = confounders(evidence, plan.metric) if confounded else ()
     row = Verdict(
         experiment_id=experiment.id,
         hypothesis_id=experiment.hypothesis_id,
@@ -257,6 +299,7 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
             "version": judge.version,
             "details": dict(verdict.details),
             STEP_LENGTH: None if drafting is None else drafting.acceptance,
+            CONFOUNDERS: [asdict(each) for each in differing],
         },
         preregistration_digest=experiment.preregistration_digest,
     )

@@ -27,6 +27,7 @@ from agent.campaign.measured import read_measured
 from agent.campaign.outcome import note_best
 from agent.campaign.owner import free_from_the_dead, new_owner
 from agent.campaign.questions import pose_questions
+from agent.campaign.separating import follow_up
 from agent.campaign.waiting import give_up, nobody_takes, overdue
 from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, LeaseLost
@@ -242,6 +243,7 @@ class CampaignLoop:
                 learn_baseline(session, experiment_id)
             else:
                 learn_test(session, experiment_id)
+                follow_up(session, experiment_id)
                 note_best(session, self._campaign_id)
             reached(KillPoint.BEFORE_LEARNT)
         if self._worker is not None:

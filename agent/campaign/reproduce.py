@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.facts import read_facts
-from agent.campaign.learn import judge_experiment, settle
+from agent.campaign.learn import judge_experiment, settle, unsealed
 from configs.errors import AutoinferError, UsageError
 from db import events
 from db.event_kinds import EventKind
@@ -89,6 +89,9 @@ def conclude(session: Session, fresh_id: int) -> Reproduction:
     again = _verdict(session, fresh_id)
     if again is None:
         settle(session, fresh)
+        broken = unsealed(session, fresh)
+        if broken is not None:
+            raise AutoinferError(broken, f"Start it again with: autoinfer reproduce {_original_label(fresh)}")
         verdict_id, _ = judge_experiment(session, fresh)
         update_findings(session, verdict_id)
         again = session.get_one(Verdict, verdict_id)
@@ -103,6 +106,11 @@ def conclude(session: Session, fresh_id: int) -> Reproduction:
         )
         return told
     return _compare(original, again, format_label(Noun.EXPERIMENT, original.experiment_id), label)
+
+
+def _original_label(fresh: Experiment) -> str:
+    assert fresh.reproduces_experiment_id is not None
+    return format_label(Noun.EXPERIMENT, fresh.reproduces_experiment_id)
 
 
 def _compare(original: Verdict, again: Verdict, first: str, second: str) -> Reproduction:

@@ -7,9 +7,9 @@ claimed change differs between the arms (`Confounded`), or that the candidate ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from agent.judge.confounding import Difference, differences, sentence, silent_launches
 from agent.judge.drafting import arm_is_due, drafting_report, dropped_head
 from agent.judge.pairs import TIMED_STAGES, paired_blocks, timed_launches
 from experiments.measurement.evidence import (
@@ -17,13 +17,11 @@ from experiments.measurement.evidence import (
     TIMED_METRICS,
     Arm,
     Evidence,
-    Json,
     LaunchRecord,
     Metric,
     Stage,
 )
 from experiments.measurement.judging import Outcome
-from experiments.space.configuration import Change
 
 NOT_NEGATIVE = frozenset(
     {
@@ -41,54 +39,6 @@ NOT_NEGATIVE = frozenset(
 
 KL_ROUNDING_NATS = 1e-4
 """A KL of equal distributions may come out this far below zero in single precision."""
-
-EXPLAINED: Mapping[str, frozenset[str]] = {
-    "serving.dtype": frozenset({"dtype", "precision", "kernel", "bytes", "served"}),
-    "serving.threads": frozenset({"threads", "affinity", "cpus", "cores"}),
-    "serving.compile": frozenset(
-        {"compile", "compiled", "backend", "inductor", "graph", "graphs", "recompilations", "mode", "kernel"}
-    ),
-    "pruning": frozenset(
-        {"pruning", "pruned", "removed", "layers", "layer", "parameters", "bytes", "checkpoint", "weights"}
-    ),
-    "quantization": frozenset(
-        {
-            "quantization",
-            "quantized",
-            "bits",
-            "group",
-            "kernel",
-            "bytes",
-            "checkpoint",
-            "weights",
-            "dtype",
-            "representative",
-            "reason",
-        }
-    ),
-    "drafting": frozenset(
-        {
-            "drafting",
-            "draft",
-            "drafter",
-            "speculative",
-            "mtp",
-            "layers",
-            "parameters",
-            "bytes",
-            "kernel",
-            "capacity",
-            "graphs",
-            "recompilations",
-        }
-    ),
-}
-"""For a knob or a group of knobs, the words of resolved keys that its change explains, beside the words of
-the knob's own name. A key of the resolved configuration that no claimed change explains must not differ."""
-
-HISTORY = frozenset({"calls", "reused", "package", "hits", "misses"})
-"""Words of resolved keys that tell a launch's history (how often compiled code was called, whether it lay in
-the cache) or a digest of what stands beside it, not what runs; they are not compared."""
 
 
 @dataclass(frozen=True)
@@ -240,41 +190,30 @@ def dropped_drafts(evidence: Evidence) -> Finding | None:
 
 
 def unexplained_difference(evidence: Evidence, metric: Metric) -> Finding | None:
-    """What actually ran may differ between the arms only where the claimed change explains it."""
-    control = _resolved(compared(evidence, Arm.CONTROL, metric))
-    candidate = _resolved(compared(evidence, Arm.CANDIDATE, metric))
+    """What actually ran may differ between the arms only where the claimed change explains it.
+
+    Where some launches tell what ran and others don't, the arms can't be compared either.
+    """
+    control, candidate = compared(evidence, Arm.CONTROL, metric), compared(evidence, Arm.CANDIDATE, metric)
     if not control or not candidate:
         return None
-    found = [
-        key
-        for key in sorted({*control, *candidate})
-        if control.get(key) != candidate.get(key)
-        and not _words(key) & HISTORY
-        and not explained(key, evidence.changes)
-    ]
-    if not found:
-        return None
-    shown = "; ".join(
-        f"{key} is {_shown(control.get(key))} in the control, {_shown(candidate.get(key))} in the candidate"
-        for key in found[:3]
-    )
-    claimed = ", ".join(str(change) for change in evidence.changes) or "nothing"
-    return Finding(
-        Outcome.CONFOUNDED, f"What ran differs by more than the claimed change ({claimed}): {shown}."
-    )
+    silent = silent_launches((*control, *candidate))
+    if silent:
+        named = ", ".join(sorted({f"{each.arm.value} launch {each.index}" for each in silent}))
+        return Finding(
+            Outcome.CONFOUNDED,
+            f"What ran can't be compared: {named} told nothing of what it ran, and other launches did.",
+        )
+    found = confounders(evidence, metric)
+    return Finding(Outcome.CONFOUNDED, sentence(found, evidence.changes)) if found else None
 
 
-def explained(key: str, changes: Iterable[Change]) -> bool:
-    """Whether a claimed change explains that the resolved configurations differ at `key`."""
-    words = _words(key)
-    for change in changes:
-        allowed = set(_words(change.knob.rpartition(".")[2]))
-        for group, consequences in EXPLAINED.items():
-            if change.knob == group or change.knob.startswith(f"{group}."):
-                allowed |= consequences
-        if words & allowed:
-            return True
-    return False
+def confounders(evidence: Evidence, metric: Metric) -> tuple[Difference, ...]:
+    """What differs between the arms whose effect on `metric` is judged, beyond the claimed change."""
+    control, candidate = (compared(evidence, arm, metric) for arm in (Arm.CONTROL, Arm.CANDIDATE))
+    if not control or not candidate:
+        return ()
+    return differences(control, candidate, evidence.changes, evidence.pinned_keys)
 
 
 def _sound(metric: Metric, value: float) -> bool:
@@ -285,28 +224,3 @@ def _sound(metric: Metric, value: float) -> bool:
     if metric == Metric.TASK_CORRECT:
         return value in (0.0, 1.0)
     return value >= 0 if metric in NOT_NEGATIVE else value > 0
-
-
-def _resolved(records: Iterable[LaunchRecord]) -> dict[str, frozenset[str]]:
-    """Every leaf of the resolved configurations, by dotted key, with all the values it took."""
-    found: dict[str, set[str]] = {}
-    for record in records:
-        for key, value in _leaves("", dict(record.resolved)):
-            found.setdefault(key, set()).add(value)
-    return {key: frozenset(values) for key, values in found.items()}
-
-
-def _leaves(prefix: str, value: Json) -> Iterable[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, inner in sorted(value.items()):
-            yield from _leaves(f"{prefix}.{key}" if prefix else key, inner)
-    else:
-        yield prefix, str(value)
-
-
-def _words(key: str) -> set[str]:
-    return set(key.lower().replace(".", "_").replace("-", "_").split("_"))
-
-
-def _shown(values: frozenset[str] | None) -> str:
-    return "absent" if values is None else " or ".join(sorted(values))

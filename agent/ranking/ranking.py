@@ -10,7 +10,8 @@ A hypothesis on another metric than the objective makes no token faster; what it
 counts `OFF_OBJECTIVE` as much.
 
 Order: pinned hypotheses first, as they were pinned; then what the campaign's file asks, in its order and
-whatever it may pay; then by score; what a ban covers comes last and is paused. A ban holds over a pin, since
+whatever it may pay, and what separates the causes of a confounded test, which has cost its time and said
+nothing yet; then by score; what a ban covers comes last and is paused. A ban holds over a pin, since
 it says what must not run. Ties go to the lower hypothesis id. The order depends on the set of candidates and
 directives alone, not on the order in which they are given.
 """
@@ -109,7 +110,7 @@ def rank(
                 ban is not None,
                 before.get(candidate.hypothesis_id),
                 place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k]),
-                candidate.asked,
+                candidate.is_due,
             )
         )
     return Ranking(tuple(places))
@@ -151,11 +152,11 @@ def _group(
         return 3
     if candidate.hypothesis_id in pins:
         return 0
-    return 1 if candidate.asked else 2
+    return 1 if candidate.is_due else 2
 
 
 def _turn(candidate: Candidate, pins: dict[int, tuple[int, Directive | None]]) -> int:
     """What decides within a group before the score: the order of the pins, and that of the questions."""
     if candidate.hypothesis_id in pins:
         return pins[candidate.hypothesis_id][0]
-    return candidate.hypothesis_id if candidate.asked else 0
+    return candidate.hypothesis_id if candidate.is_due else 0

@@ -51,6 +51,8 @@ def place_reason(
     """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s."""
     start = "paused" if ban is not None else ordinal(place)
     asked = "asked by the campaign; " if candidate.asked else ""
+    if candidate.separates is not None:
+        asked = f"separates the causes of {candidate.separates}; "
     words = f"{start}: {asked}{_belief(candidate, saved)}"
     if ban is not None:
         also = ", although it is pinned" if pin is not None else ""

@@ -15,7 +15,8 @@ class Candidate:
 
     `log_ratio_mean` and `log_ratio_sd` are the belief of log(its candidate's TPOT / the *incumbent's*),
     whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
-    experiment. `asked`: the campaign's file asks it. Where `metric` is another one than the campaign's
+    experiment. `asked`: the campaign's file asks it. `separates`: the label of the confounded experiment
+    whose causes it takes apart. Where `metric` is another one than the campaign's
     objective (None), the belief is of that metric, candidate over its own control.
     """
 
@@ -29,6 +30,12 @@ class Candidate:
     pinned: bool = False
     asked: bool = False
     metric: Metric | None = None
+    separates: str | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it goes before what the agent would try next, whatever it may pay."""
+        return self.asked or self.separates is not None
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,8 @@ class Place:
     """One place of the queue, with everything it comes from.
 
     `score` = `gain` × `p_quality` × `p_feasible` / `cost_s` × `directive_factor`: the expected share of TPOT
-    saved per second. `came_from` is its place in the previous order. `paused` places are not run.
+    saved per second. `came_from` is its place in the previous order. `paused` places are not run. `asked` is
+    what goes first whatever it may pay: a question, or what separates the causes of a confounded test.
     """
 
     hypothesis_id: int

@@ -107,6 +107,7 @@ class _Comparison:
             launches=self._job.records.fold.launches(),
             noise=self._noise,
             changes=self._control.changes_to(self._candidate),
+            pinned_keys=self._spec.pinned_keys,
         )
 
     def measure_pair(self, name: Stage, blocks: int) -> None:

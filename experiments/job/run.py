@@ -15,7 +15,8 @@ from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.result import JobResult
-from experiments.job.spec import AaJob, AnyJob, BaselineJob
+from experiments.job.seal import broken_seal, other_judge
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.judging import Judge
 
 
@@ -43,6 +44,7 @@ def run_job(
         elif isinstance(spec, AaJob):
             run_aa(job, spec)
         else:
+            _check_seal(spec, judge)
             run_test(job, spec, judge)
     except ArmInfeasible as failed:
         records.failure(failed.reason.kind, failed.reason.cause)
@@ -53,3 +55,12 @@ def run_job(
         raise
     records.end(time.monotonic() - started)
     return records.fold.result()
+
+
+def _check_seal(spec: TestJob, judge: Judge) -> None:
+    """Raise `AutoinferError` for a test that is not what was preregistered, before its first sample."""
+    broken = broken_seal(spec) or other_judge(spec, judge)
+    if broken is not None:
+        raise AutoinferError(
+            f"The test is not what was preregistered: {broken}.", "Its hypothesis has to be tested anew."
+        )

@@ -76,6 +76,11 @@ class TestJob(_JobSpec):
     Its evaluation is an artifact, and its record stands under arm `control`, stage `evaluate`."""
     plan: StoppingPlan
     preregistration_digest: str
+    """The seal (`experiments.job.seal`), written before the first sample."""
+    judge_version: str | None = None
+    """The version of the judge that is sealed; None in jobs from before it was."""
+    pinned_keys: tuple[str, ...] = ()
+    """The resolved keys that the changed knobs fix, as the space declares them."""
     noise: NoiseState
     reproduces_experiment_id: int | None = None
 

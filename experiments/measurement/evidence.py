@@ -178,6 +178,8 @@ class Evidence:
 
     `changes` is the claimed change, `control.changes_to(candidate)`: the judge calls every other difference
     between what the two arms resolved to confounded, and takes the quality first where weights change.
+    `pinned_keys` are the resolved keys that the changed knobs pin, as the space declares them: those may
+    differ.
     """
 
     launches: tuple[LaunchRecord, ...]
@@ -185,6 +187,7 @@ class Evidence:
     changes: tuple[Change, ...]
     failure: str | None = None
     warnings: tuple[str, ...] = field(default=())
+    pinned_keys: tuple[str, ...] = ()
 
     def of(self, arm: Arm, *stages: Stage) -> tuple[LaunchRecord, ...]:
         """The launches of one arm, of the given stages (all if none is given), by index."""

@@ -46,6 +46,23 @@ def in_words(words: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
+class Pin:
+    """A key of the resolved configuration that a knob fixes, and what it reads under each of the knob's
+    values.
+
+    `reads` maps values of the knob to the text that the key then shows; a value that is not there leaves the
+    choice to the engine (`auto`). Without any, the key reads as the value itself.
+    """
+
+    key: str
+    reads: tuple[tuple[KnobValue, str], ...] = ()
+
+    def covers(self, key: str) -> bool:
+        """Whether this is the pin of that resolved key, or of one above it."""
+        return key == self.key or key.startswith(f"{self.key}.")
+
+
+@dataclass(frozen=True)
 class Knob:
     """One typed knob.
 
@@ -54,11 +71,12 @@ class Knob:
     text is written in a sentence. A knob with `also` may have no values; then its default is None, and it
     must be given wherever it is active. `when` maps other knobs to the values under which this one is active;
     all of them must hold, and a knob whose condition names an inactive knob is inactive too. `lever` is the
-    name that directives and findings know it by.
+    name that directives and findings know it by. `pins` are the keys of the resolved configuration that it
+    fixes: two arms that differ there can be made alike by it.
 
     Raises `UsageError` for a definition that means nothing: no values, a value twice, two values that are
     written alike, a number that is not finite, a default that is not among the values, an `also` that is no
-    regular expression.
+    regular expression, a pin for a value that the knob can't have, and one that reads alike for two of them.
     """
 
     name: str
@@ -69,6 +87,7 @@ class Knob:
     help: str = ""
     also: str | None = None
     also_like: str = ""
+    pins: tuple[Pin, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_also()
@@ -87,6 +106,43 @@ class Knob:
                 f"The default {_quoted(self.default)} of the knob {self.name} is not one of its values.",
                 f"Make it {listed(self.values)}." if self.values else "Leave it out.",
             )
+        self._check_pins()
+
+    def _check_pins(self) -> None:
+        for pin in self.pins:
+            for value, _ in pin.reads:
+                if not self.allows(value):
+                    raise UsageError(
+                        f"The knob {self.name} pins {pin.key} by {_quoted(value)}, which it cannot be.",
+                        f"It can be {self.choices}.",
+                    )
+            readings = [reading for _, reading in pin.reads]
+            twice = sorted({each for each in readings if readings.count(each) > 1})
+            if twice:
+                raise UsageError(
+                    f"The knob {self.name} pins {pin.key} to {twice[0]} by two of its values.",
+                    "Let each value read otherwise.",
+                )
+
+    def reads_as(self, key: str, value: KnobValue | None) -> str | None:
+        """What the resolved key shows when the knob has this value; None where it fixes nothing then."""
+        pin = self._pin_of(key)
+        if pin is None or value is None:
+            return None
+        if not pin.reads:
+            return _reading(value)
+        return next((reading for each, reading in pin.reads if same_value(each, value)), None)
+
+    def pinning_value(self, key: str, reading: str) -> KnobValue | None:
+        """The value under which the resolved key shows `reading`; None where there is none."""
+        pin = self._pin_of(key)
+        if pin is None:
+            return None
+        pairs = pin.reads or tuple((value, _reading(value)) for value in self.values)
+        return next((value for value, shown in pairs if shown == reading), None)
+
+    def _pin_of(self, key: str) -> Pin | None:
+        return next((pin for pin in self.pins if pin.covers(key)), None)
 
     def _check_also(self) -> None:
         if self.also is None:
@@ -158,14 +214,22 @@ class Knob:
         wanted = tuple(keep)
         left = tuple(value for value in self.values if is_among(value, wanted))
         if not left and self.also is not None:
-            return replace(self, values=(), default=None)
+            return replace(self, values=(), default=None, pins=self._pins_of(()))
         if not left:
             raise UsageError(
                 f"Nothing is left of the knob {self.name} when it is restricted"
                 + (f" to {listed(wanted)}." if wanted else " to no value."),
                 f"It can be {listed(self.values)}.",
             )
-        return replace(self, values=left, default=_nearest(self.default, left))
+        return replace(self, values=left, default=_nearest(self.default, left), pins=self._pins_of(left))
+
+    def _pins_of(self, left: tuple[KnobValue, ...]) -> tuple[Pin, ...]:
+        """The pins without the values that are gone; a pin that is left without any pins nothing."""
+        kept = (
+            (pin, tuple(each for each in pin.reads if is_among(each[0], left) or self.is_open(each[0])))
+            for pin in self.pins
+        )
+        return tuple(replace(pin, reads=reads) for pin, reads in kept if reads or not pin.reads)
 
     def only_when_given(self, words: Iterable[str]) -> Knob:
         """This knob with these words of its values no longer enumerated, but still legal when given.
@@ -179,6 +243,11 @@ class Knob:
         like = ", ".join((*held_back, *((self.also_like,) if self.also else ())))
         left = [value for value in self.values if not is_among(value, held_back)]
         return replace(self.restricted(left), also=pattern, also_like=like)
+
+
+def _reading(value: KnobValue) -> str:
+    """The value as a resolved key shows it: 2.0 as the number 2."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else written(value)
 
 
 def _quoted(value: KnobValue) -> str:

@@ -13,7 +13,7 @@ from configs.catalog import Document, Kind, packaged_names, read_document
 from configs.errors import UsageError
 from configs.validation import validated
 from experiments.space.configuration import KnobValue
-from experiments.space.knob import Knob, listed
+from experiments.space.knob import Knob, Pin, listed
 from experiments.space.space import Space
 
 MOST_VALUES = 10_000
@@ -61,6 +61,7 @@ class _KnobEntry(BaseModel):
     also: StrictStr | None = None
     also_like: StrictStr = ""
     when: dict[str, Value | tuple[Value, ...]] = {}
+    pins: dict[Annotated[str, Field(min_length=1)], dict[Value, Annotated[str, Field(min_length=1)]]] = {}
     help: str = Field(min_length=1)
 
     def knob(self) -> Knob:
@@ -71,7 +72,15 @@ class _KnobEntry(BaseModel):
             for other, allowed in self.when.items()
         )
         return Knob(
-            self.name, values, self.default, self.lever, conditions, self.help, self.also, self.also_like
+            self.name,
+            values,
+            self.default,
+            self.lever,
+            conditions,
+            self.help,
+            self.also,
+            self.also_like,
+            tuple(Pin(key, tuple(reads.items())) for key, reads in self.pins.items()),
         )
 
 

@@ -159,6 +159,15 @@ class Space:
         changed = {change.knob for change in before.changes_to(after)}
         return tuple(dict.fromkeys(knob.lever for knob in self.knobs if knob.name in changed))
 
+    def pinning(self, key: str) -> tuple[Knob, ...]:
+        """The knobs that fix this key of the resolved configuration, in the space's order."""
+        return tuple(knob for knob in self.knobs if any(pin.covers(key) for pin in knob.pins))
+
+    def pinned_keys(self, before: Configuration, after: Configuration) -> tuple[str, ...]:
+        """The resolved keys that the knobs pin in which two configurations differ, sorted."""
+        changed = {change.knob for change in before.changes_to(after)}
+        return tuple(sorted({pin.key for knob in self.knobs if knob.name in changed for pin in knob.pins}))
+
     def parse_assignment(self, text: str) -> tuple[str, KnobValue]:
         """Knob and typed value of an assignment such as `quantization.group_size=32`.
 

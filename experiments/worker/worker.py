@@ -25,7 +25,8 @@ from db.states import WorkerState
 from experiments.executors.local import ProcessGroup
 from experiments.executors.port import Executor, RunState, Status
 from experiments.job.result import JobResult
-from experiments.job.spec import SPEC_VERSION, AnyJob, parse_job
+from experiments.job.seal import TAMPERED, broken_seal
+from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.claiming import Taken, take
 from experiments.worker.reporting import Reporter
@@ -134,6 +135,10 @@ class _Worker:
             spec = _parse(taken)
         except ValueError as error:
             reporter.fail("spec", str(error))
+            return True
+        broken = broken_seal(spec) if isinstance(spec, TestJob) else None
+        if broken is not None:
+            reporter.fail(TAMPERED, f"{taken.subject} was changed after it was preregistered: {broken}")
             return True
         try:
             return self._run(taken, spec, reporter)

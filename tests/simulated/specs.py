@@ -1,5 +1,6 @@
 """Specs of jobs for the simulated engine: small, and quick unless a test makes them slow."""
 
+from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, Knobs, NoiseState, TestJob
 from experiments.measurement.plan import Prediction, StoppingPlan, Workload
 
@@ -39,10 +40,10 @@ def a_test_job(
         "control": control,
         "candidate": candidate,
         "plan": PLAN,
-        "preregistration_digest": "0" * 64,
+        "preregistration_digest": "",
         "noise": NoiseState(target_key="desk/cpu"),
     }
-    return TestJob.model_validate(fields | more)
+    return sealed(TestJob.model_validate(fields | more))
 
 
 def a_baseline_job(sweep: tuple[Knobs, ...], **more: object) -> BaselineJob:

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.judge.gates import check, explained
+from agent.judge.consequences import explained
+from agent.judge.gates import check
 from experiments.measurement.evidence import (
     Arm,
     Evidence,

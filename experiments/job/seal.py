@@ -1,0 +1,73 @@
+"""The seal of a test: one hash over everything that decides what is measured and how it is judged. Pure.
+
+Sealed before the first sample are the plan (metric, prediction, smallest effect, levels, margins, workload,
+stopping), both arms, the reference of quality, the judge with its version, the engine, the model's
+fingerprint, the device, the seed, the noise profile that the judge is given, and the resolved keys that the
+claimed change may move. Not sealed: ids, and what a hypothesis says in words.
+
+A job from before judges were sealed with their version carries the hash of plan and arms alone, and is held
+to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from experiments.job.spec import TestJob
+from experiments.measurement.judging import Judge
+from experiments.space.configuration import Configuration
+
+TAMPERED = "tampered"
+"""Failure kind of an experiment that is not what was sealed."""
+
+_FORM = 2
+"""Stands in the hashed text, so that two ways of sealing never give one hash."""
+
+
+def seal_of(spec: TestJob) -> str:
+    """SHA-256 over the sealed parts of a job, 64 hexadecimal digits; equal for equal parts, whatever wrote
+    them."""
+    control, candidate = Configuration.of(spec.control), Configuration.of(spec.candidate)
+    if spec.judge_version is None:
+        return spec.plan.digest(control.digest, candidate.digest)
+    reference = None if spec.reference is None else Configuration.of(spec.reference)
+    parts = {
+        "seal": _FORM,
+        "control": dict(control),
+        "candidate": dict(candidate),
+        "reference": None if reference is None else dict(reference),
+        "plan": spec.plan.model_dump(mode="json", exclude_none=True),
+        "judge": [spec.judge, spec.judge_version],
+        "engine": spec.engine,
+        "model_fingerprint": spec.model_fingerprint,
+        "device": spec.device,
+        "seed": spec.seed,
+        "noise": spec.noise.model_dump(mode="json"),
+        "pinned_keys": list(spec.pinned_keys),
+    }
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed(spec: TestJob) -> TestJob:
+    """The job with its seal in it."""
+    return spec.model_copy(update={"preregistration_digest": seal_of(spec)})
+
+
+def broken_seal(spec: TestJob) -> str | None:
+    """Why a job is not the one that was sealed, as a clause; None when it is."""
+    now = seal_of(spec)
+    if now == spec.preregistration_digest:
+        return None
+    return f"its job was sealed as {spec.preregistration_digest[:12]} and gives {now[:12]} now"
+
+
+def other_judge(spec: TestJob, judge: Judge) -> str | None:
+    """Why this judge is not the one that was sealed, as a clause; None when it is, or none was named."""
+    if spec.judge_version is None or spec.judge_version == judge.version:
+        return None
+    return (
+        f"it was sealed for the judge {spec.judge} in version {spec.judge_version}, and version "
+        f"{judge.version} is installed"
+    )

@@ -1,0 +1,142 @@
+"""Whether an experiment in the database is still the one that was preregistered: every stored copy against
+the seal.
+
+What was sealed stands in more than one place: in the job that was run, in the experiment's plan and arms, in
+the hypothesis, and as a hash in all three and in the event log. All of them must still say the same. That
+finds what was changed by accident or by hand; who rewrites every copy and makes the hash anew is not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from configs.errors import AutoinferError
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Configuration, Event, Experiment, Hypothesis
+from db.states import ExperimentKind
+from experiments.job.seal import broken_seal
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Json
+from experiments.recording import load_test_spec
+from experiments.space.configuration import Configuration as Point
+
+_DIGITS = 12
+"""Digits of a hash that a sentence shows."""
+
+
+def tampered(session: Session, experiment: Experiment) -> str | None:
+    """What of a test was changed after it was preregistered, in one sentence; None when nothing was."""
+    try:
+        spec = load_test_spec(session, experiment.id)
+    except AutoinferError as error:
+        return error.message
+    found = next(_changed(session, experiment, spec), None)
+    if found is None:
+        return None
+    label = format_label(Noun.EXPERIMENT, experiment.id)
+    return f"{label} was changed after it was preregistered: {found}."
+
+
+def _changed(session: Session, experiment: Experiment, spec: TestJob) -> Iterator[str]:
+    """Everything that contradicts the seal, as clauses; what names a field comes before what names a hash."""
+    sealed = spec.preregistration_digest
+    plan = spec.plan.model_dump(mode="json")
+    job_broken = broken_seal(spec)
+    other = "its job has" if job_broken else "was sealed"
+    for name, now, then in _differing(experiment.plan, plan):
+        yield f"{name} of its plan is {_shown(now)}, and {other} {_shown(then)}"
+    if job_broken:
+        yield job_broken
+    for arm, number, knobs in (
+        ("control", experiment.control_configuration_id, spec.control),
+        ("candidate", experiment.candidate_configuration_id, spec.candidate),
+    ):
+        yield from _other_arm(session, f"its {arm}", number, Point.of(knobs))
+    if experiment.preregistration_digest != sealed:
+        yield f"its seal is {_hash(experiment.preregistration_digest)}, and that of its job {_hash(sealed)}"
+    if experiment.kind is ExperimentKind.TEST and experiment.hypothesis_id is not None:
+        hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
+        yield from _other_hypothesis(session, hypothesis, spec, plan)
+        yield from _other_event(session, hypothesis, experiment.id, sealed)
+
+
+def _other_hypothesis(
+    session: Session, hypothesis: Hypothesis, spec: TestJob, plan: Mapping[str, Json]
+) -> Iterator[str]:
+    label = format_label(Noun.HYPOTHESIS, hypothesis.id)
+    for name, now in (
+        ("prediction", hypothesis.prediction),
+        ("min_effect", hypothesis.min_effect),
+        ("metric", hypothesis.metric),
+    ):
+        for field, value, then in _differing({name: now}, {name: plan[name]}):
+            yield f"{field} of {label} is {_shown(value)}, and was sealed {_shown(then)}"
+    for arm, number, knobs in (
+        ("control", hypothesis.control_configuration_id, spec.control),
+        ("candidate", hypothesis.candidate_configuration_id, spec.candidate),
+    ):
+        yield from _other_arm(session, f"the {arm} of {label}", number, Point.of(knobs), settled=True)
+    if hypothesis.preregistration_digest != spec.preregistration_digest:
+        yield (
+            f"the seal of {label} is {_hash(hypothesis.preregistration_digest)}, and that of its job "
+            f"{_hash(spec.preregistration_digest)}"
+        )
+
+
+def _other_arm(
+    session: Session, what: str, number: int | None, sealed: Point, *, settled: bool = False
+) -> Iterator[str]:
+    """`settled`: the stored one may lack knobs that the space got later; the job has their defaults."""
+    row = None if number is None else session.get(Configuration, number)
+    if row is None:
+        yield f"{what} is gone"
+        return
+    stored = Point.of(row.knobs)
+    if stored.digest != row.digest:
+        yield f"the stored knobs of {what} are no longer those of its digest {_hash(row.digest)}"
+        return
+    changes = [
+        change
+        for change in sealed.changes_to(stored)
+        if not (settled and change.after is None and change.knob not in stored)
+    ]
+    if changes:
+        yield f"{what} was sealed otherwise ({', '.join(map(str, changes))})"
+
+
+def _other_event(session: Session, hypothesis: Hypothesis, experiment_id: int, sealed: str) -> Iterator[str]:
+    """The log tells the seal too, and a log is only added to."""
+    query = select(Event.data).where(
+        Event.campaign_id == hypothesis.campaign_id,
+        Event.kind == EventKind.HYPOTHESIS_PREREGISTERED.value,
+        Event.subject == format_label(Noun.HYPOTHESIS, hypothesis.id),
+    )
+    for data in session.scalars(query):
+        if data is not None and data.get("experiment_id") == experiment_id:
+            told = data.get("preregistration_digest")
+            if told != sealed:
+                yield f"the log tells the seal {_hash(told)}, and its job {_hash(sealed)}"
+
+
+def _differing(
+    now: Mapping[str, object], then: Mapping[str, object], prefix: str = ""
+) -> Iterator[tuple[str, object, object]]:
+    """Dotted names at which two JSON objects differ, with both values; None stands for a missing one."""
+    for name in sorted({*now, *then}):
+        one, other = now.get(name), then.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from _differing(one, other, f"{prefix}{name}.")
+        elif one != other:
+            yield f"{prefix}{name}", one, other
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def _hash(digest: object) -> str:
+    return digest[:_DIGITS] if isinstance(digest, str) and digest else "missing"

@@ -1,0 +1,187 @@
+"""The stream of tests of a campaign: at which level each could be supported, and what that bounds.
+
+A test belongs to the *stream* when its plan was sealed with a level of support. All tests of hypotheses on
+time do, whoever proposed them. Not in it: baselines and noise runs, which claim nothing; reproductions, which
+can't make anything supported; claims on quality and bytes, which have no e-value and are told apart; and
+tests from before there was such a control.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, fsum, log10
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db.models import Experiment, Verdict
+from db.states import ExperimentKind, VerdictOutcome
+from experiments.measurement.evidence import TIMED_METRICS, Metric
+from knowledge.figures import counted
+from knowledge.queries.view import View
+from knowledge.stored import metric_of, number
+
+SCORED_SHARE = 0.25
+"""Share of alpha at which a claim on quality is supported: its second look alone, at one side
+(`agent.judge.scored_claim`)."""
+
+_TIMED = frozenset(metric.value for metric in TIMED_METRICS)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One dispatched test: `support_alpha` is its level in the stream, None outside it."""
+
+    experiment_id: int
+    metric: str
+    alpha: float
+    support_alpha: float | None
+    supported: bool
+
+
+class DiscoveryView(View):
+    """What the online control says of a campaign.
+
+    `tests` and `supported` count the stream; `expected_false` bounds the expected number of supported ones
+    that are false: the lesser of alpha times `supported` and the sum of the levels spent. `outside` is what
+    is not in the stream.
+    """
+
+    procedure: str
+    alpha: float
+    tests: int
+    supported: int
+    spent_alpha: float
+    expected_false: float
+    outside: OutsideView
+
+
+class OutsideView(View):
+    """Tests outside the stream, each at a level of its own: how many, how many of them are supported, and the
+    sum of their levels, which bounds the expected number of false ones. Claims on bytes are left out: bytes
+    are counted, and have no error."""
+
+    tests: int
+    supported: int
+    expected_false: float
+
+
+class LevelView(View):
+    """The level of one test: the `test`-th of its campaign's stream, supported from an e-value of
+    `e_value_needed` on; `e_value` is what the judge found, None where it found none."""
+
+    test: int
+    support_alpha: float
+    e_value_needed: float
+    e_value: float | None
+
+
+PROCEDURE = "e-LOND"
+"""What sets the levels (`agent.discovery.e_lond`)."""
+
+
+def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tuple[Tested, ...]]:
+    """The dispatched tests of hypotheses, oldest first, by campaign; one statement."""
+    query = (
+        select(Experiment.campaign_id, Experiment.id, Experiment.plan, Verdict.outcome)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.campaign_id.in_(campaign_ids), Experiment.kind == ExperimentKind.TEST)
+        .order_by(Experiment.id)
+    )
+    found: dict[int, list[Tested]] = defaultdict(list)
+    for campaign_id, experiment_id, plan, outcome in session.execute(query):
+        found[campaign_id].append(
+            Tested(
+                experiment_id,
+                metric_of(plan),
+                number(plan.get("alpha")) or 0.0,
+                number(plan.get("support_alpha")),
+                outcome is VerdictOutcome.SUPPORTED,
+            )
+        )
+    return {each: tuple(found[each]) for each in campaign_ids}
+
+
+def discovery_view(tested: Sequence[Tested], alpha: float) -> DiscoveryView:
+    """What the levels of these tests bound; pure."""
+    stream = [each for each in tested if each.support_alpha is not None]
+    levels = [each.support_alpha for each in stream if each.support_alpha is not None]
+    supported = sum(each.supported for each in stream)
+    beside = [
+        each
+        for each in tested
+        if each.support_alpha is None and each.metric != Metric.STEP_WEIGHT_BYTES.value
+    ]
+    beside_supported = sum(each.supported for each in beside)
+    own_levels = [each.alpha * (1 if each.metric in _TIMED else SCORED_SHARE) for each in beside]
+    spent = fsum(levels)
+    return DiscoveryView(
+        procedure=PROCEDURE,
+        alpha=alpha,
+        tests=len(stream),
+        supported=supported,
+        spent_alpha=spent,
+        expected_false=min(alpha * supported, spent),
+        outside=OutsideView(
+            tests=len(beside),
+            supported=beside_supported,
+            expected_false=min(float(beside_supported), fsum(own_levels)),
+        ),
+    )
+
+
+def level_of(session: Session, experiment: Experiment, details: Mapping[str, object]) -> LevelView | None:
+    """The level of an experiment of the stream, with the e-value of its verdict's `details`; else None.
+
+    A reproduction runs under the plan of the original, and so at its level, and has no place of its own.
+    """
+    support_alpha = number(experiment.plan.get("support_alpha"))
+    if support_alpha is None:
+        return None
+    counted = experiment.reproduces_experiment_id or experiment.id
+    stream = [
+        each
+        for each in tests_of(session, [experiment.campaign_id])[experiment.campaign_id]
+        if each.support_alpha is not None
+    ]
+    return LevelView(
+        test=sum(each.experiment_id <= counted for each in stream),
+        support_alpha=support_alpha,
+        e_value_needed=1 / support_alpha,
+        e_value=number(details.get("e_value")),
+    )
+
+
+def discovery_sentence(found: DiscoveryView) -> str | None:
+    """What a person is told, such as: at most 0.2 of the 4 supported are expected to be false (online control
+    at 5 %); None where nothing on time was supported."""
+    if not found.supported:
+        return None
+    on_time = " on time" if found.outside.supported else ""
+    return (
+        f"at most {_count(found.expected_false)} of the {found.supported} supported{on_time} "
+        f"{'is' if found.supported == 1 else 'are'} expected to be false "
+        f"(online control at {100 * found.alpha:g} %)"
+    )
+
+
+def outside_sentence(found: DiscoveryView) -> str | None:
+    """The same for what is not in the stream, such as claims on bits; None where none of it is supported."""
+    outside = found.outside
+    if not outside.supported:
+        return None
+    return (
+        f"{counted(outside.supported, 'other claim is', 'other claims are')} supported outside this control, "
+        f"each at a level of its own: at most {_count(outside.expected_false)} of them expected to be false "
+        f"({outside.tests} tested)"
+    )
+
+
+def _count(value: float) -> str:
+    """A count that may be a fraction, rounded up to two figures, so that it stays a bound."""
+    if value <= 0:
+        return "0"
+    unit = 10.0 ** (floor(log10(value)) - 1)
+    return f"{ceil(value / unit - 1e-9) * unit:.6g}"
