@@ -1,21 +1,23 @@
-"""The interval of an effect, in which the launch is the unit. Pure.
+"""The interval of an effect, in which the launch pair is the unit, valid at all looks together. Pure.
 
 A pair's effect is candidate minus control on the log scale; each side brings the variance of one launch. Two
 sources tell that variance: the spread of this experiment's own pairs (n − 1 degrees of freedom) and the
-target's stored noise profile (a difference of two launches has twice the variance of one). They are pooled by
-their degrees of freedom, and the interval is Student's t with the sum of both:
+target's stored noise profile of A/A launches (a difference of two launches has twice the variance of one).
+The profile stands for earlier data of the same variance, W₀ = ν₀ · 2·sd₀², and the interval is the t-mixture
+confidence sequence of `agent.judge.t_mixture`: it may be looked at after every pair and acted upon at any.
 
-    s² = (ν₀ · 2·sd₀² + (n − 1) · s_obs²) / (ν₀ + n − 1),   se = max(s / √n, within-pair floor)
+The guarantee is that of the model: the effects of the pairs are independent and normal about one mean, and
+their variance is the profile's. Two guards stand where the model may fail, because the profile comes from
+launches of the control and a candidate may vary more. Both can only widen the interval and lower an
+e-value that speaks for a gain, so that they cost nothing of the guarantee where the model holds:
 
-Two guards, because the profile comes from launches of the control and a candidate may vary more:
+- where this experiment's pairs spread more than the profile explains (one-sided F test at
+  `HETEROGENEITY_ALPHA`), the sequence without a profile is taken too, and the wider of both counts;
+- a pair's variance is never taken to be below what the spread of the blocks within the pairs alone gives.
 
-- the profile counts at most `NOISE_DOF_CAP` degrees of freedom, so that it never drowns what is seen here;
-- when the spread of this experiment's pairs is larger than the profile explains (one-sided F test at
-  `HETEROGENEITY_ALPHA`), the profile is left out and the pairs speak alone.
-
-The error rate `alpha` is split evenly over both sides and over the planned looks (Bonferroni): an interval at
-any one look misses at one side with probability alpha / (2 · looks), so that *all* looks together hold the
-truth with probability 1 − alpha at least, whenever the experiment stops.
+Besides, the profile counts at most `NOISE_DOF_CAP` degrees of freedom. What is known better than it is
+counted makes the e-value smaller in expectation at every n: E is convex in W₀, and a variance of more
+degrees of freedom is spread less about the same mean (Jensen).
 """
 
 from __future__ import annotations
@@ -27,85 +29,115 @@ from statistics import fmean
 
 from scipy.special import fdtrc, stdtr, stdtrit
 
+from agent.judge import t_mixture
 from agent.judge.pairs import PairEffect
 from experiments.measurement.evidence import NoiseProfile
-from experiments.measurement.plan import StoppingPlan
 
 NOISE_DOF_CAP = 10
-"""Degrees of freedom, at most, that the stored profile brings: the quantile for 10 is within a fifth of the
-normal one, so more would buy little and hide a candidate that varies more than the control."""
+"""Degrees of freedom, at most, that the stored profile brings: more would narrow the interval of four pairs
+by 15 % at most, and hide a candidate that varies more than the control."""
 
 HETEROGENEITY_ALPHA = 0.05
 """Level of the one-sided F test that sets the profile aside."""
 
-FINAL_LOOKS = 1
-"""Looks besides those at pairs 1 … full_pairs. Who goes to validation after n pairs looks at 1 … n, then at
-n + validation_pairs and, while the question is open, after each pair up to full_pairs + validation_pairs:
-full_pairs + 1 looks in all, whatever n is."""
+MOST_LOG_E = 700.0
+"""An e-value is told up to exp(700), the largest that a double holds with room to spare."""
 
 
 @dataclass(frozen=True)
 class PairNoise:
-    """The standard deviation of one pair's effect and how well it is known.
+    """What is known of the variance of one pair's effect after `pairs` pairs.
 
-    `source` is `pooled`, `profile` (one pair, so nothing of its own) or `pairs` (no profile, or set aside).
+    `squares` (natural log, squared) is the sum of squares of `earlier_freedom` + `pairs` − 1 degrees of
+    freedom, of which `earlier_freedom` are the profile's. `source` is `pooled`, `profile` (one pair, so
+    nothing of its own) or `pairs` (no profile, or set aside).
     """
 
-    sd_log: float
-    degrees_of_freedom: int
+    squares: float
+    earlier_freedom: int
+    pairs: int
     source: str
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Degrees of freedom of the standard deviation."""
+        return self.earlier_freedom + self.pairs - 1
+
+    @property
+    def sd_log(self) -> float:
+        """The standard deviation of one pair's effect."""
+        return math.sqrt(self.squares / self.degrees_of_freedom)
+
+    def reach(self, pairs: int, alpha: float) -> float:
+        """Half the width of the interval over `pairs` pairs, at the standard deviation known by now."""
+        squares = self.sd_log**2 * (self.earlier_freedom + pairs - 1)
+        return t_mixture.reach(pairs, squares, self.earlier_freedom, alpha)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean effect of `pairs` pairs with its interval, natural log; `se_log` its standard error."""
+    """Mean effect of `pairs` pairs with its interval, natural log; `se_log` its standard error.
+
+    The ends are infinite while so few pairs exclude nothing.
+    """
 
     mean_log: float
     low_log: float
     high_log: float
     se_log: float
-    degrees_of_freedom: int
     pairs: int
     noise: PairNoise
 
-
-def planned_looks(plan: StoppingPlan) -> int:
-    """How often the interval may be acted upon: see `FINAL_LOOKS`."""
-    return plan.full_pairs + FINAL_LOOKS
-
-
-def side_alpha(plan: StoppingPlan) -> float:
-    """The probability with which one side of the interval may miss at one look."""
-    return plan.alpha / (2 * planned_looks(plan))
+    @property
+    def bounded(self) -> bool:
+        """Whether it excludes anything."""
+        return math.isfinite(self.high_log)
 
 
-def pair_noise(pairs: Sequence[PairEffect], noise: NoiseProfile) -> PairNoise | None:
-    """What is known of the spread of a pair's effect; None with no degree of freedom from either source."""
-    known = 0 if noise.launch_sd_log is None else min(noise.degrees_of_freedom, NOISE_DOF_CAP)
-    profile_variance = 2 * noise.launch_sd_log**2 if noise.launch_sd_log is not None else 0.0
-    seen = len(pairs) - 1
-    if seen < 1:
-        return PairNoise(math.sqrt(profile_variance), known, "profile") if known else None
-    centre = fmean(pair.effect_log for pair in pairs)
-    squares = math.fsum((pair.effect_log - centre) ** 2 for pair in pairs)
-    if not known or _larger_than_profile(squares / seen, seen, profile_variance, noise.degrees_of_freedom):
-        return PairNoise(math.sqrt(squares / seen), seen, "pairs")
-    freedom = known + seen
-    return PairNoise(math.sqrt((known * profile_variance + squares) / freedom), freedom, "pooled")
+def pair_noises(pairs: Sequence[PairEffect], profile: NoiseProfile) -> tuple[PairNoise, ...]:
+    """What is known of the spread of a pair's effect: with the profile, where there is one, and without it,
+    where there is none or it is set aside; empty with no degree of freedom from either source.
 
-
-def interval(pairs: Sequence[PairEffect], noise: PairNoise, alpha_a_side: float) -> Interval:
-    """Student's t interval of the mean effect of at least one pair, missing at each side with `alpha_a_side`.
-
-    The standard error is never below the within-pair floor: the root mean square of the pairs' own standard
-    errors over √n.
+    The last is the one to predict with.
     """
-    count = len(pairs)
+    count, known = len(pairs), _freedom(profile)
+    variance = 2 * profile.launch_sd_log**2 if profile.launch_sd_log is not None else 0.0
+    centre = fmean(pair.effect_log for pair in pairs)
+    own = math.fsum((pair.effect_log - centre) ** 2 for pair in pairs)
+    floor = fmean(pair.within_se_log**2 for pair in pairs)
+    found = []
+    if known:
+        squares = max(known * variance + own, (known + count - 1) * floor)
+        found.append(PairNoise(squares, known, count, "pooled" if count > 1 else "profile"))
+    if count > 1 and (not known or _larger(own / (count - 1), count - 1, variance, profile)):
+        found.append(PairNoise(max(own, (count - 1) * floor), 0, count, "pairs"))
+    return tuple(found)
+
+
+def interval(pairs: Sequence[PairEffect], noises: Sequence[PairNoise], alpha: float) -> Interval:
+    """The confidence sequence of the mean effect at these pairs, level 1 − `alpha`: the widest of
+    `noises`."""
     mean = fmean(pair.effect_log for pair in pairs)
-    floor = math.sqrt(fmean(pair.within_se_log**2 for pair in pairs) / count)
-    error = max(noise.sd_log / math.sqrt(count), floor)
-    reach = t_quantile(alpha_a_side, noise.degrees_of_freedom) * error
-    return Interval(mean, mean - reach, mean + reach, error, noise.degrees_of_freedom, count, noise)
+    count, noise = len(pairs), noises[-1]
+    reach = max(t_mixture.reach(count, each.squares, each.earlier_freedom, alpha) for each in noises)
+    return Interval(mean, mean - reach, mean + reach, noise.sd_log / math.sqrt(count), count, noise)
+
+
+def e_value_below(pairs: Sequence[PairEffect], noises: Sequence[PairNoise], bound_log: float) -> float:
+    """Evidence that the effect lies below `bound_log`: an e-value of "it is `bound_log` or more"; the least
+    of `noises`."""
+    distance = fmean(pair.effect_log for pair in pairs) - bound_log
+    found = (
+        t_mixture.log_e_below(distance, len(pairs), each.squares, each.earlier_freedom) for each in noises
+    )
+    return math.exp(min(MOST_LOG_E, *found))
+
+
+def one_look_high(pairs: Sequence[PairEffect], noise: PairNoise, alpha: float) -> float:
+    """The upper end of a one-sided Student interval over some of the pairs, at level 1 − `alpha` at one
+    look."""
+    mean = fmean(pair.effect_log for pair in pairs)
+    return mean + t_quantile(alpha, noise.degrees_of_freedom) * noise.sd_log / math.sqrt(len(pairs))
 
 
 def t_quantile(upper_tail: float, degrees_of_freedom: int) -> float:
@@ -120,7 +152,11 @@ def chance_below(value: float, mean: float, spread: float, degrees_of_freedom: i
     return float(stdtr(degrees_of_freedom, (value - mean) / spread))
 
 
-def _larger_than_profile(seen_variance: float, seen: int, profile_variance: float, known: int) -> bool:
-    if profile_variance == 0:
+def _freedom(profile: NoiseProfile) -> int:
+    return 0 if profile.launch_sd_log is None else min(profile.degrees_of_freedom, NOISE_DOF_CAP)
+
+
+def _larger(seen_variance: float, seen: int, variance: float, profile: NoiseProfile) -> bool:
+    if variance == 0:
         return seen_variance > 0
-    return float(fdtrc(seen, known, seen_variance / profile_variance)) < HETEROGENEITY_ALPHA
+    return float(fdtrc(seen, profile.degrees_of_freedom, seen_variance / variance)) < HETEROGENEITY_ALPHA

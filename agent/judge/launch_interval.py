@@ -5,29 +5,34 @@ follows is about claims on time.
 
 **Steps.** Where weights change, first a look at their quality in a launch that is ready soonest. One quick
 pair → (more blocks on it, if the spread within launches rules) → full pairs up to `full_pairs`, with the
-evaluation of quality where it saves most (`sequence.evaluate_first`), at the latest before →
-`validation_pairs` pairs of further fresh processes, and more of them, up to `full_pairs` + `validation_pairs`
-in all, while the question stays open → stop. It stops early as soon as the interval excludes `min_effect`
-(refuted), the quality is worse or stays undecided, or the rest of the plan could hardly settle the question
+evaluation of quality where it saves most (`sequence.evaluate_first`), at the latest when a gain seems to be
+there → `validation_pairs` pairs of further fresh processes, and more of them, up to `full_pairs` +
+`validation_pairs` in all, while the question stays open → stop. The validation begins when the interval lies
+beyond `min_effect` or most probably will with it (`sequence.ready_to_validate`), and when the exploratory
+pairs are spent. It stops at any pair as soon as the interval excludes `min_effect` (refuted), the quality
+is worse or stays undecided, or the rest of the plan could hardly settle the question
 (`sequence.chance_to_settle`; that ends inconclusive).
 
 **Supported** only if all of these hold:
 
 1. the interval over all pairs, exploratory and validation, lies beyond `min_effect`: its upper end is below
-   log(1 − min_effect);
+   log(1 − min_effect); and the e-value of "the gain is smaller than min_effect" is 1 / `support_alpha` at
+   least, the level that the campaign allows this experiment;
 2. the quality is held by non-inferiority (`agent.judge.quality`);
 3. all `validation_pairs` were run, and alone agree: their own mean is below log(1 − min_effect), and the
-   upper end of their own interval, one-sided at alpha with the pooled spread of a pair, is below 0.
+   upper end of their own interval, one-sided at alpha at one look with the spread of a pair over all of them,
+   is below 0.
 
 **Refuted** if the interval lies wholly above log(1 − min_effect), so that the gain is smaller than asked for,
 or if the quality is worse than a margin with confidence. **Infeasible** with the cause when the candidate did
 not run. **Confounded** when what ran differs by more than the claimed change. **Inconclusive** otherwise.
 
-**Error.** The interval's alpha is split over both sides and all planned looks (`agent.judge.interval`), so
-the chance to refute by latency a gain that is there is at most alpha / 2 over the whole procedure, and so is
-the chance to support one smaller than min_effect, which conditions 2 and 3 only lower. The interval of a
-verdict is the one at which it stopped; it holds the truth with 1 − alpha in spite of the looks before.
-Assumed: the pair effects of one experiment are independent and nearly normal on the log scale.
+**Error.** The interval is a confidence sequence (`agent.judge.interval`): at all looks together it holds the
+truth with probability 1 − alpha, whenever the experiment stops and however many pairs the plan allows. So the
+chance to refute by latency a gain that is there is at most alpha over the whole procedure, and the chance to
+support one smaller than min_effect is at most `support_alpha`, which conditions 2 and 3 only lower. The
+interval of a verdict is the one at which it stopped. Assumed: the pair effects of one experiment are
+independent and normal about one mean on the log scale, and vary as the noise profile says.
 """
 
 from __future__ import annotations
@@ -35,12 +40,22 @@ from __future__ import annotations
 from statistics import fmean
 
 from agent.judge import gates, sentences
-from agent.judge.interval import planned_looks, side_alpha
+from agent.judge.costs import Spending, most_pairs, spending
+from agent.judge.interval import Interval
 from agent.judge.pairs import TIMED_STAGES, timed_launches
 from agent.judge.quality import Quality
 from agent.judge.reading import Reading, read
 from agent.judge.scored_claim import decide, details_of, next_score, read_scores
-from agent.judge.sequence import HOPELESS_CHANCE, chance_to_settle, changes_weights, evaluate_first
+from agent.judge.sequence import (
+    HOPELESS_CHANCE,
+    blocks_of_next_pair,
+    blocks_to_add,
+    chance_beyond,
+    chance_to_settle,
+    changes_weights,
+    evaluate_first,
+    ready_to_validate,
+)
 from configs.errors import UsageError
 from experiments.measurement.evidence import (
     SCORED_METRICS,
@@ -63,15 +78,15 @@ from experiments.measurement.judging import (
 )
 from experiments.measurement.plan import StoppingPlan
 
-WITHIN_SHARE = 0.5
-"""Above this share of a pair's variance from within launches, more blocks pay before another pair does."""
+LEAST_SAVED_S = 1.0
+"""A verdict says what stopping early saved from this many seconds on."""
 
 
 class LaunchIntervalJudge:
     """Steers and judges an experiment; see the module's page for the method and its error control."""
 
     name = "launch-interval"
-    version = "3"
+    version = "4"
 
     def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
         """What to do next. Raises `UsageError` for a plan whose metric no claim can be on."""
@@ -91,25 +106,7 @@ class LaunchIntervalJudge:
                 if _measured(evidence)
                 else MeasurePair(Stage.QUICK, plan.quick_blocks)
             )
-        if reading.validated:
-            return _validation_step(plan, reading)
-        evaluated = reading.evaluated
-        more = _blocks_to_add(plan, reading) if reading.pair_is_up else 0
-        if more:
-            return MeasureMore(Stage.FULL, more)
-        if reading.short or reading.quality.state in (Quality.WORSE, Quality.UNDECIDED):
-            return Stop(_decide(plan, reading)[1])
-        if reading.overall is not None:
-            hopeless = _hopeless(plan, reading, plan.full_pairs)
-            if hopeless is not None:
-                return hopeless
-            if not evaluated and (reading.beyond or evaluate_first(plan, evidence, reading.overall)):
-                return Evaluate()
-            if reading.beyond:
-                return MeasurePair(Stage.VALIDATION, plan.full_blocks)
-        if reading.exploratory < plan.full_pairs:
-            return MeasurePair(Stage.FULL, plan.full_blocks)
-        return Stop(_decide(plan, reading)[1])
+        return _timed_step(plan, evidence, reading)
 
     def verdict(self, plan: StoppingPlan, evidence: Evidence) -> JudgeVerdict:
         """The verdict on what was measured so far. Raises `UsageError` as `next_step` does."""
@@ -126,9 +123,10 @@ class LaunchIntervalJudge:
             outcome, reason = found.outcome, found.reason
         else:
             outcome, reason = _decide(plan, reading, _measured(evidence))
+            reason = _with_saved(plan, evidence, reason)
         if reading.pairs and stands_for_engine_alone(evidence):
             reason = sentences.engine_alone(reason)
-        overall = reading.overall
+        overall = reading.overall if reading.overall is not None and reading.overall.bounded else None
         return JudgeVerdict(
             outcome=outcome,
             reason=reason,
@@ -138,7 +136,7 @@ class LaunchIntervalJudge:
             launches=sum(len(timed_launches(evidence, arm)) for arm in Arm),
             samples=sum(pair.samples for pair in reading.pairs),
             quality=reading.quality.as_json(),
-            details=_details(plan, reading),
+            details=_details(plan, reading, spending(plan, evidence)),
         )
 
 
@@ -172,25 +170,54 @@ def stands_for_engine_alone(evidence: Evidence) -> bool:
     return False
 
 
-def _validation_step(plan: StoppingPlan, reading: Reading) -> Step:
-    """Run the planned validation, then what is left of the plan's pairs while the question stays open."""
-    another = MeasurePair(Stage.VALIDATION, plan.full_blocks)
-    if reading.validated < plan.validation_pairs:
-        return another
-    last = plan.full_pairs + plan.validation_pairs
-    settled = reading.short or (reading.beyond and reading.agrees)
-    if settled or len(reading.pairs) >= last:
-        return Stop(_decide(plan, reading)[1])
-    return _hopeless(plan, reading, last) or another
+def _timed_step(plan: StoppingPlan, evidence: Evidence, reading: Reading) -> Step:
+    """The step after at least one pair was timed."""
+    now = reading.overall
+    more = blocks_to_add(plan, now, reading.pairs) if now is not None and reading.pair_is_up else 0
+    if more:
+        return MeasureMore(Stage.FULL, more)
+    if reading.short or reading.quality.state in (Quality.WORSE, Quality.UNDECIDED):
+        return _stop(plan, evidence, reading)
+    validated = reading.validated >= plan.validation_pairs
+    if validated and reading.convincing and reading.agrees and reading.evaluated:
+        return _stop(plan, evidence, reading)
+    if now is None:
+        spent = reading.exploratory >= plan.full_pairs
+        return _stop(plan, evidence, reading) if spent else MeasurePair(Stage.FULL, plan.full_blocks)
+    hopeless = _hopeless(plan, evidence, reading, now)
+    if hopeless is not None:
+        return hopeless
+    ready = ready_to_validate(plan, now)
+    hoped = ready or chance_beyond(plan, now) >= HOPELESS_CHANCE
+    validates = ready or bool(reading.validated) or reading.exploratory >= plan.full_pairs
+    if not reading.evaluated and ((validates and hoped) or evaluate_first(plan, evidence, now)):
+        return Evaluate()
+    if len(reading.pairs) >= most_pairs(plan):
+        return _stop(plan, evidence, reading)
+    blocks = blocks_of_next_pair(plan, evidence, now, reading.pairs)
+    return MeasurePair(Stage.VALIDATION if validates else Stage.FULL, blocks)
 
 
-def _hopeless(plan: StoppingPlan, reading: Reading, last: int) -> Stop | None:
-    if reading.overall is None or len(reading.pairs) >= last:
+def _stop(plan: StoppingPlan, evidence: Evidence, reading: Reading) -> Stop:
+    return Stop(_with_saved(plan, evidence, _decide(plan, reading)[1]))
+
+
+def _with_saved(plan: StoppingPlan, evidence: Evidence, reason: str) -> str:
+    """The reason, and what was saved where not the whole plan was run."""
+    spent = spending(plan, evidence)
+    if spent is None or spent.planned_s - spent.spent_s < LEAST_SAVED_S:
+        return reason
+    return sentences.ended_early(reason, spent)
+
+
+def _hopeless(plan: StoppingPlan, evidence: Evidence, reading: Reading, now: Interval) -> Stop | None:
+    left = most_pairs(plan) - len(reading.pairs)
+    if left <= 0:
         return None
-    chance = chance_to_settle(plan, reading.overall, side_alpha(plan), last)
+    chance = chance_to_settle(plan, now)
     if chance >= HOPELESS_CHANCE:
         return None
-    return Stop(sentences.hopeless(plan, reading, last - len(reading.pairs), chance))
+    return Stop(_with_saved(plan, evidence, sentences.hopeless(plan, reading, left, chance)))
 
 
 def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tuple[Outcome, str]:
@@ -213,18 +240,9 @@ def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tupl
         return Outcome.INCONCLUSIVE, sentences.unvalidated(plan, reading)
     if not reading.agrees:
         return Outcome.INCONCLUSIVE, sentences.disagrees(plan, reading)
+    if not reading.convincing:
+        return Outcome.INCONCLUSIVE, sentences.unconvincing(plan, reading)
     return Outcome.SUPPORTED, sentences.supported(plan, reading)
-
-
-def _blocks_to_add(plan: StoppingPlan, reading: Reading) -> int:
-    """Blocks to add to the quick pair, decided by spreads alone, so that it is no look at the effect."""
-    if len(reading.pairs) != 1 or reading.noise is None:
-        return 0
-    pair = reading.pairs[0]
-    between = max(reading.noise.sd_log, pair.within_se_log) ** 2
-    if pair.within_se_log**2 <= WITHIN_SHARE * between:
-        return 0
-    return max(0, plan.full_blocks - pair.blocks)
 
 
 def _judged(metric: Metric) -> Metric:
@@ -239,19 +257,22 @@ def _measured(evidence: Evidence) -> bool:
     return any(timed_launches(evidence, arm) for arm in Arm)
 
 
-def _details(plan: StoppingPlan, reading: Reading) -> dict[str, Json]:
-    overall, validation, noise = reading.overall, reading.validation, reading.noise
+def _details(plan: StoppingPlan, reading: Reading, spent: Spending | None) -> dict[str, Json]:
+    overall, validation = reading.overall, reading.validation
     return {
         "metric": plan.metric.value,
         "min_effect_log": reading.bound_log,
-        "looks": planned_looks(plan),
-        "alpha_a_side": side_alpha(plan),
+        "alpha": plan.alpha,
+        "support_alpha": plan.support_level,
+        "e_value": reading.e_value,
         "effect_se_log": overall.se_log if overall else None,
-        "degrees_of_freedom": overall.degrees_of_freedom if overall else None,
-        "pair_sd_log": noise.sd_log if noise else None,
-        "noise_source": noise.source if noise else None,
+        "degrees_of_freedom": overall.noise.degrees_of_freedom if overall else None,
+        "pair_sd_log": overall.noise.sd_log if overall else None,
+        "noise_source": overall.noise.source if overall else None,
         "validation_effect_log": validation.mean_log if validation else None,
         "validation_high_log": validation.high_log if validation else None,
+        "spent_s": spent.spent_s if spent else None,
+        "planned_s": spent.planned_s if spent else None,
         "pairs": [
             {
                 "index": pair.index,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
-from agent.judge.interval import Interval, PairNoise, interval, pair_noise, side_alpha
+from agent.judge.interval import (
+    Interval,
+    PairNoise,
+    e_value_below,
+    interval,
+    one_look_high,
+    pair_noises,
+)
 from agent.judge.pairs import TIMED_STAGES, PairEffect, pair_effects
 from agent.judge.quality import QualityReport, quality_report
 from agent.judge.scale import bound_of
@@ -13,19 +22,30 @@ from experiments.measurement.plan import StoppingPlan
 
 
 @dataclass(frozen=True)
+class Validation:
+    """What the validation's pairs alone show: their mean effect, and the upper end of its interval, one-sided
+    at alpha at one look, with the spread of a pair over all of them."""
+
+    mean_log: float
+    high_log: float
+
+
+@dataclass(frozen=True)
 class Reading:
     """The pairs, the interval over all of them, the validation's own, and the quality.
 
-    `overall` misses at each side with alpha / (2 · looks); `validation` with alpha. Both are None while no
-    degree of freedom tells the noise. `bound_log` is log(1 − min_effect).
+    `overall` is the confidence sequence at alpha, `e_value` that of "the gain is smaller than min_effect",
+    `needed` what it must reach before support is called. `overall`, `validation` and `e_value` are None while
+    no degree of freedom tells the noise. `bound_log` is log(1 − min_effect).
     `screened`: the candidate's weights were scored; `evaluated`: in the configuration that is judged.
     `pair_is_up`: nothing was scored since the last blocks, so that its launches can be timed further.
     """
 
     pairs: tuple[PairEffect, ...]
     overall: Interval | None
-    validation: Interval | None
-    noise: PairNoise | None
+    validation: Validation | None
+    e_value: float | None
+    needed: float
     quality: QualityReport
     bound_log: float
     screened: bool
@@ -48,6 +68,11 @@ class Reading:
         return self.overall is not None and self.overall.high_log < self.bound_log
 
     @property
+    def convincing(self) -> bool:
+        """Whether the whole interval is beyond min_effect, and so strongly that support may be called."""
+        return self.beyond and self.e_value is not None and self.e_value >= self.needed
+
+    @property
     def short(self) -> bool:
         """Whether the whole interval says that the gain is smaller than min_effect."""
         return self.overall is not None and self.overall.low_log > self.bound_log
@@ -62,16 +87,24 @@ class Reading:
 def read(plan: StoppingPlan, evidence: Evidence) -> Reading:
     """Reduce evidence that has passed the gates."""
     pairs = pair_effects(evidence, plan.metric)
-    noise = pair_noise(pairs, evidence.noise)
-    validation = [pair for pair in pairs if pair.validation]
+    noises = pair_noises(pairs, evidence.noise) if pairs else ()
     return Reading(
         pairs=pairs,
-        overall=interval(pairs, noise, side_alpha(plan)) if pairs and noise else None,
-        validation=interval(validation, noise, plan.alpha) if validation and noise else None,
-        noise=noise,
+        overall=interval(pairs, noises, plan.alpha) if noises else None,
+        validation=_validation(pairs, noises, plan.alpha),
+        e_value=e_value_below(pairs, noises, bound_of(plan)) if noises else None,
+        needed=1 / plan.support_level,
         quality=quality_report(plan, evidence),
         bound_log=bound_of(plan),
         screened=bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN, Stage.EVALUATE)),
         evaluated=bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE)),
         pair_is_up=bool(evidence.launches) and evidence.launches[-1].stage in TIMED_STAGES,
     )
+
+
+def _validation(pairs: Sequence[PairEffect], noises: Sequence[PairNoise], alpha: float) -> Validation | None:
+    alone = [pair for pair in pairs if pair.validation]
+    if not alone or not noises:
+        return None
+    mean = fmean(pair.effect_log for pair in alone)
+    return Validation(mean, one_look_high(alone, noises[-1], alpha))

@@ -16,8 +16,10 @@ the plan's (`agent.judge.quality`). Drafting, where it changed, must keep the te
 
 **Error.** There are two looks, so each side of an interval misses with alpha / 4: the chance to refute by
 its effect a gain that is there is at most alpha / 2. Only the second look supports: the chance to support a
-gain smaller than `min_effect` is at most alpha / 4, which the validation's own agreement only lowers. Bytes
-are counted and have no error; the validation reads them from fresh processes.
+gain smaller than `min_effect` is at most alpha / 4, which the validation's own agreement only lowers. Where
+the plan's level of support is stricter still, the interval over everything must lie beyond `min_effect` at
+that level too; its e-value is then 1 / level, and 0 where it does not (a test as an e-value of two values).
+Bytes are counted and have no error; the validation reads them from fresh processes.
 """
 
 from __future__ import annotations
@@ -47,13 +49,17 @@ class ScoredReading:
     """What was scored by now: the first evaluation, the validation alone, both together, and the guardrail.
 
     `first` and `overall` miss at each side with alpha / 4; `validation` with alpha, so that one side of it is
-    a one-sided test at alpha. None where too little was paired. `bound` is the effect that `min_effect` asks.
+    a one-sided test at alpha; `strict` as `overall` does, or with the level of support where that is less,
+    whose inverse is `needed`. None where too little was paired. `bound` is the effect that `min_effect`
+    asks.
     """
 
     metric: Metric
     first: ScoredEffect | None
     validation: ScoredEffect | None
     overall: ScoredEffect | None
+    strict: ScoredEffect | None
+    needed: float
     quality: QualityReport
     bound: float
     evaluated: bool
@@ -73,6 +79,19 @@ class ScoredReading:
     def beyond(self) -> bool:
         """Whether the whole interval of the last look is beyond min_effect."""
         return self.now is not None and self.now.high < self.bound
+
+    @property
+    def convincing(self) -> bool:
+        """Whether everything scored lies beyond min_effect at the level of support as well."""
+        return self.strict is not None and self.strict.high < self.bound
+
+    @property
+    def e_value(self) -> float | None:
+        """That of "the gain is smaller than min_effect", of what was scored in all; None before the second
+        look, and for bytes, which are counted."""
+        if not self.validated or self.strict is None or self.metric is Metric.STEP_WEIGHT_BYTES:
+            return None
+        return self.needed if self.convincing else 0.0
 
     @property
     def settled(self) -> bool:
@@ -96,6 +115,8 @@ def read_scores(plan: StoppingPlan, evidence: Evidence) -> ScoredReading:
         first=scored_effect(metric, evidence, (Stage.EVALUATE,), a_side),
         validation=scored_effect(metric, evidence, (Stage.VALIDATION,), plan.alpha),
         overall=scored_effect(metric, evidence, SCORED_STAGES, a_side),
+        strict=scored_effect(metric, evidence, SCORED_STAGES, min(a_side, plan.support_level)),
+        needed=1 / plan.support_level,
         quality=quality_report(plan, evidence),
         bound=bound_of(plan),
         evaluated=bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE)),
@@ -132,6 +153,8 @@ def decide(plan: StoppingPlan, reading: ScoredReading) -> tuple[Outcome, str]:
         return Outcome.INCONCLUSIVE, sentences.unvalidated(plan, reading)
     if not reading.agrees:
         return Outcome.INCONCLUSIVE, sentences.disagrees(plan, reading)
+    if not reading.convincing:
+        return Outcome.INCONCLUSIVE, sentences.unconvincing(plan, reading)
     return Outcome.SUPPORTED, sentences.supported(plan, reading)
 
 
@@ -149,4 +172,8 @@ def details_of(plan: StoppingPlan, reading: ScoredReading) -> dict[str, Json]:
         "validation_effect_log": validation.mean if validation else None,
         "validation_high_log": validation.high if validation else None,
         "validation_count": validation.count if validation else 0,
+        "e_value": reading.e_value,
+        "support_alpha": plan.support_level,
+        "spent_s": None,
+        "planned_s": None,
     }

@@ -67,6 +67,15 @@ def unvalidated(plan: StoppingPlan, reading: ScoredReading) -> str:
     )
 
 
+def unconvincing(plan: StoppingPlan, reading: ScoredReading) -> str:
+    """Why what lies beyond is not supported at this campaign's level."""
+    return (
+        f"{told(plan, reading)}, beyond the {_asked(plan)} asked for, but not at the level of "
+        f"{100 * plan.support_level:.2g} % at which this experiment may be called supported: a larger gain, "
+        f"or more {UNITS[plan.metric]}s would be needed."
+    )
+
+
 def too_small(plan: StoppingPlan, reading: ScoredReading) -> str:
     """Why it is refuted by its effect."""
     return f"{told(plan, reading)}, so the gain is smaller than the {_asked(plan)} asked for."

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
+from agent.judge.costs import Spending
 from agent.judge.reading import Reading
+from agent.judge.sequence import MOST_TOLD_PAIRS, pairs_to_settle
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan
 
@@ -21,6 +23,9 @@ NAMES = {
 ONE_ARM = "Only one arm was measured, so there is nothing to compare."
 NOTHING = "Nothing was measured."
 
+FEWEST_IN_WHOLES = 10
+"""An e-value from this on is told without decimals."""
+
 
 def percent(log_ratio: float) -> str:
     """A log ratio as a signed change in percent, without its sign of percent: `−28.4`."""
@@ -34,6 +39,8 @@ def effect(plan: StoppingPlan, reading: Reading) -> str:
     count = _counted(len(reading.pairs), "launch pair")
     if reading.overall is None:
         return f"{start} over {count}, with no interval, because nothing tells how launches vary here"
+    if not reading.overall.bounded:
+        return f"{start} over {count}, with no interval yet, because too little tells how launches vary here"
     low, high = reading.overall.low_log, reading.overall.high_log
     return f"{start} ({100 * (1 - plan.alpha):g} % interval {percent(low)} to {percent(high)} %, {count})"
 
@@ -88,7 +95,20 @@ def quality_missing(plan: StoppingPlan, reading: Reading) -> str:
 
 def undecided(plan: StoppingPlan, reading: Reading) -> str:
     """Why the latency leaves it open."""
-    return f"{effect(plan, reading)}, which neither reaches nor excludes the {_asked(plan)} asked for."
+    return (
+        f"{effect(plan, reading)}, which neither reaches nor excludes the {_asked(plan)} asked for"
+        f"{_would_settle(plan, reading)}."
+    )
+
+
+def unconvincing(plan: StoppingPlan, reading: Reading) -> str:
+    """Why what lies beyond is not supported at this campaign's level."""
+    assert reading.e_value is not None
+    return (
+        f"{effect(plan, reading)}, beyond the {_asked(plan)} asked for, but the evidence that the gain is no "
+        f"smaller (e-value {_figure(reading.e_value)}) is below the {_figure(reading.needed)} at which this "
+        f"experiment may be called supported{_would_settle(plan, reading)}."
+    )
 
 
 def hopeless(plan: StoppingPlan, reading: Reading, pairs_left: int, chance: float) -> str:
@@ -100,6 +120,12 @@ def hopeless(plan: StoppingPlan, reading: Reading, pairs_left: int, chance: floa
     )
 
 
+def ended_early(reason: str, spending: Spending) -> str:
+    """Add what was saved by stopping here."""
+    start = reason.rstrip(".")
+    return f"{start}; ended after {spending.spent_s:.0f} s of an estimated {spending.planned_s:.0f} s."
+
+
 def engine_alone(reason: str) -> str:
     """Add that the measured latency is none of the stored format."""
     start = reason.rstrip(".")
@@ -108,6 +134,19 @@ def engine_alone(reason: str) -> str:
 
 def _untimed(reading: Reading) -> str:
     return "" if reading.pairs else "; so nothing was timed"
+
+
+def _would_settle(plan: StoppingPlan, reading: Reading) -> str:
+    if reading.overall is None:
+        return ""
+    pairs = pairs_to_settle(plan, reading.overall)
+    if pairs is None:
+        return f"; more than {MOST_TOLD_PAIRS} pairs like these would be needed to settle it"
+    return f"; about {pairs} pairs like these would settle it"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= FEWEST_IN_WHOLES else f"{value:.1f}"
 
 
 def _asked(plan: StoppingPlan) -> str:

@@ -1,21 +1,26 @@
-"""In which order the remaining tests are run: the one that is most likely to end it, per second, first. Pure.
+"""What is run next, and what is not worth running: chances by what was measured so far. Pure.
 
 Support needs both the latency and the quality. Two tests that must both pass are cheapest in the order of
 falling (chance to fail) / (cost): with costs a, b and chances to fail f, g, a first costs a + (1 − f)·b, b
 first b + (1 − g)·a, so a goes first when f/a > g/b. The chance that latency fails comes from the pairs so
 far, the chance that quality fails from what kind of thing was changed, both costs from the evidence itself,
 so that the order is a function of plan and evidence.
+
+Chances are those of the mean of all pairs at some later number N of them: given the n pairs now it is
+t-distributed about today's mean with variance s²·(1/n − 1/N). The interval then is taken with today's s. They
+choose what is measured; what is decided takes the interval as it then is, which holds whatever one looked at.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from statistics import median
 
-from agent.judge.interval import Interval, chance_below, t_quantile
-from agent.judge.pairs import TIMED_STAGES
-from experiments.measurement.evidence import Arm, Evidence, Metric
+from agent.judge.costs import evaluation_cost_s, most_pairs, pair_cost_s, pair_costs
+from agent.judge.interval import Interval, chance_below
+from agent.judge.pairs import PairEffect
+from agent.judge.scale import bound_of
+from experiments.measurement.evidence import Evidence
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Change
 
@@ -39,10 +44,18 @@ HOPELESS_CHANCE = 0.05
 """Below this chance to be settled by the rest of the plan, the rest is not run (it would end
 inconclusive)."""
 
-TASK_ITEM_TOKENS = 64
-"""Tokens scored for one instruction item, prompt and answer, for the estimate of cost alone."""
+READY_CHANCE = 0.9
+"""From this chance on that the interval lies beyond min_effect once the validation's pairs are in, the
+exploratory pairs end: the validation's pairs count in the interval as any other."""
 
-MS_PER_S = 1e3
+MOST_TOLD_PAIRS = 100
+"""A sentence names the pairs that would settle a question up to this number."""
+
+WITHIN_SHARE = 0.5
+"""Above this share of a pair's variance from within launches, more blocks pay before another pair does."""
+
+LONGEST_PAIR = 2
+"""A later pair has at most this many times `full_blocks` blocks an arm."""
 
 
 def quality_fails(changes: Iterable[Change]) -> float:
@@ -53,67 +66,113 @@ def quality_fails(changes: Iterable[Change]) -> float:
     return 1 - held
 
 
-def pair_cost_s(evidence: Evidence) -> float:
-    """Seconds of the dearest timed pair so far: loading and requests of both arms."""
-    cost: dict[int, float] = {}
-    for arm in Arm:
-        for record in evidence.of(arm, *TIMED_STAGES):
-            spent = record.load_s + math.fsum(record.values(Metric.E2EL_MS)) / MS_PER_S
-            cost[record.index] = cost.get(record.index, 0.0) + spent
-    return max(cost.values(), default=0.0)
-
-
-def evaluation_cost_s(plan: StoppingPlan, evidence: Evidence) -> float:
-    """Expected seconds of evaluating the candidate: a launch, and its tokens at the speed of its prefill.
-
-    The control's evaluation is an artifact that other experiments share, and counts nothing. Without a TTFT
-    to tell the speed of prefill, the cost of a timed pair stands in.
-    """
-    launches = evidence.of(Arm.CANDIDATE, *TIMED_STAGES)
-    ttft_ms = [value for record in launches for value in record.values(Metric.TTFT_MS)]
-    if not ttft_ms:
-        return pair_cost_s(evidence)
-    work = plan.workload
-    tokens = (
-        work.evaluation_documents * work.evaluation_tokens_per_document
-        + work.evaluation_items * TASK_ITEM_TOKENS
-    )
-    seconds_a_token = median(ttft_ms) / MS_PER_S / work.prompt_tokens
-    return median(record.load_s for record in launches) + tokens * seconds_a_token
-
-
 def evaluate_first(plan: StoppingPlan, evidence: Evidence, now: Interval) -> bool:
     """Whether quality, rather than the next launch pair, is the cheaper way to find out that it fails."""
-    bound = math.log(1 - plan.min_effect)
-    exploratory = 0 if now.high_log < bound else plan.full_pairs - now.pairs
-    pairs_left = plan.validation_pairs + max(0, exploratory)
+    bound = bound_of(plan)
+    pairs_left = max(plan.validation_pairs, most_pairs(plan) - now.pairs)
     predicted = now.noise.sd_log * math.sqrt(1 / now.pairs + 1 / (now.pairs + pairs_left))
-    latency_fails = 1 - chance_below(bound, now.mean_log, predicted, now.degrees_of_freedom)
+    latency_fails = 1 - chance_below(bound, now.mean_log, predicted, now.noise.degrees_of_freedom)
     latency_cost = pairs_left * pair_cost_s(evidence)
     return quality_fails(evidence.changes) * latency_cost > latency_fails * evaluation_cost_s(plan, evidence)
 
 
-def chance_to_settle(plan: StoppingPlan, now: Interval, alpha_a_side: float, last: int) -> float:
-    """The chance that the interval over `last` pairs excludes min_effect, or lies wholly beyond it.
+def ready_to_validate(plan: StoppingPlan, now: Interval) -> bool:
+    """Whether the interval lies beyond min_effect, or most probably will once the validation is in."""
+    bound = bound_of(plan)
+    if now.high_log < bound:
+        return True
+    return _chance_beyond(plan, now, now.pairs + plan.validation_pairs, plan.alpha) >= READY_CHANCE
 
-    The mean of all pairs then, given those now, is t-distributed around today's mean with variance
-    s²·(1/n − 1/N); the interval then is taken with today's s. It stops nothing that was decided, and so adds
-    no error of support or refutation.
+
+def chance_to_settle(plan: StoppingPlan, now: Interval) -> float:
+    """The chance that after the whole plan support could be called, or the interval excludes min_effect."""
+    return chance_beyond(plan, now) + _chance_short(plan, now, most_pairs(plan))
+
+
+def chance_beyond(plan: StoppingPlan, now: Interval) -> float:
+    """The chance that after the whole plan support could be called."""
+    return _chance_beyond(plan, now, most_pairs(plan), _decisive(plan))
+
+
+def pairs_to_settle(plan: StoppingPlan, now: Interval) -> int | None:
+    """How many pairs in all would settle it, if their mean and spread stayed as they are; None above
+    `MOST_TOLD_PAIRS`."""
+    distance = now.mean_log - bound_of(plan)
+    alpha = plan.alpha if distance > 0 else _decisive(plan)
+    for pairs in range(now.pairs + 1, MOST_TOLD_PAIRS + 1):
+        if now.noise.reach(pairs, alpha) < abs(distance):
+            return pairs
+    return None
+
+
+def blocks_to_add(plan: StoppingPlan, now: Interval, pairs: tuple[PairEffect, ...]) -> int:
+    """Blocks to add to the quick pair, decided by spreads alone: they do not look at the effect."""
+    if len(pairs) != 1 or pairs[0].within_se_log ** 2 <= WITHIN_SHARE * now.noise.sd_log**2:
+        return 0
+    return max(0, plan.full_blocks - pairs[0].blocks)
+
+
+def blocks_of_next_pair(
+    plan: StoppingPlan, evidence: Evidence, now: Interval, pairs: tuple[PairEffect, ...]
+) -> int:
+    """Blocks an arm of the next pair, decided by spreads and costs alone: more where prompts vary more than
+    launches do and are cheaper, up to `LONGEST_PAIR` times `full_blocks`.
+
+    The best number for a given time is √(seconds of loading / seconds a block · variance a block / variance
+    between pairs) (Cochran, Sampling Techniques, optimum subsampling with a linear cost).
     """
-    bound = math.log(1 - plan.min_effect)
-    if now.pairs >= last:
-        return 1.0 if now.high_log < bound or now.low_log > bound else 0.0
-    freedom = now.degrees_of_freedom + last - now.pairs
-    reach = t_quantile(alpha_a_side, freedom) * now.noise.sd_log / math.sqrt(last)
-    spread = now.noise.sd_log * math.sqrt(1 / now.pairs - 1 / last)
-    beyond = chance_below(bound - reach, now.mean_log, spread, now.degrees_of_freedom)
-    short = 1 - chance_below(bound + reach, now.mean_log, spread, now.degrees_of_freedom)
-    return beyond + short
+    within = math.fsum(pair.within_se_log**2 for pair in pairs) / len(pairs)
+    if within <= WITHIN_SHARE * now.noise.sd_log**2:
+        return plan.full_blocks
+    between = max(now.noise.sd_log**2 - within, 0.0)
+    a_block = math.fsum(pair.within_se_log**2 * pair.blocks for pair in pairs) / len(pairs)
+    costs = [cost for cost in pair_costs(evidence) if cost.blocks]
+    load_s = math.fsum(cost.load_s for cost in costs)
+    block_s = math.fsum(cost.requests_s for cost in costs) / max(1, sum(cost.blocks for cost in costs))
+    most = LONGEST_PAIR * plan.full_blocks
+    if block_s == 0:
+        return plan.full_blocks
+    if between == 0:
+        return most
+    best = math.sqrt(load_s / len(costs) / block_s * a_block / between)
+    return min(most, max(plan.full_blocks, round(best)))
 
 
 def changes_weights(changes: Iterable[Change]) -> bool:
     """Whether a change touches the weights, so that quality is looked at before anything is timed."""
     return any(change.knob.partition(".")[0] in WEIGHT_GROUPS for change in changes)
+
+
+def _decisive(plan: StoppingPlan) -> float:
+    """The level of the interval that lies beyond min_effect about when support may be called.
+
+    The e-value of one side is at most twice that of both, so that it needs about twice the level; and the
+    interval at alpha must lie beyond as well.
+    """
+    return min(plan.alpha, 2 * plan.support_level)
+
+
+def _chance_beyond(plan: StoppingPlan, now: Interval, pairs: int, alpha: float) -> float:
+    """The chance that over `pairs` pairs the interval at `alpha` lies beyond min_effect."""
+    reach = now.noise.reach(max(pairs, now.pairs), alpha)
+    if not math.isfinite(reach):
+        return 0.0
+    return chance_below(bound_of(plan) - reach, now.mean_log, _step(now, pairs), now.noise.degrees_of_freedom)
+
+
+def _chance_short(plan: StoppingPlan, now: Interval, pairs: int) -> float:
+    """The chance that over `pairs` pairs the interval says that the gain is smaller than min_effect."""
+    reach = now.noise.reach(max(pairs, now.pairs), plan.alpha)
+    if not math.isfinite(reach):
+        return 0.0
+    return 1 - chance_below(
+        bound_of(plan) + reach, now.mean_log, _step(now, pairs), now.noise.degrees_of_freedom
+    )
+
+
+def _step(now: Interval, pairs: int) -> float:
+    """The standard deviation of how far the mean moves until there are `pairs` pairs."""
+    return now.noise.sd_log * math.sqrt(max(0.0, 1 / now.pairs - 1 / max(pairs, now.pairs)))
 
 
 def _group(knob: str) -> str:

@@ -25,7 +25,7 @@ from experiments.measurement.evidence import (
 )
 from experiments.measurement.judging import Evaluate, MeasurePair, Outcome, Stop
 from experiments.space.configuration import Change
-from tests.unit.agent.judge.simulated_experiment import PLAN, SimulatedExperiment, Truth
+from tests.simulation.experiment import PLAN, SimulatedExperiment, Truth
 
 JUDGE = LaunchIntervalJudge()
 KNOWN = NoiseProfile("target", Metric.TPOT_MS, 9, 8, 0.002)

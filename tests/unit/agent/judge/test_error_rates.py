@@ -18,7 +18,7 @@ from experiments.measurement.evidence import Metric, NoiseProfile
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Change
-from tests.unit.agent.judge.simulated_experiment import PLAN, PRUNED, Truth, run
+from tests.simulation.experiment import PLAN, PRUNED, Truth, run
 
 QUANTIZED = (Change("quantization.corpus", "raw", "instruct"),)
 

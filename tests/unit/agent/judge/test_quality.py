@@ -13,7 +13,7 @@ from scipy.stats import multinomial
 from agent.judge.quality import MIN_DOCUMENTS, Quality, bits_bound, quality_report, task_bound
 from experiments.measurement.evidence import Arm, Evidence, Stage
 from experiments.measurement.plan import StoppingPlan, Workload
-from tests.unit.agent.judge.simulated_experiment import PLAN, SimulatedExperiment, Truth, profile_of
+from tests.simulation.experiment import PLAN, SimulatedExperiment, Truth, profile_of
 
 
 def evidence(truth: Truth, plan: StoppingPlan = PLAN) -> Evidence:

@@ -27,7 +27,7 @@ from experiments.measurement.evidence import (
 from experiments.measurement.judging import Evaluate, JudgeVerdict, Outcome, Stop
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Change
-from tests.unit.agent.judge.simulated_experiment import PLAN, SimulatedExperiment, Truth, run
+from tests.simulation.experiment import PLAN, SimulatedExperiment, Truth, run
 
 JUDGE = LaunchIntervalJudge()
 NOTHING_KNOWN = NoiseProfile("target", Metric.TPOT_MS, 0, 0, None)

@@ -21,7 +21,7 @@ from experiments.measurement.judging import (
     Stop,
 )
 from experiments.measurement.plan import StoppingPlan
-from tests.unit.agent.judge.simulated_experiment import PLAN, PRUNED, SimulatedExperiment, Truth, run
+from tests.simulation.experiment import PLAN, PRUNED, SimulatedExperiment, Truth, run
 
 JUDGE = LaunchIntervalJudge()
 QUIET = Truth(launch_sd=0.002, disturbance_sd=0.001, request_sd=0.001, interruption_chance=0.0)

@@ -2,7 +2,8 @@
 
 The log of a sample is the sum of: the arm's effect, the launch's own effect, a linear drift of the machine
 over the whole experiment, an autocorrelated disturbance (AR(1) over the blocks of a pair), the prompt's
-level, the request's noise and, rarely, an interruption.
+level, the request's noise and, rarely, an interruption. A launch's own effect is normal, or has the tails of
+Student's t; it is independent of those before, or an AR(1) over the launches of its arm (slow change).
 """
 
 from __future__ import annotations
@@ -46,11 +47,19 @@ MOST_STEPS = 50
 
 @dataclass(frozen=True)
 class Truth:
-    """What the samples are drawn from, all on the log scale but for `load_s` and `tpot_ms`."""
+    """What the samples are drawn from, all on the log scale but for `load_s` and `tpot_ms`.
+
+    `launch_sd` is the standard deviation of a launch's own effect, of the candidate's launches too unless
+    `candidate_launch_sd` says otherwise; with `launch_tails` degrees of freedom (3 or more) it is Student's t
+    scaled to it. `launch_autocorrelation` is that of successive launches of an arm. `drift_a_block` is the
+    slope of the machine, `disturbance_sd` and `autocorrelation` the noise of blocks within a pair.
+    """
 
     effect_log: float = 0.0
     launch_sd: float = 0.01
     candidate_launch_sd: float | None = None
+    launch_tails: int | None = None
+    launch_autocorrelation: float = 0.0
     drift_a_block: float = 0.002
     disturbance_sd: float = 0.005
     autocorrelation: float = 0.8
@@ -95,13 +104,25 @@ class SimulatedExperiment:
                 Arm.CONTROL: self.truth.launch_sd,
                 Arm.CANDIDATE: self.truth.candidate_launch_sd or self.truth.launch_sd,
             }
-            self._levels = {arm: float(self.rng.normal(0, spread[arm])) for arm in Arm}
+            self._own = {arm: self._own_effect(arm, spread[arm]) for arm in Arm}
+            self._levels = dict(self._own)
             self._levels[Arm.CANDIDATE] += self.truth.effect_log
             self.pairs += 1
             self._done = dict.fromkeys(Arm, 0)
             self._measure(step.stage, step.blocks)
         else:
             self._measure(step.stage, step.blocks)
+
+    def _own_effect(self, arm: Arm, spread: float) -> float:
+        """A fresh launch's own effect: an AR(1) with standard deviation `spread`."""
+        tails, keep = self.truth.launch_tails, self.truth.launch_autocorrelation
+        if tails is None:
+            shock = float(self.rng.normal())
+        else:
+            shock = float(self.rng.standard_t(tails)) / math.sqrt(tails / (tails - 2))
+        if not self.pairs:
+            return spread * shock
+        return keep * self._own[arm] + math.sqrt(1 - keep**2) * spread * shock
 
     def _measure(self, stage: Stage, blocks: int) -> None:
         truth, prompts = self.truth, self.plan.workload.prompts_per_block
@@ -125,7 +146,11 @@ class SimulatedExperiment:
             for prompt in range(prompts):
                 number = done[arm] * prompts + prompt
                 value = level * float(values[position, prompt]) * (1 + 0.1 * (number % 5))
-                samples[arm].append(Sample(done[arm], position, f"p{number}", number, Metric.TPOT_MS, value))
+                name, tokens = f"p{number}", self.plan.workload.new_tokens
+                samples[arm].append(Sample(done[arm], position, name, number, Metric.TPOT_MS, value))
+                samples[arm].append(
+                    Sample(done[arm], position, name, number, Metric.E2EL_MS, value * tokens)
+                )
             done[arm] += 1
         for arm in Arm:
             self.launches.append(

@@ -1,0 +1,105 @@
+"""What measuring costs in seconds, by the evidence itself: a launch pair, an evaluation, the whole plan.
+Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from statistics import median
+
+from agent.judge.pairs import TIMED_STAGES
+from experiments.measurement.evidence import Arm, Evidence, Metric, Stage
+from experiments.measurement.plan import StoppingPlan
+
+TASK_ITEM_TOKENS = 64
+"""Tokens scored for one instruction item, prompt and answer, for the estimate of cost alone."""
+
+MS_PER_S = 1e3
+
+
+@dataclass(frozen=True)
+class PairCost:
+    """Seconds of a timed launch pair, both arms: until they could be asked, and of their requests, over
+    `blocks` blocks an arm."""
+
+    load_s: float
+    requests_s: float
+    blocks: int
+
+    @property
+    def total_s(self) -> float:
+        """Seconds in all."""
+        return self.load_s + self.requests_s
+
+    def with_blocks(self, blocks: int) -> float:
+        """Seconds of such a pair with another number of blocks an arm."""
+        return self.load_s + self.requests_s * blocks / self.blocks if self.blocks else self.total_s
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Seconds of launches by now, and what the whole plan would have taken at this cost a pair.
+
+    Both count the candidate's evaluation with its expected cost, once it is made, or as it would have been
+    made: samples of quality carry no time. The control's evaluation is an artifact that experiments share.
+    """
+
+    spent_s: float
+    planned_s: float
+
+
+def pair_costs(evidence: Evidence) -> tuple[PairCost, ...]:
+    """The cost of every timed pair, in order of index; a launch without its partner counts too."""
+    load: defaultdict[int, float] = defaultdict(float)
+    requests: defaultdict[int, float] = defaultdict(float)
+    blocks: defaultdict[int, set[int]] = defaultdict(set)
+    for arm in Arm:
+        for record in evidence.of(arm, *TIMED_STAGES):
+            load[record.index] += record.load_s
+            requests[record.index] += math.fsum(record.values(Metric.E2EL_MS)) / MS_PER_S
+            blocks[record.index] |= {sample.block for sample in record.samples}
+    return tuple(PairCost(load[index], requests[index], len(blocks[index])) for index in sorted(load))
+
+
+def pair_cost_s(evidence: Evidence) -> float:
+    """Seconds of the dearest timed pair so far: loading and requests of both arms."""
+    return max((cost.total_s for cost in pair_costs(evidence)), default=0.0)
+
+
+def evaluation_cost_s(plan: StoppingPlan, evidence: Evidence) -> float:
+    """Expected seconds of evaluating the candidate: a launch, and its tokens at the speed of its prefill.
+
+    The control's evaluation is an artifact that other experiments share, and counts nothing. Without a TTFT
+    to tell the speed of prefill, the cost of a timed pair stands in.
+    """
+    launches = evidence.of(Arm.CANDIDATE, *TIMED_STAGES)
+    ttft_ms = [value for record in launches for value in record.values(Metric.TTFT_MS)]
+    if not ttft_ms:
+        return pair_cost_s(evidence)
+    work = plan.workload
+    tokens = (
+        work.evaluation_documents * work.evaluation_tokens_per_document
+        + work.evaluation_items * TASK_ITEM_TOKENS
+    )
+    seconds_a_token = median(ttft_ms) / MS_PER_S / work.prompt_tokens
+    return median(record.load_s for record in launches) + tokens * seconds_a_token
+
+
+def most_pairs(plan: StoppingPlan) -> int:
+    """The most launch pairs that a plan allows, validation included."""
+    return plan.full_pairs + plan.validation_pairs
+
+
+def spending(plan: StoppingPlan, evidence: Evidence) -> Spending | None:
+    """What a timed experiment took and its whole plan would have taken; None while nothing was timed."""
+    costs = pair_costs(evidence)
+    if not costs:
+        return None
+    evaluation = evaluation_cost_s(plan, evidence)
+    evaluated = bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE))
+    spent = math.fsum(cost.total_s for cost in costs) + evaluation * evaluated
+    left = max(0, most_pairs(plan) - len(costs)) * median(
+        cost.with_blocks(plan.full_blocks) for cost in costs
+    )
+    return Spending(spent, spent + left + evaluation * (not evaluated))
