@@ -31,6 +31,7 @@ COMMANDS = (
         "Run an experiment again in fresh processes and compare.",
         _RUN,
     ),
+    Entry("judge", "cli.judge:judge", "Judge times from a CSV: latency alone, without a campaign.", _RUN),
     Entry("worker", "cli.worker:worker", "Take jobs from the queue and run them on this machine.", _RUN),
     Entry(
         "summary",

@@ -1,6 +1,7 @@
 """The examples of `docs/commands.md` run, in their order, on one campaign."""
 
 import re
+import shutil
 from pathlib import Path
 
 from tests.integration.cli.command import ROOT, Autoinfer
@@ -25,6 +26,7 @@ def examples() -> list[str]:
 
 
 def test_every_example_runs_as_it_stands(with_history: Autoinfer, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path, dirs_exist_ok=True)
     ran = [line for line in examples() if not line.startswith(ELSEWHERE)]
     for line in ran:
         done = with_history(line)
