@@ -117,6 +117,7 @@ class Teller:
         spent = outcome["spent"]
         rows: list[tuple[str, str | None]] = [
             ("hypotheses", counts or "none was judged"),
+            *_false_ones(outcome),
             ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments"),
         ]
         if baseline is not None:
@@ -131,6 +132,15 @@ class Teller:
             self._out.print(f"\nSamples: autoinfer show {shown} --samples", style="dim")
             self._out.print(f"Confirm: autoinfer reproduce {shown}", style="dim")
         self._out.print("All of it: autoinfer summary", style="dim")
+
+
+def _false_ones(outcome: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """How many of the supported are expected to be false at most; nothing where nothing was supported."""
+    from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
+
+    found = DiscoveryView.model_validate(outcome["discovery"])
+    said = [each for each in (discovery_sentence(found), outside_sentence(found)) if each]
+    return [("of the supported" if place == 0 else "", each) for place, each in enumerate(said)]
 
 
 def _is_housekeeping(event: Event) -> bool:

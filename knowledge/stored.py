@@ -20,6 +20,22 @@ LEVER_JOINT = "+"
 """Between the names of levers where a change touches several: `compile+pruning`."""
 
 
+SEPARATES = "separates"
+"""Where a hypothesis's `change` keeps which confounded experiment it separates the causes of."""
+
+
+def separates_of(change: Mapping[str, object]) -> str | None:
+    """Return the label of the confounded experiment that a hypothesis separates, from its `change`."""
+    told = change.get(SEPARATES)
+    return str(told["experiment"]) if isinstance(told, dict) and "experiment" in told else None
+
+
+def alpha_of(spec: JsonObject) -> float | None:
+    """Return the alpha of a campaign's plan."""
+    plan = spec.get("plan")
+    return number(plan.get("alpha")) if isinstance(plan, dict) else None
+
+
 def engine_of(spec: JsonObject) -> str:
     """Return the engine a campaign runs on: `spec["engine"]`."""
     return str(spec.get("engine", "reference"))

@@ -4,8 +4,11 @@
 
 - *validating*: the hypotheses under test, with the stage, and what comes next;
 - *supported*: what was supported, the largest effect first;
-- *ruled out*: what was refuted, infeasible or confounded, and why; inconclusive ones are told apart, as open;
-- *surprised*: measured effects outside the prediction's 80 % interval, the furthest first;
+- *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
+- *ruled out*: what was refuted or infeasible, and why; inconclusive ones are told apart, as open;
+- *confounded*: tests that say nothing about their claim, what else differed, and what separates the causes;
+- *surprised*: measured effects outside the prediction's 80 % interval, the furthest first; confounded ones
+  are effects of more than what was predicted, and left out;
 - *spent*, *best* and *stopped*.
 """
 
@@ -29,6 +32,7 @@ from knowledge.figures import (
     signed,
     unit_of,
 )
+from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -52,6 +56,8 @@ class JudgedFact:
     high_log: float | None
     predicted_log: tuple[float, float, float] | None
     """Mean, low and high of the prediction's 80 % interval."""
+    follow_ups: tuple[str, ...] = ()
+    """The hypotheses that separate the causes, of a confounded one."""
 
     @property
     def surprise(self) -> float:
@@ -92,6 +98,8 @@ class CampaignFacts:
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
     judged: tuple[JudgedFact, ...]
+    discovery: DiscoveryView | None = None
+    """What the online control of false discoveries bounds."""
     outcome: JsonObject = field(default_factory=dict)
     """What it came to: `baseline`, `naive` and `best`, each with `tpot_ms`; empty before trial 0 is
     measured."""
@@ -115,6 +123,7 @@ class SummaryView(View):
     supported: PartView
     ruled_out: PartView
     inconclusive: PartView
+    confounded: PartView
     surprised: PartView
     spent: PartView
     best: PartView
@@ -128,6 +137,7 @@ class SummaryView(View):
             self.supported,
             self.ruled_out,
             self.inconclusive,
+            self.confounded,
             self.surprised,
             self.spent,
         )
@@ -143,10 +153,13 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         state=facts.state,
         headline=_headline(facts),
         validating=_validating(facts),
-        supported=_supported(by_outcome[VerdictOutcome.SUPPORTED]),
+        supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery),
         ruled_out=_ruled_out(by_outcome),
         inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE]),
-        surprised=_surprised(facts.judged),
+        confounded=_confounded(by_outcome[VerdictOutcome.CONFOUNDED]),
+        surprised=_surprised(
+            [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED]
+        ),
         spent=_spent(facts),
         best=_best(facts),
         stopped_because=facts.stopped_because,
@@ -185,7 +198,7 @@ def _validating(facts: CampaignFacts) -> PartView:
     return PartView(title=title, sentence=f"{under_test} under test; {queued}.", lines=tuple(lines))
 
 
-def _supported(found: Sequence[JudgedFact]) -> PartView:
+def _supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None) -> PartView:
     title = "Supported"
     if not found:
         return PartView(title=title, sentence="Nothing is supported yet.")
@@ -203,13 +216,15 @@ def _supported(found: Sequence[JudgedFact]) -> PartView:
         f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} ({fact.experiment})"
         for fact in best_first
     ]
-    sentence = f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported."
-    return PartView(title=title, sentence=sentence, lines=_named(lines))
+    said = [f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported"]
+    if discovery is not None:
+        said += [each for each in (discovery_sentence(discovery), outside_sentence(discovery)) if each]
+    return PartView(title=title, sentence=f"{'; '.join(said)}.", lines=_named(lines))
 
 
 def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]]) -> PartView:
     title = "Ruled out"
-    kinds = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE, VerdictOutcome.CONFOUNDED)
+    kinds = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
     counts = [f"{len(by_outcome[kind])} {kind.value}" for kind in kinds if by_outcome[kind]]
     if not counts:
         return PartView(title=title, sentence="Nothing is ruled out yet.")
@@ -219,6 +234,25 @@ def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]]) -> PartView:
         for fact in by_outcome[kind]
     ]
     return PartView(title=title, sentence=f"{listed(counts)}.", lines=_named(lines))
+
+
+def _confounded(found: Sequence[JudgedFact]) -> PartView:
+    title = "Confounded"
+    if not found:
+        return PartView(title=title, sentence="No test was confounded.")
+    lines = [
+        f"{fact.id}  {_clause(fact.claim)}: {_clause(fact.reason)}"
+        + (f"; {listed(list(fact.follow_ups))} {_separate(fact)} the causes" if fact.follow_ups else "")
+        for fact in found
+    ]
+    sentence = (
+        f"{counted(len(found), 'test is', 'tests are')} confounded, which says nothing about the claim."
+    )
+    return PartView(title=title, sentence=sentence, lines=_named(lines))
+
+
+def _separate(fact: JudgedFact) -> str:
+    return "separates" if len(fact.follow_ups) == 1 else "separate"
 
 
 def _inconclusive(found: Sequence[JudgedFact]) -> PartView:

@@ -22,9 +22,7 @@ from db.states import HypothesisState
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change
 from experiments.space.space import Space
-
-SEPARATES = "separates"
-"""Where a hypothesis's `change` keeps which confounded experiment it separates the causes of."""
+from knowledge.stored import SEPARATES
 
 
 class Duplicate(UsageError):

@@ -12,7 +12,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
-from agent.campaign.accept import SEPARATES
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
 from configs.campaign import CampaignSpec
@@ -25,6 +24,7 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
+from knowledge.stored import separates_of
 
 FOUND = "found"
 """What of a stored campaign's spec was not asked for but found on the ground."""
@@ -298,13 +298,8 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         rank=row.rank,
         metric=row.metric,
         question=row.question,
-        separates=_separates(row),
+        separates=separates_of(row.change),
     )
-
-
-def _separates(row: Hypothesis) -> str | None:
-    told = row.change.get(SEPARATES)
-    return str(told["experiment"]) if isinstance(told, dict) and "experiment" in told else None
 
 
 def _trial(

@@ -20,6 +20,7 @@ from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric
 from experiments.recording import load_launches
+from knowledge.queries.discovery import discovery_view, tests_of
 
 COUNTED = (
     HypothesisState.SUPPORTED,
@@ -38,7 +39,8 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     best TPOT, measured in one experiment against the baseline where there is one (`speedup_basis` is its
     label), else multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval
     is the verdict's, at the judge's level, and None when the best is the baseline itself. `open_questions`
-    are the ids of what the campaign asks and nothing decided yet.
+    are the ids of what the campaign asks and nothing decided yet. `discovery` is what the online control of
+    false discoveries bounds (`knowledge.queries.discovery`).
     """
     campaign = session.get_one(Campaign, campaign_id)
     facts = read_facts(session, campaign_id)
@@ -59,6 +61,9 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         "stopped_because": campaign.stopped_because,
         **_measured(session, facts),
         "hypotheses": {state.value: counts.get(state, 0) for state in COUNTED},
+        "discovery": discovery_view(
+            tests_of(session, [campaign_id])[campaign_id], facts.spec.plan.alpha
+        ).model_dump(mode="json"),
         "open_questions": list(facts.open_questions),
         "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0},
         "events": told or 0,

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import SEPARATES, Duplicate, accept
+from agent.campaign.accept import Duplicate, accept
 from agent.campaign.claims import refuted_if
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts, read_facts
@@ -33,6 +33,7 @@ from db.models import Experiment, Hypothesis, Verdict
 from db.states import VerdictOutcome
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
+from knowledge.stored import SEPARATES, separates_of
 
 CORNER = "corner"
 """Where a follow-up keeps over which corner its way goes (`agent.proposers.separation.Corner`)."""
@@ -148,9 +149,7 @@ def _tried(session: Session, campaign_id: int, label: str) -> tuple[Corner, ...]
         Hypothesis.campaign_id == campaign_id, Hypothesis.proposer == PROPOSER
     )
     found = {
-        str(change[SEPARATES][CORNER])
-        for change in session.scalars(query)
-        if change.get(SEPARATES, {}).get("experiment") == label
+        str(change[SEPARATES][CORNER]) for change in session.scalars(query) if separates_of(change) == label
     }
     return tuple(corner for corner in Corner if corner.value in found)
 

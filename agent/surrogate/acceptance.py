@@ -17,6 +17,7 @@ from agent.proposers.port import Trial
 from agent.surrogate.drafting import drafts, first_acceptance
 from agent.surrogate.levers import LeverView, Target
 from agent.surrogate.linear import Features, LinearBelief
+from experiments.measurement.judging import Outcome
 
 PRIOR: Mapping[str, tuple[float, float]] = {
     "mtp": (0.65, 0.15),
@@ -63,11 +64,14 @@ class AcceptanceBelief:
 
     @classmethod
     def learn(cls, view: LeverView, trials: Sequence[Trial]) -> AcceptanceBelief:
-        """The belief after all trials that report an acceptance length; whether it paid does not matter."""
+        """The belief after all trials that report an acceptance length; whether it paid does not matter.
+
+        Confounded ones are left out: something beside what is known of them may have moved it.
+        """
         rows, residuals = [], []
         for trial in trials:
             drafting = drafts(trial.candidate)
-            if drafting is None or trial.acceptance_length is None:
+            if drafting is None or trial.acceptance_length is None or trial.outcome == Outcome.CONFOUNDED:
                 continue
             method, tokens = drafting
             mean, features = _prior(method, view.target(view.settings(trial.candidate)))

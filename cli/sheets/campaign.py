@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cli.output import console, fields, state, when
 from cli.words import configuration_words
 from configs.quantities import format_duration
+from knowledge.queries.discovery import discovery_sentence, outside_sentence
 
 if TYPE_CHECKING:
     from knowledge.queries.campaigns import CampaignView
@@ -20,6 +21,10 @@ def print_campaign(campaign: CampaignView) -> None:
     measured = f"{spent.experiments} experiments in {format_duration(spent.experiment_s)}"
     gone = "" if spent.wall_s is None else f", {format_duration(spent.wall_s)} gone by"
     counts = ", ".join(f"{count} {name}" for name, count in sorted(campaign.hypotheses.items()))
+    found = campaign.discovery
+    said = []
+    if found is not None:
+        said = [each for each in (discovery_sentence(found), outside_sentence(found)) if each]
     out.print(
         fields(
             [
@@ -34,6 +39,8 @@ def print_campaign(campaign: CampaignView) -> None:
                 ("ended", None if campaign.ended_at is None else when(campaign.ended_at)),
                 ("stopped because", campaign.stopped_because),
                 ("hypotheses", counts),
+                ("of the supported", said[0] if said else None),
+                *(("", each) for each in said[1:]),
                 ("spent", measured + gone),
                 ("best", campaign.best_experiment),
                 *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),

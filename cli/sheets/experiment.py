@@ -14,6 +14,7 @@ from knowledge.queries.resolved import flat
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from knowledge.queries.discovery import LevelView
     from knowledge.queries.experiment_detail import ExperimentDetail, LaunchView
     from knowledge.queries.spread import SpreadView
 
@@ -64,6 +65,7 @@ def _head(out: Console, detail: ExperimentDetail) -> None:
                 ("started", when(detail.started_at)),
                 ("took", None if detail.wall_s is None else format_duration(detail.wall_s)),
                 ("sealed as", (detail.preregistration_digest or "")[:SHOWN_DIGITS]),
+                ("altered", detail.changed_since_sealed),
             ]
         )
     )
@@ -92,8 +94,18 @@ def _verdict(out: Console, detail: ExperimentDetail) -> None:
                 ),
                 ("why", verdict.reason),
                 ("judge", judge),
+                ("level", None if detail.level is None else _level_words(detail.level)),
+                ("sealed as", verdict.preregistration_digest),
             ]
         )
+    )
+
+
+def _level_words(level: LevelView) -> str:
+    found = "" if level.e_value is None else f"; it came to {level.e_value:.3g}"
+    return (
+        f"test {level.test} of the campaign on time, at {level.support_alpha:.2g}: supported from an e-value "
+        f"of {level.e_value_needed:.3g} on{found}"
     )
 
 

@@ -14,7 +14,9 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind
+from knowledge.queries.discovery import DiscoveryView, discovery_view, tests_of
 from knowledge.queries.view import Page, View
+from knowledge.stored import alpha_of
 
 
 class SpentView(View):
@@ -39,7 +41,8 @@ class DirectiveView(View):
 
 
 class CampaignView(View):
-    """A campaign; `hypotheses` counts them by state."""
+    """A campaign; `hypotheses` counts them by state, `discovery` is what the online control of false
+    discoveries bounds."""
 
     id: str
     name: str
@@ -55,6 +58,7 @@ class CampaignView(View):
     hypotheses: dict[str, int]
     spent: SpentView
     best_experiment: str | None
+    discovery: DiscoveryView | None
     directives: tuple[DirectiveView, ...]
     created_at: datetime
     started_at: datetime | None
@@ -93,6 +97,7 @@ def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignVie
         campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
     }
     directives = _directives(session, ids)
+    tested = tests_of(session, ids)
     present = session.scalars(select(now())).one()
     return tuple(
         CampaignView(
@@ -112,6 +117,9 @@ def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignVie
             best_experiment=None
             if each.best_experiment_id is None
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
+            discovery=None
+            if (alpha := alpha_of(each.spec)) is None
+            else discovery_view(tested[each.id], alpha),
             directives=directives[each.id],
             created_at=each.created_at,
             started_at=each.started_at,

@@ -172,6 +172,12 @@ def outside_sentence(found: DiscoveryView) -> str | None:
     outside = found.outside
     if not outside.supported:
         return None
+    if not found.tests:
+        return (
+            f"at most {_count(outside.expected_false)} of the {outside.supported} supported "
+            f"{'is' if outside.supported == 1 else 'are'} expected to be false (each at a level of its own, "
+            "without online control)"
+        )
     return (
         f"{counted(outside.supported, 'other claim is', 'other claims are')} supported outside this control, "
         f"each at a level of its own: at most {_count(outside.expected_false)} of them expected to be false "

@@ -15,6 +15,7 @@ from db.models import (
     Environment,
     Experiment,
     Hypothesis,
+    Job,
     Launch,
     Measurement,
     Verdict,
@@ -22,6 +23,8 @@ from db.models import (
 from db.models.base import JsonObject
 from db.states import Arm
 from experiments.measurement.evidence import Metric
+from experiments.sealing import tampered
+from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
 from knowledge.queries.resolved import DifferenceView, resolved_differences
 from knowledge.queries.spread import SpreadView, spread
@@ -61,7 +64,11 @@ class SampleView(View):
 
 
 class ExperimentDetail(ExperimentRow):
-    """Everything about one experiment; `samples` is filled when they were asked for."""
+    """Everything about one experiment; `samples` is filled when they were asked for.
+
+    `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered since
+    it was preregistered.
+    """
 
     rationale: str | None
     refuted_if: str | None
@@ -70,6 +77,8 @@ class ExperimentDetail(ExperimentRow):
     plan: JsonObject
     metric: str
     preregistration_digest: str | None
+    changed_since_sealed: str | None
+    level: LevelView | None
     verdict: VerdictView | None
     launches: tuple[LaunchView, ...]
     resolved_differences: tuple[DifferenceView, ...]
@@ -118,6 +127,8 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         plan=experiment.plan,
         metric=metric_of(experiment.plan),
         preregistration_digest=experiment.preregistration_digest,
+        changed_since_sealed=_changed(session, experiment),
+        level=level_of(session, experiment, _details(verdict)),
         verdict=None if verdict is None else verdict_view(verdict),
         launches=tuple(
             _launch_view(each.Launch, each.digest, by_launch[each.Launch.id]) for each in launches
@@ -133,6 +144,19 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         reproduce_command=f"autoinfer reproduce {label}",
         samples=_samples([each.Launch for each in launches], by_launch) if samples else None,
     )
+
+
+def _changed(session: Session, experiment: Experiment) -> str | None:
+    """What of a test was altered since it was sealed; None too where no job is left to hold it against."""
+    if experiment.candidate_configuration_id is None or experiment.preregistration_digest is None:
+        return None
+    job = session.scalar(select(Job.id).where(Job.experiment_id == experiment.id).limit(1))
+    return None if job is None else tampered(session, experiment)
+
+
+def _details(verdict: Verdict | None) -> Mapping[str, object]:
+    details = None if verdict is None else verdict.judge.get("details")
+    return details if isinstance(details, dict) else {}
 
 
 def _measurements(session: Session, experiment_id: int, *, with_itl: bool) -> Sequence[Measurement]:

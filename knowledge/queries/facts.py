@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -10,7 +13,7 @@ from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.view import prediction_interval
-from knowledge.stored import number
+from knowledge.stored import number, separates_of
 from knowledge.summary import CampaignFacts, JudgedFact, WaitingFact
 
 MOST_NEXT = 3
@@ -36,6 +39,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         testing=_testing(session, campaign_id),
         next=_next(session, campaign_id),
         judged=_judged(session, campaign_id),
+        discovery=campaign.discovery,
     )
 
 
@@ -77,6 +81,7 @@ def _judged(session: Session, campaign_id: int) -> tuple[JudgedFact, ...]:
         .where(Hypothesis.campaign_id == campaign_id, Experiment.reproduces_experiment_id.is_(None))
         .order_by(Verdict.id)
     )
+    follow_ups = _follow_ups(session, campaign_id)
     return tuple(
         JudgedFact(
             id=format_label(Noun.HYPOTHESIS, hypothesis.id),
@@ -89,6 +94,22 @@ def _judged(session: Session, campaign_id: int) -> tuple[JudgedFact, ...]:
             low_log=verdict.interval_low_log,
             high_log=verdict.interval_high_log,
             predicted_log=prediction_interval(hypothesis.prediction),
+            follow_ups=follow_ups[format_label(Noun.EXPERIMENT, verdict.experiment_id)],
         )
         for hypothesis, verdict in session.execute(query)
     )
+
+
+def _follow_ups(session: Session, campaign_id: int) -> Mapping[str, tuple[str, ...]]:
+    """The hypotheses that separate the causes of confounded experiments, by the experiment's label."""
+    found: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    query = (
+        select(Hypothesis.id, Hypothesis.change)
+        .where(Hypothesis.campaign_id == campaign_id)
+        .order_by(Hypothesis.id)
+    )
+    for number_, change in session.execute(query):
+        experiment = separates_of(change)
+        if experiment is not None:
+            found[experiment] += (format_label(Noun.HYPOTHESIS, number_),)
+    return found

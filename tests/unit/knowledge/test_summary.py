@@ -54,6 +54,7 @@ def test_an_empty_campaign_says_so_in_every_part() -> None:
         "Nothing is supported yet.",
         "Nothing is ruled out yet.",
         "No test was inconclusive.",
+        "No test was confounded.",
         "Nothing predicted was measured yet.",
         "0 experiments in 0s; the campaign has not started.",
     ]
@@ -169,4 +170,7 @@ def test_a_reproduction_is_not_counted_as_another_hypothesis(history: History) -
     history.judge(hypothesis, VerdictOutcome.SUPPORTED, reproduces=first.experiment_id)
     with history.database.read() as session:
         found = summarize(campaign_facts(session, history.campaign_id))
-    assert found.supported.sentence == "1 hypothesis is supported."
+    assert found.supported.sentence == (
+        "1 hypothesis is supported; at most 0.05 of the 1 supported is expected to be false (each at a "
+        "level of its own, without online control)."
+    )
