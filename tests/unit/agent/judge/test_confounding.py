@@ -1,0 +1,185 @@
+"""The confounder guard: kernels, clocks, what one arm alone tells, and what was recorded on an H200."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.judge.confounding import CLOCK_TOLERANCE, differences
+from agent.judge.consequences import explained
+from agent.judge.gates import check, confounders
+from agent.judge.launch_interval import LaunchIntervalJudge
+from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, NoiseProfile, Stage
+from experiments.measurement.judging import Outcome, Stop
+from experiments.measurement.plan import Prediction, StoppingPlan
+from experiments.space.configuration import Change
+from tests.recorded.vllm_kernels import launch
+
+NOISE = NoiseProfile("target", Metric.TPOT_MS, 4, 3, 0.01)
+PLAN = StoppingPlan(prediction=Prediction(log_ratio_mean=-0.02, log_ratio_sd=0.1))
+GROUPS = Change("quantization.group_size", 32, 128)
+KERNEL = Change("serving.linear_kernel", "machete", "marlin")
+THREADS = Change("serving.threads", 2, 1)
+
+
+def record(
+    arm: Arm, resolved: Mapping[str, Any], index: int = 0, environment: Mapping[str, Any] | None = None
+) -> LaunchRecord:
+    return LaunchRecord(arm, index, Stage.QUICK, arm.value, resolved, environment or {}, 1.0, ())
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any], *changes: Change) -> list[str]:
+    found = differences([record(Arm.CONTROL, one)], [record(Arm.CANDIDATE, other)], changes)
+    return [each.sentence() for each in found]
+
+
+def trap(change: Change, control: str, candidate: str) -> Evidence:
+    return Evidence((launch(Arm.CONTROL, control), launch(Arm.CANDIDATE, candidate)), NOISE, (change,))
+
+
+def test_groups_of_32_on_marlin_against_groups_of_128_on_machete_are_confounded_and_the_kernel_is_named() -> (
+    None
+):
+    found = LaunchIntervalJudge().verdict(PLAN, trap(GROUPS, "w4-g32", "w4-g128"))
+    assert found.outcome is Outcome.CONFOUNDED
+    assert (
+        "linear_kernel is MarlinLinearKernel in the control, MacheteLinearKernel in the candidate"
+        in found.reason
+    )
+    assert "quantization.group_size 32 → 128" in found.reason
+    assert isinstance(LaunchIntervalJudge().next_step(PLAN, trap(GROUPS, "w4-g32", "w4-g128")), Stop)
+
+
+def test_the_same_groups_on_one_kernel_are_no_confounded_test() -> None:
+    assert check(trap(GROUPS, "w4-g32", "w4-g128-marlin"), Metric.TPOT_MS) is None
+
+
+def test_a_claim_about_the_kernel_itself_explains_the_kernel() -> None:
+    assert check(trap(KERNEL, "w4-g128", "w4-g128-marlin"), Metric.TPOT_MS) is None
+
+
+def test_what_the_changed_knob_pins_by_the_spaces_word_is_explained_whatever_the_knob_is_called() -> None:
+    backend = Change("serving.matmul", "a", "b")
+    evidence = trap(backend, "w4-g128", "w4-g128-marlin")
+    assert confounders(evidence, Metric.TPOT_MS)
+    pinned = Evidence(evidence.launches, NOISE, (backend,), pinned_keys=("linear_kernel",))
+    assert confounders(pinned, Metric.TPOT_MS) == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "expected"),
+    [
+        ("linear_kernel", Change("quantization.method", "none", "awq"), True),
+        ("kernels.linear", Change("quantization.method", "awq", "none"), True),
+        ("linear_kernel", Change("quantization.method", "rtn", "awq"), False),
+        ("linear_kernel", Change("quantization.bits", 4, 8), False),
+        ("linear_kernel", Change("quantization.group_size", None, 32), False),
+        ("attention_kernel", Change("quantization.method", "none", "awq"), False),
+        ("gdn_kernel", Change("drafting.method", "none", "mtp"), True),
+        ("linear_kernel", Change("drafting.method", "none", "mtp"), False),
+        ("max_num_batched_tokens", Change("drafting.draft_tokens", 1, 2), False),
+        ("attention_kernel", Change("serving.linear_kernel", "a", "b"), False),
+        ("attention.backend", Change("serving.compile", "off", "default"), True),
+    ],
+)
+def test_a_change_explains_a_kernel_only_where_it_cannot_leave_it_alone(
+    key: str, change: Change, expected: bool
+) -> None:
+    assert explained(key, [change]) is expected
+
+
+def test_a_key_that_one_arm_alone_tells_is_a_difference() -> None:
+    assert differing({"a": 1}, {"a": 1, "kernel": "x"}) == [
+        "kernel is not told in the control, x in the candidate"
+    ]
+    assert differing({"a": 1, "kernel": "x"}, {"a": 1}) == [
+        "kernel is x in the control, not told in the candidate"
+    ]
+
+
+def test_what_neither_arm_knows_is_no_difference() -> None:
+    assert differing({"a": None}, {}) == []
+    assert differing({}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (2, 2.0, True),
+        (1, True, False),
+        ("1", 1, False),
+        ([1, 2], [1, 2], True),
+        ([1, 2], [2, 1], False),
+        ([{"a": 1}], [{"a": 1}], True),
+        (float("nan"), float("nan"), True),
+        ({1, 2}, {2, 1}, True),
+        (b"x", b"x", True),
+        (b"x", b"y", False),
+        (object, int, False),
+    ],
+)
+def test_values_of_any_type_are_compared_with_their_type(one: Any, other: Any, alike: bool) -> None:
+    assert (differing({"a": one}, {"a": other}) == []) is alike
+
+
+def test_a_nested_key_that_is_a_value_in_the_other_arm_is_told_without_a_fault() -> None:
+    assert differing({"a": {"b": 1}}, {"a": 1}) == [
+        "a is not told in the control, 1 in the candidate",
+        "a.b is 1 in the control, not told in the candidate",
+    ]
+
+
+def test_an_arm_that_tells_nothing_of_what_ran_is_confounded_and_named() -> None:
+    silent = Evidence((launch(Arm.CONTROL, "w4-g32"), record(Arm.CANDIDATE, {})), NOISE, (GROUPS,))
+    found = check(silent, Metric.TPOT_MS)
+    assert found is not None
+    assert found.outcome is Outcome.CONFOUNDED
+    assert "candidate launch 0 told nothing" in found.reason
+
+
+def test_arms_that_both_tell_nothing_can_not_be_compared_and_pass() -> None:
+    evidence = Evidence((record(Arm.CONTROL, {}), record(Arm.CANDIDATE, {})), NOISE, (GROUPS,))
+    assert check(evidence, Metric.TPOT_MS) is None
+
+
+@given(st.floats(200, 3000), st.floats(0.5, 2))
+def test_clocks_are_compared_with_their_tolerance(mhz: float, factor: float) -> None:
+    apart = max(factor, 1 / factor) - 1
+    found = differing({"gpu": {"sm_mhz": mhz}}, {"gpu": {"sm_mhz": mhz * factor}}, THREADS)
+    if abs(apart - CLOCK_TOLERANCE) > 1e-6:
+        assert bool(found) is (apart > CLOCK_TOLERANCE)
+
+
+def test_the_clocks_of_the_blocks_environment_are_compared_too() -> None:
+    def at(mhz: int) -> dict[str, Any]:
+        return {"blocks": [{"before": {"gpu": {"sm_mhz": mhz}}, "after": {"gpu": None}}, {"before": "?"}, 3]}
+
+    control = [record(Arm.CONTROL, {"a": 1}, environment=at(1980))]
+    slow = [record(Arm.CANDIDATE, {"a": 1}, environment=at(1755))]
+    same = [record(Arm.CANDIDATE, {"a": 1}, environment=at(1965))]
+    assert [each.key for each in differences(control, slow, [THREADS])] == ["gpu.sm_mhz"]
+    assert differences(control, same, [THREADS]) == ()
+
+
+def test_more_differences_than_a_sentence_holds_are_counted() -> None:
+    keys = dict.fromkeys("abcde", 1)
+    evidence = Evidence((record(Arm.CONTROL, keys), record(Arm.CANDIDATE, {"z": 1})), NOISE, (GROUPS,))
+    found = check(evidence, Metric.TPOT_MS)
+    assert found is not None
+    assert "; and 3 more." in found.reason
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=6), JSONS, max_size=4))
+def test_an_arm_never_differs_from_itself(resolved: dict[str, Any]) -> None:
+    assert differing(resolved, resolved) == []

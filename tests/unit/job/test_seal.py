@@ -1,0 +1,73 @@
+"""The seal of a test: it holds everything that decides a verdict, and survives being stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from experiments.job.seal import broken_seal, other_judge, seal_of, sealed
+from experiments.job.spec import NoiseState, TestJob, parse_job
+from experiments.measurement.plan import Margins, Prediction, StoppingPlan
+from tests.simulated.judges import OnePairJudge
+from tests.simulated.specs import PLAN, a_test_job
+
+SPEC = a_test_job(judge_version="3", pinned_keys=("linear_kernel",), reference={"simulated.tpot_ms": 12.0})
+
+
+def plan(**changes: Any) -> StoppingPlan:
+    return StoppingPlan.model_validate({**PLAN.model_dump(), **changes})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"control": {"simulated.tpot_ms": 11.0}},
+        {"candidate": {"simulated.tpot_ms": 7}},
+        {"reference": None},
+        {"plan": plan(min_effect=0.01)},
+        {"plan": plan(margins=Margins(bits_per_byte=0.2))},
+        {"plan": plan(prediction=Prediction(log_ratio_mean=-0.3, log_ratio_sd=0.1))},
+        {"plan": plan(support_alpha=0.001)},
+        {"plan": plan(metric="ttft_ms")},
+        {"plan": plan(full_pairs=9)},
+        {"judge": "another"},
+        {"judge_version": "4"},
+        {"engine": "another"},
+        {"model_fingerprint": "another"},
+        {"device": "cuda:0"},
+        {"seed": 5},
+        {"noise": NoiseState(target_key="desk/cpu", launches=9, degrees_of_freedom=8, launch_sd_log=0.5)},
+        {"pinned_keys": ("linear_kernel", "threads")},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_whatever_decides_a_verdict_breaks_the_seal_when_it_changes(change: dict[str, Any]) -> None:
+    altered = SPEC.model_copy(update=change)
+    assert seal_of(altered) != SPEC.preregistration_digest
+    assert "was sealed as" in str(broken_seal(altered))
+
+
+def test_what_names_the_experiment_is_not_sealed() -> None:
+    assert broken_seal(SPEC.model_copy(update={"experiment_id": 9, "campaign_id": 3})) is None
+
+
+def test_a_sealed_job_holds_after_it_was_stored_and_read() -> None:
+    again = parse_job(json.loads(json.dumps(SPEC.model_dump(mode="json"))))
+    assert isinstance(again, TestJob)
+    assert broken_seal(again) is None
+
+
+def test_a_job_from_before_judges_were_sealed_is_held_to_the_hash_of_plan_and_arms() -> None:
+    old = a_test_job()
+    assert old.judge_version is None
+    assert broken_seal(old) is None
+    assert broken_seal(old.model_copy(update={"plan": plan(min_effect=0.01)})) is not None
+    assert other_judge(old, OnePairJudge()) is None
+
+
+def test_the_judge_that_was_sealed_is_the_one_that_may_judge() -> None:
+    judge = OnePairJudge()
+    assert other_judge(sealed(SPEC.model_copy(update={"judge_version": judge.version})), judge) is None
+    assert "in version 3, and version 1 is installed" in str(other_judge(SPEC, judge))
