@@ -5,7 +5,8 @@ and gives the same drafts for the same view. Trial 0 is the baseline with value 
 with its log TPOT over the baseline's, along the chain of its controls. What did not run or lost its quality
 is told as worse than everything measured (a failed trial would simply be forgotten, and asked for again). The
 sampler is Optuna's TPE, multivariate and grouped, which models the branches of a conditional space apart
-(FACTS: InferenceBench has it close behind the best).
+(FACTS: InferenceBench has it close behind the best). Knobs that are noise are neither sampled nor told: a
+candidate has the incumbent's value, or the default where the incumbent lacks the knob.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from optuna.trial import create_trial
 
 from agent.proposers.draft import draft_of, predicted
 from agent.proposers.port import CampaignView, Draft, Trial
+from agent.surrogate.levers import NOISE_KNOBS
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import is_among
@@ -58,7 +60,7 @@ class OptunaProposer:
             if len(drafts) == count:
                 break
             trial = study.ask()
-            candidate = _ask(view.space, trial, {} if view.serves_packed else view.incumbent)
+            candidate = _ask(view.space, trial, _kept(view))
             if candidate is None:  # a value that must be given is not the sampler's to give
                 continue
             levers = set(view.space.levers_between(view.incumbent, candidate))
@@ -72,6 +74,17 @@ class OptunaProposer:
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))
         return drafts
+
+
+def _kept(view: CampaignView) -> dict[str, KnobValue]:
+    """What of the incumbent every candidate keeps: its noise, and its quantization where that saves no
+    time."""
+    lever_of = {knob.name: knob.lever for knob in view.space.knobs}
+    return {
+        name: value
+        for name, value in view.incumbent.items()
+        if name in NOISE_KNOBS or (lever_of[name] == QUANTIZATION and not view.serves_packed)
+    }
 
 
 def _how(told: int) -> str:
@@ -123,14 +136,17 @@ def _study(view: CampaignView) -> optuna.Study:
     for configuration, value in values_told(view):
         if view.space.is_legal(configuration) and _enumerated(view.space, configuration):
             distributions = _distributions(view.space, configuration)
-            study.add_trial(
-                create_trial(params=dict(configuration), distributions=distributions, value=value)
-            )
+            params = {name: configuration[name] for name in distributions}
+            study.add_trial(create_trial(params=params, distributions=distributions, value=value))
     return study
 
 
 def _distributions(space: Space, configuration: Configuration) -> dict[str, BaseDistribution]:
-    return {knob.name: CategoricalDistribution(knob.values) for knob in space.active(configuration)}
+    return {
+        knob.name: CategoricalDistribution(knob.values)
+        for knob in space.active(configuration)
+        if knob.name not in NOISE_KNOBS
+    }
 
 
 def _enumerated(space: Space, configuration: Configuration) -> bool:
@@ -139,14 +155,19 @@ def _enumerated(space: Space, configuration: Configuration) -> bool:
 
 
 def _ask(space: Space, trial: optuna.Trial, kept: Mapping[str, KnobValue]) -> Configuration | None:
-    """A legal point, with the quantization of `kept` where that has one; None where a value must be given."""
+    """A legal point with the values of `kept` wherever these knobs are active; None where a value must be
+    given. Knobs that are noise and not in `kept` get their defaults."""
     chosen: dict[str, KnobValue] = {}
     for knob in space.in_order:
-        if knob.lever == QUANTIZATION and knob.name in kept:
+        if knob.unmet(chosen) is not None:
+            continue
+        if knob.name in kept:
             chosen[knob.name] = kept[knob.name]
-        elif knob.unmet(chosen) is None:
-            if not knob.values:
-                return None
+        elif knob.name in NOISE_KNOBS and knob.default is not None:
+            chosen[knob.name] = knob.default
+        elif not knob.values:
+            return None
+        else:
             value = trial.suggest_categorical(knob.name, knob.values)
             assert value is not None  # it is one of the knob's values
             chosen[knob.name] = value

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.proposers.port import CampaignView, Trial
+from agent.surrogate.levers import NOISE_KNOBS
 from configs.errors import UsageError
 from db.labels import Noun, format_label
 from experiments.measurement.judging import Outcome
@@ -60,8 +61,9 @@ def _together(view: CampaignView, trials: Sequence[Trial]) -> tuple[Configuratio
 
 
 def _set_by(trial: Trial) -> Mapping[str, KnobValue]:
+    """What a trial set, less another draw of what its control had already: noise adds nothing."""
     return {
         change.knob: change.after
         for change in trial.control.changes_to(trial.candidate)
-        if change.after is not None
+        if change.after is not None and (change.before is None or change.knob not in NOISE_KNOBS)
     }

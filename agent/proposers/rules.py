@@ -21,6 +21,7 @@ from agent.proposers.quantization_rule import quantization
 from agent.proposers.recombination import recombinations
 from agent.proposers.step_profile import StepProfile, step_profile
 from agent.ranking.ranking import expected_gain
+from agent.surrogate.levers import changes_noise
 from experiments.space.configuration import Configuration
 from experiments.space.knob import same_value
 
@@ -143,6 +144,8 @@ def _largest(shares: Mapping[str, float], most: int = 3) -> list[tuple[str, floa
 
 def _allowed(view: CampaignView, candidate: Configuration) -> bool:
     levers = set(view.space.levers_between(view.incumbent, candidate))
+    if changes_noise(view.incumbent, candidate):
+        return False
     return not view.banned_levers & levers and view.refused(candidate) is None
 
 

@@ -22,6 +22,19 @@ TARGET_LEVERS = ("pruning", "quantization")
 NOISE_KNOBS = frozenset({"quantization.seed"})
 """Knobs that choose between draws of the same thing: nothing is expected of a value, nothing learnt of it."""
 
+
+def changes_noise(before: Configuration, after: Configuration) -> bool:
+    """Whether another value of a noise knob stands where both configurations have that knob.
+
+    Such a change is a question that a user may ask; no proposer does. One that comes or goes with the lever
+    it belongs to is no such change.
+    """
+    return any(
+        change.knob in NOISE_KNOBS and None not in (change.before, change.after)
+        for change in before.changes_to(after)
+    )
+
+
 LEVER_JOINT = "+"
 """Between the names of levers in the name of a change of several: `compile+pruning`."""
 

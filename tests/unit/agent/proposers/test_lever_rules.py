@@ -210,7 +210,7 @@ POINTS: list[Configuration] = [
 OUTCOMES = (SUPPORTED, REFUTED, Outcome.INCONCLUSIVE, Outcome.INFEASIBLE)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(POINTS), st.sampled_from([BASELINE, *POINTS]), st.sampled_from(OUTCOMES)),
@@ -247,3 +247,34 @@ def test_tpe_takes_quantization_along_only_where_packed_weights_are_served() -> 
 
     assert not touched(serves_packed=False)
     assert touched(serves_packed=True)
+
+
+SEED = "quantization.seed"
+REDRAWN = set_to({SEED: 2}, AWQ)
+
+
+@pytest.mark.parametrize("proposer", [RulesProposer(), OptunaProposer()], ids=lambda each: each.name)
+@pytest.mark.parametrize("incumbent", [BASELINE, AWQ, REDRAWN], ids=["not quantized", "seed 0", "seed 2"])
+@pytest.mark.parametrize("serves_packed", [False, True])
+def test_no_proposer_draws_the_same_thing_anew(
+    proposer: RulesProposer | OptunaProposer, incumbent: Configuration, serves_packed: bool
+) -> None:
+    trials = [
+        trial(AWQ_32, SUPPORTED, -0.2, hypothesis_id=1),
+        trial(set_to({SEED: 1}, AWQ), SUPPORTED, -0.1, control=AWQ, hypothesis_id=2),
+        trial(set_to({SEED: 1}, AWQ_32), REFUTED, 0.1, control=AWQ_32, hypothesis_id=3),
+    ]
+    drafts = proposer.propose(view(trials, incumbent=incumbent, serves_packed=serves_packed), 40)
+    seeds = {draft.candidate[SEED] for draft in drafts if SEED in draft.candidate}
+    assert drafts
+    assert seeds <= {incumbent.get(SEED, 0)}
+    if serves_packed:
+        assert seeds, "quantization itself is proposed"
+
+
+def test_another_draw_that_was_supported_is_not_put_together_with_anything() -> None:
+    redrawn = trial(set_to({SEED: 1}, AWQ), SUPPORTED, -0.1, control=AWQ, hypothesis_id=1)
+    drafted = trial(mtp(2), SUPPORTED, -0.4, hypothesis_id=2)
+    assert [found.candidate for found in recombinations(view([redrawn, drafted], incumbent=AWQ))] == [
+        mtp(2, AWQ)
+    ]
