@@ -1,0 +1,357 @@
+"""What was sealed before the first sample can't be changed after it: no verdict, and the campaign goes on."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from agent.campaign.accept import accept
+from agent.campaign.dispatch import dispatch_test
+from agent.campaign.facts import read_facts
+from agent.campaign.learn import learn_test, unlearnt
+from agent.campaign.legal import legal_here
+from agent.proposers.port import Draft
+from agent.surrogate.levers import joined
+from db import events
+from db.event_kinds import EventKind
+from db.models import Configuration, Event, Experiment, Hypothesis, Job, Launch, Verdict
+from db.session import Database, open_database
+from db.states import ExperimentState, HypothesisState, JobState
+from experiments.job.seal import TAMPERED
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Arm, LaunchRecord
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.sealing import tampered
+from experiments.space.configuration import Configuration as Point
+from knowledge.queries.experiment_detail import experiment_detail
+from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
+from tests.simulated.campaign import start
+from tests.simulated.places import simulated_executor
+from tests.simulated.queueing import database_url
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """A campaign with its baseline, and the ids of a test that was dispatched."""
+
+    database: Database
+    folder: Path
+    campaign_id: int
+    hypothesis_id: int
+    experiment_id: int
+
+    def learn(self) -> Outcome | None:
+        with self.database.write() as session:
+            return learn_test(session, self.experiment_id)
+
+
+def propose(database: Database, campaign_id: int, tpot_ms: float) -> int:
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
+        assert facts.baseline is not None
+        candidate = space.with_change(facts.baseline, {"simulated.tpot_ms": tpot_ms})
+        draft = Draft(
+            claim="It is faster.",
+            control=facts.baseline,
+            candidate=candidate,
+            lever=joined(space.levers_between(facts.baseline, candidate)),
+            prediction=Prediction(log_ratio_mean=-0.3, log_ratio_sd=0.1),
+            min_effect=0.03,
+            refuted_if="It is not.",
+            rationale="The answer is a knob.",
+            proposer="rules",
+        )
+        return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
+
+
+def dispatch(database: Database, campaign_id: int, hypothesis_id: int) -> int:
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        queued = next(each for each in facts.queue if each.id == hypothesis_id)
+        return dispatch_test(session, facts, queued)
+
+
+@pytest.fixture
+def dispatched(tmp_path: Path) -> Iterator[Dispatched]:
+    database, campaign_id = start(tmp_path)
+    measure_baseline(database, campaign_id)
+    hypothesis_id = propose(database, campaign_id, 7.0)
+    yield Dispatched(
+        database, tmp_path, campaign_id, hypothesis_id, dispatch(database, campaign_id, hypothesis_id)
+    )
+    database.close()
+
+
+def one_pair(spec: TestJob) -> list[LaunchRecord]:
+    return [
+        launch(Arm.CONTROL, Point.of(spec.control), 10.0),
+        launch(Arm.CANDIDATE, Point.of(spec.candidate), 7.0),
+    ]
+
+
+def change_plan(session: Session, it: Dispatched, **fields: Any) -> None:
+    experiment = session.get_one(Experiment, it.experiment_id)
+    experiment.plan = {**experiment.plan, **fields}
+
+
+def change_job(session: Session, it: Dispatched, **fields: Any) -> None:
+    job = session.scalars(select(Job).where(Job.experiment_id == it.experiment_id)).one()
+    job.spec = {**job.spec, **fields}
+
+
+def change_job_plan(session: Session, it: Dispatched, **fields: Any) -> None:
+    job = session.scalars(select(Job).where(Job.experiment_id == it.experiment_id)).one()
+    change_job(session, it, plan={**job.spec["plan"], **fields})
+
+
+def change_both_plans(session: Session, it: Dispatched) -> None:
+    """The plan is altered everywhere alike, so that only the hash can tell."""
+    change_plan(session, it, min_effect=0.001)
+    change_job_plan(session, it, min_effect=0.001)
+    session.get_one(Hypothesis, it.hypothesis_id).min_effect = 0.001
+
+
+def change_arm(session: Session, it: Dispatched, arm: str) -> None:
+    """The arm of the experiment becomes another stored configuration."""
+    experiment = session.get_one(Experiment, it.experiment_id)
+    other = experiment.candidate_configuration_id if arm == "control" else experiment.control_configuration_id
+    setattr(experiment, f"{arm}_configuration_id", other)
+
+
+def change_knobs(session: Session, it: Dispatched) -> None:
+    """The stored candidate itself gets other knobs under its old digest."""
+    experiment = session.get_one(Experiment, it.experiment_id)
+    row = session.get_one(Configuration, experiment.candidate_configuration_id)
+    row.knobs = {**row.knobs, "simulated.tpot_ms": 9.9}
+
+
+def change_hypothesis(session: Session, it: Dispatched, **fields: Any) -> None:
+    for name, value in fields.items():
+        setattr(session.get_one(Hypothesis, it.hypothesis_id), name, value)
+
+
+def change_log(session: Session, it: Dispatched) -> None:
+    kind = EventKind.HYPOTHESIS_PREREGISTERED.value
+    event = session.scalars(select(Event).where(Event.kind == kind)).one()
+    session.execute(
+        update(Event)
+        .where(Event.id == event.id)
+        .values(data={**(event.data or {}), "preregistration_digest": "e" * 64})
+    )
+
+
+MARGINS = {"bits_per_byte": 0.5, "task_points": 50.0}
+SURER = {"log_ratio_mean": -0.35, "log_ratio_sd": 0.01}
+
+TAMPERINGS: dict[str, tuple[Callable[[Session, Dispatched], None], str]] = {
+    "min_effect of the plan": (
+        lambda s, it: change_plan(s, it, min_effect=0.01),
+        "min_effect of its plan is 0.01, and was sealed 0.03",
+    ),
+    "margins of the plan": (
+        lambda s, it: change_plan(s, it, margins=MARGINS),
+        "margins.bits_per_byte of its plan is 0.5, and was sealed 0.01",
+    ),
+    "prediction of the plan": (
+        lambda s, it: change_plan(s, it, prediction=SURER),
+        "prediction.log_ratio_mean of its plan is -0.35, and was sealed -0.3",
+    ),
+    "stopping plan": (lambda s, it: change_plan(s, it, full_pairs=40), "full_pairs of its plan is 40"),
+    "level of support": (
+        lambda s, it: change_plan(s, it, support_alpha=0.05),
+        "support_alpha of its plan is 0.05",
+    ),
+    "metric of the plan": (
+        lambda s, it: change_plan(s, it, metric="ttft_ms"),
+        "metric of its plan is ttft_ms",
+    ),
+    "an empty plan": (
+        lambda s, it: setattr(s.get_one(Experiment, it.experiment_id), "plan", {}),
+        "is nothing",
+    ),
+    "plan of the job": (
+        lambda s, it: change_job_plan(s, it, alpha=0.4),
+        "alpha of its plan is 0.05, and its job has 0.4",
+    ),
+    "both plans alike": (lambda s, it: change_both_plans(s, it), "was sealed as"),
+    "control of the job": (
+        lambda s, it: change_job(s, it, control={"simulated.tpot_ms": 50.0}),
+        "was sealed as",
+    ),
+    "judge of the job": (lambda s, it: change_job(s, it, judge="another"), "was sealed as"),
+    "noise of the job": (
+        lambda s, it: change_job(
+            s, it, noise={"target_key": "x", "launches": 90, "degrees_of_freedom": 89, "launch_sd_log": 1e-9}
+        ),
+        "was sealed as",
+    ),
+    "a malformed job": (
+        lambda s, it: change_job_plan(s, it, alpha="much"),
+        "is malformed at test.plan.alpha",
+    ),
+    "control": (
+        lambda s, it: change_arm(s, it, "control"),
+        "its control was sealed otherwise (simulated.tpot_ms",
+    ),
+    "candidate": (lambda s, it: change_arm(s, it, "candidate"), "its candidate was sealed otherwise"),
+    "knobs of the candidate": (
+        lambda s, it: change_knobs(s, it),
+        "knobs of its candidate are no longer those of",
+    ),
+    "prediction": (
+        lambda s, it: change_hypothesis(s, it, prediction=SURER),
+        "prediction.log_ratio_mean of H-001 is -0.35, and was sealed -0.3",
+    ),
+    "min_effect": (lambda s, it: change_hypothesis(s, it, min_effect=0.5), "min_effect of H-001 is 0.5"),
+    "metric": (lambda s, it: change_hypothesis(s, it, metric="nll_bits"), "metric of H-001 is nll_bits"),
+    "seal of the hypothesis": (
+        lambda s, it: change_hypothesis(s, it, preregistration_digest="e" * 64),
+        "the seal of H-001 is eeeeeeeeeeee",
+    ),
+    "seal of the experiment": (
+        lambda s, it: setattr(s.get_one(Experiment, it.experiment_id), "preregistration_digest", None),
+        "its seal is missing",
+    ),
+    "log": (lambda s, it: change_log(s, it), "the log tells the seal eeeeeeeeeeee"),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERINGS)
+def test_what_was_changed_after_the_fact_is_not_judged(dispatched: Dispatched, what: str) -> None:
+    tamper, words = TAMPERINGS[what]
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    with dispatched.database.write() as session:
+        tamper(session, dispatched)
+    assert dispatched.learn() is Outcome.INCONCLUSIVE
+    with dispatched.database.read() as session:
+        experiment = session.get_one(Experiment, dispatched.experiment_id)
+        assert (experiment.state, experiment.failure_kind) == (ExperimentState.FAILED, TAMPERED)
+        assert words in str(experiment.failure)
+        verdict = session.scalars(select(Verdict)).one()
+        assert (verdict.effect_log, verdict.launches, verdict.judge["name"]) == (None, 0, "campaign loop")
+        assert words in verdict.reason
+        hypothesis = session.get_one(Hypothesis, dispatched.hypothesis_id)
+        assert hypothesis.state is HypothesisState.INCONCLUSIVE
+        told = events.read(session, kinds=[EventKind.EXPERIMENT_FAILED])
+        assert [each.subject for each in told] == ["E-0002"]
+    goes_on(dispatched)
+
+
+def goes_on(it: Dispatched) -> None:
+    """Another hypothesis of the same campaign is dispatched, run and judged."""
+    further = dispatch(it.database, it.campaign_id, propose(it.database, it.campaign_id, 9.9))
+    with it.database.read() as session:
+        assert unlearnt(session, it.campaign_id) == []
+    run_by_hand(
+        it.database,
+        further,
+        lambda spec: [
+            launch(Arm.CONTROL, Point.of(spec.control), 10.0),
+            launch(Arm.CANDIDATE, Point.of(spec.candidate), 9.9),
+        ],
+    )
+    with it.database.write() as session:
+        assert unlearnt(session, it.campaign_id) == [further]
+        learn_test(session, further)
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == further)).one()
+        assert verdict.judge["name"] == "launch-interval"
+
+
+def test_what_was_left_alone_is_judged_and_shows_its_seal(dispatched: Dispatched) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.read() as session:
+        detail = experiment_detail(session, dispatched.experiment_id)
+        assert detail.verdict is not None
+        assert detail.verdict.judge["name"] == "launch-interval"
+        assert detail.verdict.preregistration_digest == detail.preregistration_digest
+        assert len(str(detail.preregistration_digest)) == 64
+        assert detail.changed_since_sealed is None
+        assert detail.verdict.effect is not None
+
+
+def test_an_experiment_that_is_altered_after_its_verdict_says_so_when_it_is_shown(
+    dispatched: Dispatched,
+) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.write() as session:
+        change_plan(session, dispatched, min_effect=0.5)
+    with dispatched.database.read() as session:
+        detail = experiment_detail(session, dispatched.experiment_id)
+    assert "min_effect of its plan is 0.5" in str(detail.changed_since_sealed)
+
+
+def test_another_version_of_the_judge_than_the_sealed_one_gives_no_verdict(
+    dispatched: Dispatched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    monkeypatch.setattr("agent.judge.launch_interval.LaunchIntervalJudge.version", "999")
+    assert dispatched.learn() is Outcome.INCONCLUSIVE
+    with dispatched.database.read() as session:
+        reason = session.scalars(select(Verdict.reason)).one()
+    assert "and version 999 is installed" in reason
+
+
+def test_a_worker_refuses_a_job_that_is_not_the_one_that_was_sealed(dispatched: Dispatched) -> None:
+    from experiments.worker.worker import run_worker
+
+    with dispatched.database.write() as session:
+        change_job_plan(session, dispatched, min_effect=0.001)
+    run_worker(dispatched.database, simulated_executor(dispatched.folder), "cpu", once=True)
+    with dispatched.database.read() as session:
+        job = session.scalars(select(Job).where(Job.experiment_id == dispatched.experiment_id)).one()
+        assert job.state is JobState.FAILED
+        assert "E-0002 was changed after it was preregistered" in str(job.error)
+        assert session.scalar(select(func.count()).select_from(Launch)) == 1  # that of the baseline
+    assert dispatched.learn() is Outcome.INCONCLUSIVE
+    with dispatched.database.read() as session:
+        assert session.get_one(Experiment, dispatched.experiment_id).failure_kind == TAMPERED
+
+
+def test_nobody_sees_a_job_before_its_seal(dispatched: Dispatched) -> None:
+    """The seal, the experiment and the job become visible in one commit, so no sample can be older."""
+    further = propose(dispatched.database, dispatched.campaign_id, 9.9)
+    other = open_database(database_url(dispatched.folder))
+
+    def seen() -> list[tuple[int, str | None]]:
+        with other.read() as session:
+            rows = session.execute(
+                select(Experiment.id, Experiment.preregistration_digest)
+                .join(Job, Job.experiment_id == Experiment.id)
+                .where(Experiment.hypothesis_id == further)
+            )
+            return [(row[0], row[1]) for row in rows]
+
+    with dispatched.database.write() as session:
+        facts = read_facts(session, dispatched.campaign_id)
+        queued = next(each for each in facts.queue if each.id == further)
+        experiment_id = dispatch_test(session, facts, queued)
+        session.flush()
+        assert seen() == []
+    [(number, seal)] = seen()
+    assert number == experiment_id
+    with other.read() as session:
+        experiment = session.get_one(Experiment, experiment_id)
+        assert tampered(session, experiment) is None
+        told = events.read(session, kinds=[EventKind.HYPOTHESIS_PREREGISTERED])[-1]
+        assert (told.data or {})["preregistration_digest"] == seal
+    other.close()
+
+
+def test_the_seal_is_told_before_the_first_sample_is_recorded(dispatched: Dispatched) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    with dispatched.database.read() as session:
+        told = events.read(session, kinds=[EventKind.HYPOTHESIS_PREREGISTERED])[-1]
+        first = session.scalars(
+            select(func.min(Launch.started_at)).where(Launch.experiment_id == dispatched.experiment_id)
+        ).one()
+        experiment = session.get_one(Experiment, dispatched.experiment_id)
+        assert told.at <= first
+        assert experiment.created_at <= first
