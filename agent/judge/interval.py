@@ -86,7 +86,12 @@ class Interval:
     high_log: float
     se_log: float
     pairs: int
-    noise: PairNoise
+    noises: tuple[PairNoise, ...]
+
+    @property
+    def noise(self) -> PairNoise:
+        """What the spread of a pair is by these pairs: without the profile where it is set aside."""
+        return self.noises[-1]
 
     @property
     def bounded(self) -> bool:
@@ -120,7 +125,7 @@ def interval(pairs: Sequence[PairEffect], noises: Sequence[PairNoise], alpha: fl
     mean = fmean(pair.effect_log for pair in pairs)
     count, noise = len(pairs), noises[-1]
     reach = max(t_mixture.reach(count, each.squares, each.earlier_freedom, alpha) for each in noises)
-    return Interval(mean, mean - reach, mean + reach, noise.sd_log / math.sqrt(count), count, noise)
+    return Interval(mean, mean - reach, mean + reach, noise.sd_log / math.sqrt(count), count, tuple(noises))
 
 
 def e_value_below(pairs: Sequence[PairEffect], noises: Sequence[PairNoise], bound_log: float) -> float:

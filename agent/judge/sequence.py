@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from agent.judge.costs import evaluation_cost_s, most_pairs, pair_cost_s, pair_costs
-from agent.judge.interval import Interval, chance_below
+from agent.judge.interval import Interval, PairNoise, chance_below
 from agent.judge.pairs import PairEffect
 from agent.judge.scale import bound_of
 from experiments.measurement.evidence import Evidence
@@ -81,17 +81,28 @@ def ready_to_validate(plan: StoppingPlan, now: Interval) -> bool:
     bound = bound_of(plan)
     if now.high_log < bound:
         return True
-    return _chance_beyond(plan, now, now.pairs + plan.validation_pairs, plan.alpha) >= READY_CHANCE
+    then = now.pairs + plan.validation_pairs
+    return _chance_beyond(plan, now, now.noise, then, plan.alpha) >= READY_CHANCE
 
 
 def chance_to_settle(plan: StoppingPlan, now: Interval) -> float:
-    """The chance that after the whole plan support could be called, or the interval excludes min_effect."""
-    return chance_beyond(plan, now) + _chance_short(plan, now, most_pairs(plan))
+    """The chance that after the whole plan support could be called, or the interval excludes min_effect.
+
+    Where the profile is set aside, the larger of the chances with it and without it: few pairs spread by
+    chance at times, and later ones may show it.
+    """
+    last = most_pairs(plan)
+    level = _decisive(plan)
+    return max(
+        _chance_beyond(plan, now, each, last, level) + _chance_short(plan, now, each, last)
+        for each in now.noises
+    )
 
 
 def chance_beyond(plan: StoppingPlan, now: Interval) -> float:
     """The chance that after the whole plan support could be called."""
-    return _chance_beyond(plan, now, most_pairs(plan), _decisive(plan))
+    last, level = most_pairs(plan), _decisive(plan)
+    return max(_chance_beyond(plan, now, each, last, level) for each in now.noises)
 
 
 def pairs_to_settle(plan: StoppingPlan, now: Interval) -> int | None:
@@ -152,27 +163,29 @@ def _decisive(plan: StoppingPlan) -> float:
     return min(plan.alpha, 2 * plan.support_level)
 
 
-def _chance_beyond(plan: StoppingPlan, now: Interval, pairs: int, alpha: float) -> float:
+def _chance_beyond(plan: StoppingPlan, now: Interval, noise: PairNoise, pairs: int, alpha: float) -> float:
     """The chance that over `pairs` pairs the interval at `alpha` lies beyond min_effect."""
-    reach = now.noise.reach(max(pairs, now.pairs), alpha)
+    then = max(pairs, now.pairs)
+    reach = noise.reach(then, alpha)
     if not math.isfinite(reach):
         return 0.0
-    return chance_below(bound_of(plan) - reach, now.mean_log, _step(now, pairs), now.noise.degrees_of_freedom)
+    step = _step(noise, now.pairs, then)
+    return chance_below(bound_of(plan) - reach, now.mean_log, step, noise.degrees_of_freedom)
 
 
-def _chance_short(plan: StoppingPlan, now: Interval, pairs: int) -> float:
+def _chance_short(plan: StoppingPlan, now: Interval, noise: PairNoise, pairs: int) -> float:
     """The chance that over `pairs` pairs the interval says that the gain is smaller than min_effect."""
-    reach = now.noise.reach(max(pairs, now.pairs), plan.alpha)
+    then = max(pairs, now.pairs)
+    reach = noise.reach(then, plan.alpha)
     if not math.isfinite(reach):
         return 0.0
-    return 1 - chance_below(
-        bound_of(plan) + reach, now.mean_log, _step(now, pairs), now.noise.degrees_of_freedom
-    )
+    step = _step(noise, now.pairs, then)
+    return 1 - chance_below(bound_of(plan) + reach, now.mean_log, step, noise.degrees_of_freedom)
 
 
-def _step(now: Interval, pairs: int) -> float:
-    """The standard deviation of how far the mean moves until there are `pairs` pairs."""
-    return now.noise.sd_log * math.sqrt(max(0.0, 1 / now.pairs - 1 / max(pairs, now.pairs)))
+def _step(noise: PairNoise, pairs: int, then: int) -> float:
+    """The standard deviation of how far the mean moves from `pairs` pairs until there are `then`."""
+    return noise.sd_log * math.sqrt(1 / pairs - 1 / then)
 
 
 def _group(knob: str) -> str:

@@ -1,0 +1,173 @@
+"""When an experiment stops, what it asks for next, and what the verdict says of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.judge.costs import most_pairs, spending
+from agent.judge.interval import interval, pair_noises
+from agent.judge.launch_interval import LaunchIntervalJudge
+from agent.judge.pairs import pair_effects
+from agent.judge.sequence import LONGEST_PAIR, blocks_of_next_pair, chance_to_settle, pairs_to_settle
+from experiments.measurement.evidence import Evidence, Metric, NoiseProfile, Stage
+from experiments.measurement.judging import Evaluate, JudgeVerdict, MeasurePair, Outcome, Stop
+from experiments.measurement.plan import StoppingPlan
+from tests.simulation.experiment import PLAN, SimulatedExperiment, Truth, run
+from tests.simulation.truths import planned
+
+JUDGE = LaunchIntervalJudge()
+QUIET = Truth(launch_sd=0.002, disturbance_sd=0.001, request_sd=0.001, interruption_chance=0.0)
+FAST = replace(QUIET, effect_log=math.log(0.8))
+KNOWN = NoiseProfile("target", Metric.TPOT_MS, 9, 8, 0.002)
+SCANT = NoiseProfile("target", Metric.TPOT_MS, 3, 2, 0.002)
+
+
+def judged(
+    truth: Truth, plan: StoppingPlan = PLAN, noise: NoiseProfile = KNOWN, seed: int = 1
+) -> tuple[list[object], JudgeVerdict, SimulatedExperiment]:
+    taken: list[object] = []
+    verdict, experiment = run(JUDGE, plan, truth, np.random.default_rng(seed), noise, on_step=taken.append)
+    return taken, verdict, experiment
+
+
+def pairs_of(truth: Truth, count: int, noise: NoiseProfile = KNOWN) -> SimulatedExperiment:
+    """So many full pairs, whatever a judge would say."""
+    experiment = SimulatedExperiment(PLAN, truth, np.random.default_rng(1), noise)
+    for _ in range(count):
+        experiment.take(MeasurePair(Stage.FULL, PLAN.full_blocks))
+    return experiment
+
+
+def test_a_verdict_that_stopped_early_says_and_stores_what_was_saved() -> None:
+    _, verdict, experiment = judged(replace(QUIET, effect_log=math.log(1.1)))
+    assert (verdict.outcome, experiment.pairs) == (Outcome.REFUTED, 1)
+    spent, planned_s = verdict.details["spent_s"], verdict.details["planned_s"]
+    assert isinstance(spent, float)
+    assert isinstance(planned_s, float)
+    assert spent < planned_s / 4
+    assert verdict.reason.endswith(f"; ended after {spent:.0f} s of an estimated {planned_s:.0f} s.")
+
+
+def test_what_is_spent_is_the_loading_and_the_requests_of_the_launches() -> None:
+    experiment = pairs_of(QUIET, 2)
+    found = spending(PLAN, experiment.evidence())
+    requests = 2 * 2 * PLAN.full_blocks * PLAN.workload.prompts_per_block
+    # the prompts' levels are 1 to 1.4 times that of the first
+    seconds = requests * QUIET.tpot_ms * 1.2 * PLAN.workload.new_tokens / 1e3
+    assert found is not None
+    assert found.spent_s == pytest.approx(2 * 2 * QUIET.load_s + seconds, rel=0.1)
+    # six pairs and one evaluation, which without a time of prefill is taken to cost a pair
+    assert found.planned_s == pytest.approx((most_pairs(PLAN) + 1) * found.spent_s / 2, rel=0.1)
+
+
+def test_a_failure_saves_nothing() -> None:
+    failed = replace(pairs_of(QUIET, 1).evidence(), failure="out of memory")
+    assert "ended after" not in JUDGE.verdict(PLAN, failed).reason
+
+
+def test_all_details_are_json_numbers_or_null() -> None:
+    _, verdict, _ = judged(FAST)
+    assert json.loads(json.dumps(verdict.details, allow_nan=False)) == verdict.details
+    assert verdict.details["support_alpha"] == PLAN.alpha
+    e_value = verdict.details["e_value"]
+    assert isinstance(e_value, float)
+    assert e_value >= 1 / PLAN.alpha
+    nothing = JUDGE.verdict(PLAN, Evidence((), KNOWN, QUIET.changes)).details
+    assert (nothing["e_value"], nothing["spent_s"], nothing["planned_s"]) == (None, None, None)
+
+
+def test_an_interval_that_excludes_nothing_yet_is_none_and_says_so() -> None:
+    verdict = JUDGE.verdict(PLAN, pairs_of(FAST, 1, SCANT).evidence())
+    assert (verdict.outcome, verdict.interval_low_log, verdict.interval_high_log) == (
+        Outcome.INCONCLUSIVE,
+        None,
+        None,
+    )
+    assert "no interval yet" in verdict.reason
+
+
+def test_a_gain_that_the_validation_will_most_probably_show_needs_no_further_exploration() -> None:
+    """After one pair with a scant profile there is no interval, but hardly a doubt about 20 %."""
+    taken, verdict, experiment = judged(FAST, noise=SCANT)
+    assert [type(step) for step in taken] == [MeasurePair, Evaluate, MeasurePair, MeasurePair, Stop]
+    assert (verdict.outcome, experiment.pairs) == (Outcome.SUPPORTED, 3)
+
+
+def test_what_the_validation_shows_to_be_too_small_ends_at_once() -> None:
+    slow = pairs_of(replace(QUIET, effect_log=math.log(1.05)), 1)
+    slow.take(Evaluate())
+    slow.take(MeasurePair(Stage.VALIDATION, 6))
+    assert PLAN.validation_pairs > 1
+    assert isinstance(JUDGE.next_step(PLAN, slow.evidence()), Stop)
+    assert JUDGE.verdict(PLAN, slow.evidence()).outcome == Outcome.REFUTED
+
+
+def test_support_takes_the_e_value_of_the_plans_level_and_says_what_would_reach_it() -> None:
+    experiment = pairs_of(replace(QUIET, effect_log=math.log(0.955), launch_sd=0.005), 2)
+    experiment.take(Evaluate())
+    for _ in range(4):
+        experiment.take(MeasurePair(Stage.VALIDATION, 6))
+    noise = NoiseProfile("target", Metric.TPOT_MS, 11, 10, 0.005)
+    evidence = replace(experiment.evidence(), noise=noise)
+    assert JUDGE.verdict(PLAN, evidence).outcome == Outcome.SUPPORTED
+    strict = planned(support_alpha=1e-9)
+    assert isinstance(JUDGE.next_step(strict, evidence), Stop)
+    verdict = JUDGE.verdict(strict, evidence)
+    assert verdict.outcome == Outcome.INCONCLUSIVE
+    assert verdict.interval_high_log is not None
+    assert verdict.interval_high_log < math.log(1 - PLAN.min_effect)
+    assert "is below the 1,000,000,000 at which this experiment may be called supported" in verdict.reason
+    assert "pairs like these would" in verdict.reason
+
+
+def test_a_stricter_level_asks_for_further_validation_pairs_before_it_gives_up() -> None:
+    truth, noise = (
+        replace(QUIET, effect_log=math.log(0.9), launch_sd=0.01),
+        NoiseProfile("target", Metric.TPOT_MS, 11, 10, 0.01),
+    )
+    plain, strict = (judged(truth, planned(support_alpha=level), noise)[2].pairs for level in (None, 1e-6))
+    assert plain < strict <= most_pairs(PLAN)
+
+
+def test_the_pairs_that_would_settle_it_do() -> None:
+    truth = replace(QUIET, effect_log=math.log(0.95), launch_sd=0.01)
+    noise = NoiseProfile("target", Metric.TPOT_MS, 11, 10, 0.01)
+    evidence = pairs_of(truth, 2, noise).evidence()
+    pairs = pair_effects(evidence, PLAN.metric)
+    now = interval(pairs, pair_noises(pairs, noise), PLAN.alpha)
+    found = pairs_to_settle(PLAN, now)
+    assert found is not None
+    distance = abs(now.mean_log - math.log(1 - PLAN.min_effect))
+    assert now.noise.reach(found, PLAN.alpha) < distance <= now.noise.reach(found - 1, PLAN.alpha)
+    assert pairs_to_settle(planned(support_alpha=1e-6), now) != found
+    assert 0 <= chance_to_settle(PLAN, now) <= chance_to_settle(planned(full_pairs=30), now) <= 1
+
+
+def test_later_pairs_have_more_blocks_where_prompts_vary_more_than_launches_and_cost_less() -> None:
+    noisy = replace(QUIET, launch_sd=0.0, request_sd=0.08, load_s=60.0)
+    steady = replace(QUIET, launch_sd=0.02)
+
+    def asked(truth: Truth) -> int:
+        evidence = pairs_of(truth, 3).evidence()
+        pairs = pair_effects(evidence, PLAN.metric)
+        now = interval(pairs, pair_noises(pairs, KNOWN), PLAN.alpha)
+        return blocks_of_next_pair(PLAN, evidence, now, pairs)
+
+    assert asked(steady) == PLAN.full_blocks
+    assert PLAN.full_blocks < asked(noisy) <= LONGEST_PAIR * PLAN.full_blocks
+
+
+def test_the_blocks_asked_for_do_not_depend_on_the_effect() -> None:
+    noisy = replace(QUIET, launch_sd=0.0, request_sd=0.08, load_s=60.0)
+    asked = set()
+    for effect in (-0.5, 0.0, 0.5):
+        evidence = pairs_of(replace(noisy, effect_log=effect), 3).evidence()
+        pairs = pair_effects(evidence, PLAN.metric)
+        now = interval(pairs, pair_noises(pairs, KNOWN), PLAN.alpha)
+        asked.add(blocks_of_next_pair(PLAN, evidence, now, pairs))
+    assert len(asked) == 1
