@@ -42,3 +42,16 @@ def worker_times(settings: Settings) -> WorkerTimes:
     return WorkerTimes(
         lease_s=settings.lease_s, busy_poll_s=settings.job_poll_s, idle_poll_s=settings.queue_poll_s
     )
+
+
+def check_folders(settings: Settings) -> None:
+    """Write where a worker will write, so that a folder that refuses is told before anything is begun."""
+    from experiments.disk import check_writable
+
+    for folder, what in (
+        (settings.data_dir / JOBS_FOLDER, "runs"),
+        (settings.log_dir, "logs"),
+        (settings.artifacts_dir, "artifacts"),
+        (settings.cache_dir, "compiled code"),
+    ):
+        check_writable(folder, what)

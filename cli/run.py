@@ -63,6 +63,7 @@ def run(
     A campaign that was interrupted is continued when the same one is asked for. Ctrl-C stops it in good
     order.
     """
+    from cli.executor import check_folders
     from configs.campaign import load_campaign
     from configs.catalog import Kind, read_document
 
@@ -84,7 +85,7 @@ def run(
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
-            _check_folders(settings)
+            check_folders(settings)
         campaign_id = _start_or_continue(database, spec, where, new=new)
         _drive(ctx, database, settings, spec, campaign_id, with_worker=worker, as_json=json)
 
@@ -103,6 +104,7 @@ def _one_of(name: str | None, option: str | None) -> str:
 def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: bool, as_json: bool) -> None:
     from agent.campaign.create import extend, survey
     from agent.campaign.facts import read_facts
+    from cli.executor import check_folders
     from configs.quantities import parse_duration_s
     from db.labels import Noun
     from knowledge.queries.lookup import labelled
@@ -111,27 +113,13 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: 
     settings = settings_of(ctx)
     with database_of(ctx) as database:
         if with_worker:
-            _check_folders(settings)
+            check_folders(settings)
         with database.write() as session:
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extend(session, campaign_id, more_s)
             spec = read_facts(session, campaign_id).spec
             survey(spec)
         _drive(ctx, database, settings, spec, campaign_id, with_worker=with_worker, as_json=as_json)
-
-
-def _check_folders(settings: Settings) -> None:
-    """Write where the campaign's worker will write, so that a folder that refuses is told at once."""
-    from cli.executor import JOBS_FOLDER
-    from experiments.disk import check_writable
-
-    for folder, what in (
-        (settings.data_dir / JOBS_FOLDER, "runs"),
-        (settings.log_dir, "logs"),
-        (settings.artifacts_dir, "artifacts"),
-        (settings.cache_dir, "compiled code"),
-    ):
-        check_writable(folder, what)
 
 
 def _start_or_continue(database: Database, spec: CampaignSpec, where: str, *, new: bool) -> int:

@@ -159,7 +159,7 @@ class SeriesLoop:
         if self._clock() - self._dispatched_at < BUSY_AFTER_S:
             return
         with self._database.read() as session:
-            waits = _waits_for(session, self._id)
+            waits = _waits_for(session, self._id, own_worker=self._worker is not None)
         if waits is not None and waits != self._waits:
             self._waits = waits
             self._tell(Progress(0, 0, waits=waits))
@@ -216,7 +216,7 @@ def _raise_failures(rows: list[PairRow]) -> None:
             )
 
 
-def _waits_for(session: Session, series_id: int) -> str | None:
+def _waits_for(session: Session, series_id: int, *, own_worker: bool) -> str | None:
     """What keeps the pair of a series from being measured, in a sentence; None when it runs."""
     waiting = select(Job).where(Job.campaign_id == series_id, Job.state == JobState.QUEUED)
     job = session.scalars(waiting.limit(1)).first()
@@ -234,7 +234,7 @@ def _waits_for(session: Session, series_id: int) -> str | None:
         )
         whose = "" if other.campaign_id is None else f" of {format_label(Noun.CAMPAIGN, other.campaign_id)}"
         return f"{what}{whose} runs on {device}; a device runs one job at a time, so this one waits"
-    unserved = nobody_takes(session, series_id)
+    unserved = None if own_worker else nobody_takes(session, series_id)
     if unserved is not None:
         return f"no worker takes jobs for {unserved}; start one with: autoinfer worker --device {unserved}"
     return None

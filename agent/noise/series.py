@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.create import Ground, found_on, stored_spec
 from agent.campaign.facts import FOUND, REFERENCE
+from agent.campaign.legal import legal_here
 from agent.campaign.owner import free_from_the_dead
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -29,6 +30,7 @@ from experiments.job.spec import AaJob, Knobs
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
+from experiments.space.loading import parse_assignments_in
 
 AA = "aa"
 """Where a series's own part stands among what was found on its ground."""
@@ -87,6 +89,21 @@ class PairRow:
         return self.state in (ExperimentState.PLANNED, ExperimentState.RUNNING)
 
 
+def configuration_of(spec: CampaignSpec, ground: Ground, assignments: Sequence[str]) -> Configuration:
+    """The engine's own default with `KNOB=VALUE` assignments; raises `UsageError` for what can't be here."""
+    legal = legal_here(spec, ground.checkpoint, ground.cores)
+    default = legal.space.configuration({})
+    given = parse_assignments_in(spec.space, assignments)
+    why_not = legal.why_not(given)
+    if why_not is not None:
+        raise UsageError(why_not, "Give --set another value.")
+    configuration = legal.space.with_change(default, given) if given else default
+    refusal = legal.refused(configuration)
+    if refusal is not None:
+        raise UsageError(refusal, "Give --set other values.")
+    return configuration
+
+
 def interrupted_series(session: Session, spec: CampaignSpec, ground: Ground, asked: AaAsked) -> int | None:
     """The newest series that asks for the same, on the same ground, that did not come to its end and that
     nobody drives; None when there is none. How many launches it was asked for does not matter."""
@@ -132,6 +149,12 @@ def create_series(session: Session, spec: CampaignSpec, ground: Ground, asked: A
         campaign_id=series.id,
     )
     return series.id
+
+
+def resize(session: Session, series_id: int, launches: int) -> None:
+    """Ask a series for another number of launches; those that were measured stay."""
+    series = session.get_one(Campaign, series_id)
+    series.budget = {**series.budget, "launches": launches}
 
 
 def read_series(session: Session, series_id: int) -> tuple[CampaignSpec, AaAsked]:

@@ -1,0 +1,341 @@
+"""`autoinfer aa`: fresh launches of one configuration against each other, and what they say of the judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from agent.noise.measure import Progress
+    from agent.noise.series import AaAsked
+    from configs.campaign import CampaignSpec
+    from configs.settings import Settings
+    from db.session import Database
+
+WORKER_LOG = "worker.log"
+"""The file in the log folder that the worker of a series writes to."""
+
+DEFAULT_LAUNCHES = 8
+"""Launches of a series when nobody says: four pairs, a minute on the reference model."""
+
+MOST_LAUNCHES = 10_000
+"""The most launches of a series: a day of them on the reference model."""
+
+LEAST_COMPARED = 4
+"""Launches that make a pair of each kind where half of them is measured otherwise."""
+
+MOST_BLOCKS = 64
+"""The most blocks a launch: what is timed within a launch says nothing of other launches."""
+
+
+def aa(
+    ctx: typer.Context,
+    series: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[C-ID]",
+            help="Show what this series says, and measure nothing.",
+            show_default=False,
+        ),
+    ] = None,
+    launches: Annotated[
+        int | None,
+        typer.Option(
+            "--launches",
+            metavar="N",
+            help=f"How many fresh launches, an even number; {DEFAULT_LAUNCHES} if not given.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KNOB=VALUE",
+            help="A knob of the configuration; the engine's own default if none is given.",
+        ),
+    ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            "--blocks", metavar="N", help="Blocks a launch; as many as a quick pair has if not given."
+        ),
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside", metavar="COMMAND", help="Run this beside half of the pairs and tell what it does."
+        ),
+    ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Launch half of the pairs one after the other, each alone.")
+    ] = False,
+    campaign: Annotated[
+        str, typer.Option("--campaign", metavar="NAME|FILE", help="Whose plan and space are used.")
+    ] = "default",
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="DIR", help="A checkpoint folder, or `reference`.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="NAME", help="The engine that serves the model.")
+    ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Start a new series even where one was interrupted.")
+    ] = False,
+    worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Run a worker for it here, or use others.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Measure how much launches vary here: pairs of equal launches, timed as tests time their arms.
+
+    The launches join the noise profile of the target. An interrupted series is continued by the same command.
+    """
+    from cli.opening import database_of, settings_of
+
+    if series is not None:
+        _refuse_beside_a_series(ctx)
+        with database_of(ctx) as database:
+            _show(database, series, json)
+        return
+    wanted = _even(DEFAULT_LAUNCHES if launches is None else launches)
+    words = _command(beside)
+    _check_condition(wanted, words, alone=alone)
+    from cli.executor import check_folders
+    from configs.campaign import load_campaign
+    from configs.catalog import Kind, read_document
+
+    spec = load_campaign(campaign, {"model": model, "target": target, "engine": engine})
+    where = read_document(Kind.CAMPAIGNS, campaign).where
+    settings = settings_of(ctx)
+    with database_of(ctx, create=True, upgrade=True) as database:
+        if worker:
+            check_folders(settings)
+        series_id = _start_or_continue(
+            database,
+            spec,
+            where,
+            assignments=set_ or [],
+            blocks=_blocks(spec.plan.quick_blocks if blocks is None else blocks),
+            launches=wanted,
+            beside=words,
+            alone=alone,
+            new=new,
+        )
+        _drive(ctx, database, settings, spec, series_id, with_worker=worker, as_json=json)
+
+
+def _refuse_beside_a_series(ctx: typer.Context) -> None:
+    from configs.errors import UsageError
+
+    given = [
+        name
+        for name in ctx.params
+        if name not in ("series", "json") and str(ctx.get_parameter_source(name)).endswith("COMMANDLINE")
+    ]
+    if given:
+        raise UsageError(
+            f"A series that is shown is not measured: --{given[0].rstrip('_').replace('_', '-')} has no "
+            "meaning there.",
+            "Leave it out, or leave out the series to measure.",
+        )
+
+
+def _even(launches: int) -> int:
+    from configs.errors import UsageError
+
+    if launches < 2 or launches % 2 or launches > MOST_LAUNCHES:
+        raise UsageError(
+            f"{launches} launches don't make pairs, which is what is measured."
+            if launches <= MOST_LAUNCHES
+            else f"{launches} launches are more than the {MOST_LAUNCHES} that a series may have.",
+            f"Give --launches an even number from 2 to {MOST_LAUNCHES}.",
+        )
+    return launches
+
+
+def _check_condition(launches: int, beside: tuple[str, ...], *, alone: bool) -> None:
+    from configs.errors import UsageError
+
+    if alone and beside:
+        raise UsageError("--alone and --beside are two questions.", "Ask them in two series.")
+    if (alone or beside) and launches < LEAST_COMPARED:
+        raise UsageError(
+            f"{launches} launches are one pair, and half of the pairs is to be measured otherwise.",
+            f"Give --launches {LEAST_COMPARED} at least; 20 and more say something.",
+        )
+
+
+def _blocks(blocks: int) -> int:
+    from configs.errors import UsageError
+
+    if not 2 <= blocks <= MOST_BLOCKS:
+        raise UsageError(
+            f"A launch can't be timed in {blocks} blocks here.",
+            f"Give --blocks a number from 2 to {MOST_BLOCKS}.",
+        )
+    return blocks
+
+
+def _command(text: str | None) -> tuple[str, ...]:
+    """The words of the command that runs beside; raises `UsageError` for one that can't be started here."""
+    import shlex
+    import shutil
+
+    from configs.errors import UsageError
+
+    if text is None:
+        return ()
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"--beside {text!r} is no command: {error}.", "Close the quotes.") from None
+    if not words:
+        raise UsageError("--beside names no command.", 'Give one, such as --beside "autoinfer dashboard".')
+    found = shutil.which(words[0])
+    if found is None:
+        raise UsageError(
+            f"There is no command {words[0]!r} to run beside.", "Name one that runs in a terminal here."
+        )
+    from pathlib import Path
+
+    return (str(Path(found).absolute()), *words[1:])
+
+
+def _start_or_continue(
+    database: Database,
+    spec: CampaignSpec,
+    where: str,
+    *,
+    assignments: list[str],
+    blocks: int,
+    launches: int,
+    beside: tuple[str, ...],
+    alone: bool,
+    new: bool,
+) -> int:
+    from agent.campaign.create import survey
+    from agent.noise.series import AaAsked, configuration_of, create_series, interrupted_series, resize
+
+    ground = survey(spec, where)
+    asked = AaAsked(configuration_of(spec, ground, assignments), blocks, launches, beside, alone)
+    with database.write() as session:
+        found = None if new else interrupted_series(session, spec, ground, asked)
+        if found is None:
+            return create_series(session, spec, ground, asked)
+        resize(session, found, launches)
+        return found
+
+
+def _drive(
+    ctx: typer.Context,
+    database: Database,
+    settings: Settings,
+    spec: CampaignSpec,
+    series_id: int,
+    *,
+    with_worker: bool,
+    as_json: bool,
+) -> None:
+    from agent.campaign.worker_process import WorkerProcess
+    from agent.noise.measure import SeriesLoop
+    from agent.noise.report import as_document, series_report
+    from agent.noise.series import read_series
+    from cli.output import print_json, say
+    from cli.sheets.aa import print_report
+    from cli.worker_command import worker_command
+
+    process = None
+    if with_worker:
+        command = worker_command(ctx, settings, spec.target, spec.executor)
+        process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
+    teller = _Teller(database, quiet=as_json)
+    with database.read() as session:
+        _, asked = read_series(session, series_id)
+    teller.header(series_id, spec, asked)
+    loop = SeriesLoop(database, series_id, worker=process, tell=teller.tell, lease_s=settings.lease_s)
+    try:
+        loop.run()
+    except KeyboardInterrupt:
+        if not as_json:
+            say("", "Interrupted; what was measured is kept, and the same command goes on.")
+        raise
+    with database.read() as session:
+        told = series_report(session, series_id)
+    print_json(as_document(told)) if as_json else print_report(told)
+
+
+def _show(database: Database, series: str, as_json: bool) -> None:
+    from agent.noise.report import as_document, series_report
+    from cli.output import print_json
+    from cli.sheets.aa import print_report
+    from db.labels import Noun
+    from knowledge.queries.lookup import labelled
+
+    with database.read() as session:
+        told = series_report(session, labelled(session, Noun.CAMPAIGN, series))
+    print_json(as_document(told)) if as_json else print_report(told)
+
+
+class _Teller:
+    """Says what happens while a series is measured."""
+
+    def __init__(self, database: Database, *, quiet: bool) -> None:
+        import time
+
+        self._database = database
+        self._quiet = quiet
+        self._clock = time.monotonic
+        self._began_s = self._clock()
+        self._told = 0
+
+    def header(self, series_id: int, spec: CampaignSpec, asked: AaAsked) -> None:
+        from cli.output import say
+        from cli.words import configuration_words
+        from db.labels import Noun, format_label
+
+        if self._quiet:
+            return
+        label = format_label(Noun.CAMPAIGN, series_id)
+        otherwise = ""
+        if asked.alone:
+            otherwise = ", half of the pairs one launch after the other"
+        elif asked.beside:
+            otherwise = f", half of the pairs beside {' '.join(asked.beside)}"
+        say(
+            f"{label} measures {asked.launches} launches of {spec.model} on {spec.target} in "
+            f"{asked.pairs} pairs, {asked.blocks} blocks each{otherwise}: "
+            f"{configuration_words(asked.configuration)}"
+        )
+
+    def tell(self, progress: Progress) -> None:
+        from cli.output import say
+        from configs.quantities import format_duration
+
+        if self._quiet:
+            return
+        if progress.experiment_id is None:
+            say(f"Waiting: {progress.waits}.")
+            return
+        self._told += 1
+        each_s = (self._clock() - self._began_s) / self._told
+        left = progress.planned - progress.done
+        rest = f", about {format_duration(each_s * left)} left" if left > 0 else ""
+        say(f"pair {progress.done} of {progress.planned}: {self._measured(progress.experiment_id)}{rest}")
+
+    def _measured(self, experiment_id: int) -> str:
+        from agent.noise.report import load_pair
+        from db.labels import Noun, format_label
+        from knowledge.figures import percent
+
+        with self._database.read() as session:
+            metric, value, effect_log = load_pair(session, experiment_id)
+        shown = f"{metric} {value:.2f}"
+        return (
+            f"{format_label(Noun.EXPERIMENT, experiment_id)}, {shown}, second seat {percent(effect_log, 2)}"
+        )
