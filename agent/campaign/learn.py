@@ -37,6 +37,7 @@ from experiments.sealing import tampered
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
 from knowledge.rank_transfer import update_rank_transfer
+from knowledge.stored import separates_of
 
 NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost", TAMPERED)
 """Failures that say nothing about the hypothesis: the control did not run, or the job itself broke or is not
@@ -235,12 +236,13 @@ def unsealed(session: Session, experiment: Experiment) -> str | None:
 def _leave_open(session: Session, experiment: Experiment, hypothesis: Hypothesis) -> Outcome:
     """End a hypothesis as inconclusive because its experiment broke, and say so.
 
-    Where a question of the campaign has a control of its own and that did not run, the question can't be
-    answered here: it is infeasible, with the control's cause.
+    Where a question of the campaign, or what separates the causes of a confounded test, has a control of its
+    own and that did not run, it can't be answered here: it is infeasible, with the control's cause.
     """
     campaign = session.get_one(Campaign, experiment.campaign_id)
     own_control = hypothesis.control_configuration_id != campaign.baseline_configuration_id
-    if hypothesis.question is not None and own_control and experiment.failure_kind == CONTROL_FAILED:
+    asked = hypothesis.question is not None or separates_of(hypothesis.change) is not None
+    if asked and own_control and experiment.failure_kind == CONTROL_FAILED:
         outcome, reason = Outcome.INFEASIBLE, str(experiment.failure)
     else:
         outcome = Outcome.INCONCLUSIVE

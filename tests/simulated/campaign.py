@@ -72,7 +72,7 @@ def registered_here(folder: Path) -> Iterator[None]:
         sys.path.remove(str(site))
 
 
-def simulated_spec(folder: Path, **changes: object) -> CampaignSpec:
+def simulated_spec(folder: Path, space_text: str = SPACE, **changes: object) -> CampaignSpec:
     """The packaged campaign on the simulated engine, small."""
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ def simulated_spec(folder: Path, **changes: object) -> CampaignSpec:
     (checkpoint / "tokenizer.json").write_text(json.dumps(TOKENIZER))
     (checkpoint / "model.safetensors").write_bytes(b"simulated")
     space = folder / "space.yaml"
-    space.write_text(SPACE)
+    space.write_text(space_text)
     small: dict[str, object] = {
         "model": str(checkpoint),
         "engine": "simulated",

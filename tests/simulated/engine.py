@@ -5,7 +5,9 @@ It measures nothing and must never be taken for a device or a model: it lives in
 `request_s`, `bits`, `unsolved` (tasks that come out wrong, of each evaluation), `step_weight_bytes`, and
 `fails` / `hangs` naming the operation (`check`, `load`, `generate`, `score`) at which it dies or hangs. With
 a `drafting.method` it drafts: every step gives `step_tokens` tokens, and `divergences` tokens of each checked
-prompt diverge.
+prompt diverge. With a `simulated.kernel` (`auto`, `machete`, `marlin`) and a `simulated.group` it takes the
+times that were recorded for these kernels and groups, tells the kernel as `linear_kernel`, and has none of
+Machete for groups of 32, as vLLM.
 """
 
 import json
@@ -29,13 +31,34 @@ from experiments.engines.port import (
 )
 from experiments.executors import guard
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 
 _SERVER = Path(__file__).with_name("server.py")
 
 
 class TwoComputedAtOnce(AssertionError):
     """Two launches were asked to work at the same time: the job broke its first rule."""
+
+
+KERNEL, GROUP = "simulated.kernel", "simulated.group"
+
+KERNEL_NAMES = {"machete": "MacheteLinearKernel", "marlin": "MarlinLinearKernel"}
+
+KERNEL_TPOT_MS = {(32, "marlin"): 3.65, (128, "marlin"): 3.58, (128, "machete"): 4.33}
+"""TPOT by group size and kernel, as recorded (`tests/recorded/vllm_h200_linear_kernels.json`)."""
+
+
+def kernel_of(configuration: Configuration) -> str:
+    """The kernel that runs: the one asked for, or the engine's own choice by the group size."""
+    asked = str(configuration[KERNEL])
+    return {32: "marlin", 128: "machete"}[int(configuration[GROUP])] if asked == "auto" else asked
+
+
+def _with_recorded_time(configuration: Configuration) -> dict[str, KnobValue]:
+    if KERNEL not in configuration:
+        return dict(configuration)
+    time_ms = KERNEL_TPOT_MS[int(configuration[GROUP]), kernel_of(configuration)]
+    return {**configuration, "simulated.tpot_ms": time_ms}
 
 
 class SimulatedLaunch:
@@ -52,7 +75,9 @@ class SimulatedLaunch:
                 pass_fds=guard.descriptors(),
             )
         self._log_path = log_path
-        self._send({"knobs": dict(configuration), "lock": str(log_path.with_name("one-at-a-time"))})
+        self._send(
+            {"knobs": _with_recorded_time(configuration), "lock": str(log_path.with_name("one-at-a-time"))}
+        )
         try:
             self._receive()
         except Infeasible:
@@ -64,6 +89,8 @@ class SimulatedLaunch:
         told: dict[str, Json] = {"engine": "simulated"}
         if "simulated.step_weight_bytes" in self.configuration:
             told["step_weight_bytes"] = self.configuration["simulated.step_weight_bytes"]
+        if KERNEL in self.configuration:
+            told["linear_kernel"] = KERNEL_NAMES[kernel_of(self.configuration)]
         return told
 
     @property
@@ -165,6 +192,8 @@ class SimulatedEngine:
     def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
         if configuration.get("simulated.fails") == "check":
             raise Infeasible("illegal", "The simulated configuration is illegal.")
+        if KERNEL in configuration and (configuration[GROUP], kernel_of(configuration)) not in KERNEL_TPOT_MS:
+            raise Infeasible("unsupported", "The simulated kernel has no groups of this size.")
 
     def plain(self, configuration: Configuration) -> Configuration:
         knobs = {name: value for name, value in configuration.items() if name != "simulated.load_s"}

@@ -1,0 +1,303 @@
+"""A confounded test and what follows: the recorded kernels in a real campaign, and a campaign that runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign import order
+from agent.campaign.accept import accept
+from agent.campaign.desk import Desk
+from agent.campaign.dispatch import dispatch_test
+from agent.campaign.facts import read_facts
+from agent.campaign.learn import learn_test
+from agent.campaign.legal import legal_here
+from agent.campaign.measured import read_measured
+from agent.campaign.outcome import campaign_outcome
+from agent.campaign.separating import follow_up
+from agent.proposers.port import Draft
+from agent.proposers.separation import PROPOSER
+from db import events
+from db.event_kinds import EventKind
+from db.models import Experiment, Finding, Hypothesis, HypothesisParent, Verdict
+from db.session import Database
+from db.states import HypothesisState, VerdictOutcome
+from experiments.job.result import Failure
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Arm, LaunchRecord
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+from knowledge import steering
+from knowledge.queries.facts import campaign_facts
+from knowledge.queries.queue import QueueRow, queue_page
+from knowledge.summary import summarize
+from tests.recorded.vllm_kernels import SPACE, launch
+from tests.simulated.by_hand import measure_baseline, run_by_hand
+from tests.simulated.campaign import drive, start
+
+GROUP, KERNEL = "quantization.group_size", "serving.linear_kernel"
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
+    database, campaign_id = start(tmp_path, space_text=SPACE, **{"baseline.sweep": []})
+    measure_baseline(database, campaign_id)
+    yield database, campaign_id
+    database.close()
+
+
+def propose(session: Session, campaign_id: int, before: dict[str, object], after: dict[str, object]) -> int:
+    facts = read_facts(session, campaign_id)
+    space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
+    control, candidate = (
+        space.configuration({"quantization.method": "awq", **knobs})  # type: ignore[dict-item]
+        for knobs in (before, after)
+    )
+    draft = Draft(
+        claim="Groups of 128 make a token at least 3 % faster than groups of 32.",
+        control=control,
+        candidate=candidate,
+        lever="quantization",
+        prediction=Prediction(log_ratio_mean=-0.05, log_ratio_sd=0.05),
+        min_effect=0.03,
+        refuted_if="They do not.",
+        rationale="Fewer scales are read.",
+        proposer="user",
+    )
+    return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
+
+
+def run_recorded(
+    database: Database, campaign_id: int, hypothesis_id: int, control: str, candidate: str
+) -> Outcome | None:
+    """Dispatch the hypothesis, record these runs as its arms, learn and follow up, as the loop does."""
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        queued = next(each for each in facts.queue if each.id == hypothesis_id)
+        experiment_id = dispatch_test(session, facts, queued)
+
+    def arms(spec: TestJob) -> list[LaunchRecord]:
+        return [
+            launch(Arm.CONTROL, control, Configuration.of(spec.control)),
+            launch(Arm.CANDIDATE, candidate, Configuration.of(spec.candidate)),
+        ]
+
+    run_by_hand(database, experiment_id, arms)
+    return learn(database, experiment_id)
+
+
+def learn(database: Database, experiment_id: int) -> Outcome | None:
+    with database.write() as session:
+        outcome = learn_test(session, experiment_id)
+        follow_up(session, experiment_id)
+    return outcome
+
+
+def ranked(database: Database, campaign_id: int) -> tuple[QueueRow, ...]:
+    """The queue as `autoinfer queue` shows it, after the loop's next ranking."""
+    with database.write() as session:
+        facts = read_facts(session, campaign_id)
+        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+        order.rank_queue(session, Desk(facts, legal, read_measured(session, facts), ()))
+    with database.read() as session:
+        return queue_page(session, campaign_id, limit=10).items
+
+
+def test_the_recorded_trap_is_caught_and_its_follow_ups_stand_in_the_queue_with_their_reason(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
+    assert run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128") is Outcome.CONFOUNDED
+    with database.read() as session:
+        verdict = session.scalars(select(Verdict)).one()
+        assert "linear_kernel is MarlinLinearKernel in the control, MacheteLinearKernel" in verdict.reason
+        assert verdict.judge["confounders"] == [
+            {"key": "linear_kernel", "control": "MarlinLinearKernel", "candidate": "MacheteLinearKernel"}
+        ]
+        assert session.scalars(select(Finding)).all() == []
+        told = events.read(session, kinds=[EventKind.EXPERIMENT_CONFOUNDED])[-1]
+        assert (told.subject, told.data) == ("E-0002", {"follow_ups": ["H-002", "H-003"]})
+        parents = session.execute(select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id)).all()
+        assert {(2, trap), (3, trap)} <= {(row[0], row[1]) for row in parents}
+    groups, kernel = ranked(database, campaign_id)
+    assert {groups.id, kernel.id} == {"H-002", "H-003"}
+    assert [str(each.reason).partition(":")[2].partition(";")[0] for each in (groups, kernel)] == [
+        " separates the causes of E-0002",
+        " separates the causes of E-0002",
+    ]
+    assert [(c.knob, c.before, c.after) for c in groups.change] == [(GROUP, 32, 128)]
+    assert [(c.knob, c.before, c.after) for c in kernel.change] == [(KERNEL, "machete", "marlin")]
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+        assert {each.control[KERNEL] for each in facts.queue} == {"marlin", "machete"}
+        desk = Desk(
+            facts, legal_here(facts.spec, facts.checkpoint, facts.cores), read_measured(session, facts), ()
+        )
+        assert desk.stale() == ()
+        choice = desk.choose(1e6)
+        assert choice.hypothesis is not None
+        assert choice.hypothesis.separates == "E-0002"
+
+
+def test_the_follow_ups_are_no_longer_confounded(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
+    run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128")
+    groups = run_recorded(database, campaign_id, 2, "w4-g32", "w4-g128-marlin")
+    kernel = run_recorded(database, campaign_id, 3, "w4-g128", "w4-g128-marlin")
+    assert Outcome.CONFOUNDED not in (groups, kernel)
+
+
+def test_nothing_is_learnt_about_the_lever_from_a_confounded_test(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+
+    def believed() -> tuple[object, ...]:
+        with database.read() as session:
+            facts = read_facts(session, campaign_id)
+            legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+            beliefs = Desk(facts, legal, read_measured(session, facts), ()).beliefs
+        arms = [
+            legal.space.configuration({"quantization.method": "awq", GROUP: group}) for group in (32, 128)
+        ]
+        return beliefs.predict(*arms), beliefs.p_quality(arms[1])
+
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
+    before = believed()
+    run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128")
+    assert believed() == before
+    with database.read() as session:
+        found = summarize(campaign_facts(session, campaign_id))
+        outcome = campaign_outcome(session, campaign_id)
+    assert found.confounded.sentence == "1 test is confounded, which says nothing about the claim."
+    assert found.confounded.lines[0].endswith("H-002 and H-003 separate the causes")
+    assert found.ruled_out.sentence == "Nothing is ruled out yet."
+    assert found.supported.sentence == "Nothing is supported yet."
+    assert found.surprised.sentence == "Nothing predicted was measured yet."
+    assert outcome["hypotheses"]["confounded"] == 1
+    assert (outcome["discovery"]["tests"], outcome["discovery"]["supported"]) == (1, 0)
+
+
+def test_a_follow_up_that_can_not_run_is_replaced_by_the_way_over_the_other_corner(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 128}, {GROUP: 32})
+    assert run_recorded(database, campaign_id, trap, "w4-g128", "w4-g32") is Outcome.CONFOUNDED
+    with database.write() as session:  # groups of 32 on Machete, which there are not
+        facts = read_facts(session, campaign_id)
+        pinned = next(each for each in facts.queue if each.id == 2)
+        assert (pinned.candidate[KERNEL], pinned.candidate[GROUP]) == ("machete", 32)
+        experiment_id = dispatch_test(session, facts, pinned)
+    run_by_hand(
+        database, experiment_id, lambda spec: [], Failure("unsupported", "Machete has no groups of 32.")
+    )
+    assert learn(database, experiment_id) is Outcome.INFEASIBLE
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+        claim, kernel = (each for each in facts.queue if each.id in (4, 5))
+    assert (claim.control[KERNEL], claim.candidate[KERNEL]) == ("marlin", "marlin")
+    assert (kernel.control[GROUP], kernel.candidate[GROUP]) == (128, 128)
+    assert claim.separates == kernel.separates == "E-0002"
+
+
+def test_what_no_knob_fixes_is_said_and_nothing_is_queued(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        pinned = propose(session, campaign_id, {GROUP: 32, KERNEL: "marlin"}, {GROUP: 128, KERNEL: "marlin"})
+    assert run_recorded(database, campaign_id, pinned, "w4-g32", "w4-g128") is Outcome.CONFOUNDED
+    with database.read() as session:
+        told = events.read(session, kinds=[EventKind.EXPERIMENT_CONFOUNDED])[-1]
+        assert read_facts(session, campaign_id).queue == ()
+    assert "serving.linear_kernel is marlin in both arms already" in told.text
+    assert told.text.endswith("Make both arms alike there and test again.")
+
+
+def test_a_follow_up_that_is_confounded_itself_is_not_followed_up(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        trap = propose(session, campaign_id, {GROUP: 32}, {GROUP: 128})
+    run_recorded(database, campaign_id, trap, "w4-g32", "w4-g128")
+    assert run_recorded(database, campaign_id, 2, "w4-g32", "w4-g128") is Outcome.CONFOUNDED
+    with database.read() as session:
+        told = events.read(session, kinds=[EventKind.EXPERIMENT_CONFOUNDED])[-1]
+        assert [each.id for each in read_facts(session, campaign_id).queue] == [3]
+    assert told.text.startswith("No follow-up is proposed: this one was to separate the causes of E-0002")
+
+
+SIMULATED = """
+name: simulated
+knobs:
+  - {name: simulated.group, lever: quantization, values: [32, 128], default: 32, help: The size of groups.}
+  - name: simulated.kernel
+    lever: kernel
+    values: [auto, machete, marlin]
+    default: auto
+    pins: {linear_kernel: {machete: MacheteLinearKernel, marlin: MarlinLinearKernel}}
+    help: Which kernel runs.
+"""
+
+QUESTION = {
+    "id": "groups",
+    "asks": "Are groups of 32 faster than groups of 128?",
+    "claim": "Groups of 32 make a token at least 3 % faster than groups of 128.",
+    "control": {"simulated.group": 128},
+    "candidate": {"simulated.group": 32},
+    "metric": "tpot_ms",
+    "min_effect": "3%",
+    "why": "It is what one would conclude from 4.33 and 3.65 ms.",
+}
+
+
+def test_a_campaign_that_asks_the_wrong_question_finds_the_kernel_and_not_the_group_size(
+    tmp_path: Path,
+) -> None:
+    database, campaign_id = start(
+        tmp_path, space_text=SIMULATED, questions=[QUESTION], proposers=["rules"], **{"baseline.sweep": []}
+    )
+
+    def stop_when_separated() -> None:
+        with database.read() as session:
+            judged = session.scalars(
+                select(Hypothesis.state).where(Hypothesis.proposer == PROPOSER, Hypothesis.state.in_(DONE))
+            ).all()
+            going = session.get_one(steering.Campaign, campaign_id).state is steering.CampaignState.RUNNING
+        if going and judged.count(HypothesisState.INFEASIBLE) + 2 <= len(judged):
+            with database.write() as session:
+                steering.stop_campaign(session, campaign_id)
+
+    drive(database, tmp_path, campaign_id, stop_when_separated)
+    with database.read() as session:
+        rows = session.execute(
+            select(Hypothesis, Verdict)
+            .join(Experiment, Experiment.hypothesis_id == Hypothesis.id)
+            .join(Verdict, Verdict.experiment_id == Experiment.id)
+            .order_by(Verdict.id)
+        ).all()
+        asked = next(verdict for hypothesis, verdict in rows if hypothesis.question == "groups")
+        followed = {
+            tuple(sorted({change["knob"] for change in hypothesis.change["changes"]})): verdict
+            for hypothesis, verdict in rows
+            if hypothesis.proposer == PROPOSER and verdict.outcome is not VerdictOutcome.INFEASIBLE
+        }
+    database.close()
+    assert asked.outcome is VerdictOutcome.CONFOUNDED
+    groups, kernel = followed["simulated.group",], followed["simulated.kernel",]
+    assert groups.outcome is VerdictOutcome.REFUTED, groups.reason
+    assert kernel.outcome is VerdictOutcome.SUPPORTED, kernel.reason
+
+
+DONE = (
+    HypothesisState.SUPPORTED,
+    HypothesisState.REFUTED,
+    HypothesisState.INCONCLUSIVE,
+    HypothesisState.CONFOUNDED,
+    HypothesisState.INFEASIBLE,
+)
