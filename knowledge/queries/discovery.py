@@ -31,7 +31,7 @@ _TIMED = frozenset(metric.value for metric in TIMED_METRICS)
 
 
 @dataclass(frozen=True)
-class Tested:
+class DispatchedTest:
     """One dispatched test: `support_alpha` is its level in the stream, None outside it."""
 
     experiment_id: int
@@ -82,7 +82,7 @@ PROCEDURE = "e-LOND"
 """What sets the levels (`agent.discovery.e_lond`)."""
 
 
-def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tuple[Tested, ...]]:
+def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tuple[DispatchedTest, ...]]:
     """The dispatched tests of hypotheses, oldest first, by campaign; one statement."""
     query = (
         select(Experiment.campaign_id, Experiment.id, Experiment.plan, Verdict.outcome)
@@ -90,10 +90,10 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
         .where(Experiment.campaign_id.in_(campaign_ids), Experiment.kind == ExperimentKind.TEST)
         .order_by(Experiment.id)
     )
-    found: dict[int, list[Tested]] = defaultdict(list)
+    found: dict[int, list[DispatchedTest]] = defaultdict(list)
     for campaign_id, experiment_id, plan, outcome in session.execute(query):
         found[campaign_id].append(
-            Tested(
+            DispatchedTest(
                 experiment_id,
                 metric_of(plan),
                 number(plan.get("alpha")) or 0.0,
@@ -104,7 +104,7 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
     return {each: tuple(found[each]) for each in campaign_ids}
 
 
-def discovery_view(tested: Sequence[Tested], alpha: float) -> DiscoveryView:
+def discovery_view(tested: Sequence[DispatchedTest], alpha: float) -> DiscoveryView:
     """What the levels of these tests bound; pure."""
     stream = [each for each in tested if each.support_alpha is not None]
     levels = [each.support_alpha for each in stream if each.support_alpha is not None]

@@ -66,8 +66,8 @@ class SampleView(View):
 class ExperimentDetail(ExperimentRow):
     """Everything about one experiment; `samples` is filled when they were asked for.
 
-    `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered since
-    it was preregistered.
+    `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
+    since it was preregistered.
     """
 
     rationale: str | None
