@@ -6,8 +6,18 @@ from pathlib import Path
 
 from configs.errors import AutoinferError
 
-FINGERPRINTED_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-"""The files that decide what a checkpoint computes; the card and the like don't."""
+FINGERPRINTED_FILES = (
+    "chat_template.jinja",
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
+"""The files that decide what a checkpoint computes, and how a conversation is written for it; the card and
+the like don't."""
+
+READ_BYTES = 1 << 20
+"""Bytes of a file that are hashed at a time: weights may be larger than memory."""
 
 
 class CheckpointMissing(AutoinferError):
@@ -65,5 +75,7 @@ def _fingerprint(stats: tuple[tuple[str, int, int], ...]) -> str:
     for name, size_bytes, _ in stats:
         path = Path(name)
         digest.update(f"{path.name}:{size_bytes}\n".encode())
-        digest.update(path.read_bytes())
+        with path.open("rb") as file:
+            while read := file.read(READ_BYTES):
+                digest.update(read)
     return digest.hexdigest()

@@ -17,6 +17,7 @@ from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 from experiments.corpora.instructions import InstructionItem
 from experiments.drafters.dflash.blocks import draft_hidden, read_target
 from experiments.drafters.dflash.network import DFlashNetwork
+from experiments.engines.reference.drafting.acceptance import acceptance_length, position_rates
 from experiments.measurement.content_prompts import CONTENT_CLASSES
 from experiments.reference_model.scores import (
     CONTINUATION_TOKENS,
@@ -66,8 +67,8 @@ def summarise(lengths: Sequence[int], drafted: int) -> Acceptance:
     """
     if not lengths:
         raise ValueError("no step was walked; the texts are shorter than a block")
-    rates = tuple(sum(length > place for length in lengths) / len(lengths) for place in range(drafted))
-    return Acceptance(len(lengths), 1 + sum(lengths) / len(lengths), rates)
+    step_tokens = [1 + length for length in lengths]
+    return Acceptance(len(lengths), acceptance_length(step_tokens), position_rates(step_tokens, drafted))
 
 
 @torch.inference_mode()

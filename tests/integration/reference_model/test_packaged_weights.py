@@ -128,3 +128,20 @@ def test_the_fingerprint_changes_with_the_weights_and_not_with_the_card(tmp_path
     assert checkpoint_fingerprint(copy) != checkpoint_fingerprint(reference_model_path())
     with pytest.raises(CheckpointMissing, match=r"lacks config\.json"):
         checkpoint_fingerprint(tmp_path)
+
+
+def test_another_chat_template_is_another_checkpoint(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(reference_model_path(), copy)
+    (copy / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    another = checkpoint_fingerprint(copy)
+    (copy / "chat_template.jinja").unlink()
+    assert len({another, checkpoint_fingerprint(copy), checkpoint_fingerprint(reference_model_path())}) == 3
+
+
+def test_weights_are_hashed_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(reference_model_path(), copy)
+    monkeypatch.setattr("experiments.reference_model.load.READ_BYTES", 1000)
+    monkeypatch.setattr(Path, "read_bytes", None)
+    assert checkpoint_fingerprint(copy) == checkpoint_fingerprint(reference_model_path())
