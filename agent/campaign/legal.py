@@ -21,6 +21,9 @@ from configs.checkpoints import profile_of_checkpoint
 from configs.errors import AutoinferError
 from configs.models import ModelProfile
 from experiments.drafters.packaged import packaged_drafter_path
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder
+from experiments.engines.reference.inspection import MTP_PREFIXES
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue
@@ -78,7 +81,7 @@ def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
         reason = joint_refusal(configuration, facts)
         if reason is not None or budget is None:
             return reason
-        return replace(budget, drafter_parameters=_drafter_of(configuration)).refusal(configuration)
+        return replace(budget, drafter_parameters=drafter_parameters(configuration)).refusal(configuration)
 
     return Legal(space, withheld, refused, profile)
 
@@ -96,7 +99,8 @@ def read_profile(checkpoint: Path) -> ModelProfile:
 
 
 def stored_parameters(folder: Path) -> int | None:
-    """How many numbers the safetensors of a folder hold, from their headers; None when that can't be told."""
+    """How many numbers the safetensors of a folder hold, an MTP head aside, from their headers; None when
+    that can't be told. What drafts is loaded without its own MTP head."""
     return _stored_parameters(str(folder.expanduser()))
 
 
@@ -111,7 +115,11 @@ def _stored_parameters(folder: str) -> int | None:
 
 def _parameters(file: Path) -> int:
     with safe_open(file, framework="numpy") as tensors:
-        return sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+        return sum(
+            math.prod(tensors.get_slice(name).get_shape())
+            for name in tensors.keys()  # noqa: SIM118
+            if not name.startswith(MTP_PREFIXES)
+        )
 
 
 def _packaged_for(checkpoint: Path) -> frozenset[str]:
@@ -124,14 +132,17 @@ def _packaged_for(checkpoint: Path) -> frozenset[str]:
     return frozenset({PACKAGED_METHOD}) if ours else frozenset()
 
 
-def _drafter_of(configuration: Configuration) -> dict[tuple[str, str], int]:
-    """The parameters of the configuration's external drafter, by method and drafter; empty if not known."""
+def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], int]:
+    """The parameters of the configuration's external drafter, by method and drafter; empty if not known.
+
+    What `packaged` stands for is the engine's: for a draft model the reference model itself.
+    """
     method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
     if method not in EXTERNAL_DRAFTERS:
         return {}
     try:
-        folder = packaged_drafter_path() if drafter == PACKAGED else Path(drafter)
-    except CheckpointMissing:
+        folder = drafter_folder(DraftingOrder(method, drafter=drafter))
+    except Infeasible:  # this installation came without it
         return {}
     found = stored_parameters(folder)
     return {} if found is None else {(method, drafter): found}

@@ -1,13 +1,13 @@
 """A fixed total of parameters, target and drafter together: a drafter must be paid for by pruning. Pure.
 
 The model's own MTP head is part of it and so already paid; an external drafter comes on top, so that layers
-of the target must go. Which layers go is known only after their ranking; until then the smallest layers that
-may go are counted, so that nothing is offered that the ranking could make too large.
+of the target must go. Which layers go is known only after their ranking; the smallest layers that may go are
+counted, so that nothing is offered that the ranking could make too large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,13 +83,9 @@ class ParameterBudget:
             )
         return budget
 
-    def saved(self, count: int, restrict: str, removed: Sequence[int] | None = None) -> int:
-        """Parameters that go with `count` layers: those of `removed` where they are known, else at least.
-
-        At least: those of the smallest layers of the allowed kinds, one of each kind staying.
-        """
-        if removed is not None:
-            return sum(self.layer_parameters[layer] for layer in removed)
+    def saved(self, count: int, restrict: str) -> int:
+        """Parameters that go with `count` layers at least: those of the smallest layers of the allowed kinds,
+        one of each kind staying."""
         left = {kind: self.kinds.count(kind) for kind in set(self.kinds)}
         gone: list[int] = []
         for layer in sorted(range(len(self.kinds)), key=lambda layer: (self.layer_parameters[layer], layer)):
@@ -99,24 +95,16 @@ class ParameterBudget:
                 gone.append(self.layer_parameters[layer])
         return sum(gone)
 
-    def target_parameters(
-        self, configuration: Mapping[str, KnobValue], removed: Sequence[int] | None = None
-    ) -> int:
-        """Parameters of the target: the most that may be left, or exactly where `removed` is known."""
+    def target_parameters(self, configuration: Mapping[str, KnobValue]) -> int:
+        """Parameters of the target: the most that may be left."""
         count = configuration.get(LAYERS)
         restrict = str(configuration.get(RESTRICT, "any"))
         whole = sum(self.layer_parameters) + self.rest_parameters
-        return whole - (self.saved(count, restrict, removed) if isinstance(count, int) else 0)
+        return whole - (self.saved(count, restrict) if isinstance(count, int) else 0)
 
-    def refusal(
-        self, configuration: Mapping[str, KnobValue], removed: Sequence[int] | None = None
-    ) -> str | None:
-        """Why target and drafter exceed the total, in a sentence; None when they don't.
-
-        `removed` are the layers that the ranking chose, numbered in the whole target; None while it is not
-        known.
-        """
-        target = self.target_parameters(configuration, removed)
+    def refusal(self, configuration: Mapping[str, KnobValue]) -> str | None:
+        """Why target and drafter exceed the total, in a sentence; None when they don't."""
+        target = self.target_parameters(configuration)
         method = str(configuration.get(DRAFTING, "none"))
         if method not in EXTERNAL_DRAFTERS:
             if target <= self.total:

@@ -14,7 +14,10 @@ evaluation."""
 
 
 def calibration_documents(checkpoint: Path) -> list[tuple[int, ...]]:
-    """Training text of the standard library for a checkpoint's tokenizer: token ids, one list a document."""
+    """Training text of the standard library for a checkpoint's tokenizer: token ids, one list a document.
+
+    The first modules by name that are long enough, each from its beginning; no sample of all of them.
+    """
     tokenizer = load_tokenizer(checkpoint)
     end = end_of_text_id(tokenizer)
     found: list[tuple[int, ...]] = []
