@@ -4,9 +4,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 QUANTIZE_VENV := $(VENV)-quantize
 RUN_ARGS ?=
+VERDICTS_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench quantize-env clean
+.PHONY: help run test lint bench quantize-env verdicts clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -49,6 +50,9 @@ test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
+
+verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/results/verdicts.md (minutes)
+	$(BIN)/python -m tests.proofs.verdicts $(VERDICTS_ARGS)
 
 clean: ## remove .venv and what the tools left behind
 	rm -rf $(VENV) $(QUANTIZE_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

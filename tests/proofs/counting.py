@@ -1,0 +1,78 @@
+"""Shares with exact intervals, and work shared out over processes, with seeds that do not depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import TypeVar
+
+import numpy as np
+from scipy.special import betaincinv
+
+_Job = TypeVar("_Job")
+_Found = TypeVar("_Found")
+
+LEVEL = 0.95
+"""Of the intervals of shares."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """`count` of `of`."""
+
+    count: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The share itself; 0 of nothing."""
+        return self.count / self.of if self.of else 0.0
+
+    def bounds(self, level: float = LEVEL) -> tuple[float, float]:
+        """The exact binomial interval of Clopper and Pearson (Biometrika 26, 1934)."""
+        tail, k, n = (1 - level) / 2, self.count, self.of
+        low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
+        high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
+        return low, high
+
+    def __str__(self) -> str:
+        low, high = self.bounds()
+        return f"{percent(self.value)} ({self.count} of {self.of}; {percent(low)} to {percent(high)})"
+
+
+def percent(share: float) -> str:
+    """A share in percent with three digits that count: `0.0367 %`, `94.9 %`, `100 %`."""
+    digits = max(0, min(4, 2 - int(np.floor(np.log10(abs(100 * share)))))) if share else 0
+    return f"{100 * share:.{digits}f} %"
+
+
+def plain(share: float) -> str:
+    """A round share, such as a target, in percent: `5 %`."""
+    return f"{100 * share:g} %"
+
+
+def seed_of(*key: int) -> int:
+    """A seed for one piece of work, from the run's seed and the place of the piece."""
+    return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+
+class Workers:
+    """So many processes for as long as the context lasts; one process does everything itself."""
+
+    def __init__(self, processes: int) -> None:
+        self._pool = (
+            ProcessPoolExecutor(processes, mp_context=get_context("spawn")) if processes > 1 else None
+        )
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def map(self, work: Callable[[_Job], _Found], jobs: Sequence[_Job]) -> list[_Found]:
+        """The results of all jobs, in their order; `work` is a function of a module."""
+        return list(map(work, jobs) if self._pool is None else self._pool.map(work, jobs))

@@ -1,0 +1,246 @@
+"""The page docs/results/verdicts.md, from what was measured: figures with counts, missed targets as well."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from textwrap import fill
+
+from agent.judge.launch_interval import LaunchIntervalJudge
+from configs.cpu import probe_cpu
+from experiments.measurement.judging import Outcome
+from tests.proofs.counting import LEVEL, Share, percent, plain
+from tests.proofs.hypothesis_streams import HARDEST, LAUNCH_SDS, LENGTH, MIXTURE
+from tests.proofs.real_equal_arms import RealSeries
+from tests.proofs.simulated_rates import FREEDOM
+from tests.proofs.targets import Results, Stopping, Target, all_of, rate_words, targets
+
+WIDTH = 118
+"""Columns of the page's text."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the page was made."""
+
+    command: str
+    seed: int
+    quick: bool
+    wall_s: float
+    processor_s: float
+    processes: int
+
+
+def page(results: Results, made: Made) -> str:
+    """The whole page in Markdown."""
+    parts = [
+        _head(made),
+        _summary(targets(results)),
+        _equal_arms(results),
+        _real(results.series),
+        _power(results),
+        _stopping(results),
+        _discovery(results),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(made: Made) -> str:
+    cpu, judge = probe_cpu(), LaunchIntervalJudge()
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy"))
+    lines = [
+        f"- {datetime.now(UTC):%d %B %Y}; judge `{judge.name}` {judge.version}; "
+        f"Python {platform.python_version()}, {versions}",
+        f"- Machine: {cpu.name}, {cpu.cores} cores ({platform.system()})",
+        f"- Command: `{made.command}` (`make verdicts`); seed {made.seed}",
+        f"- Took {made.wall_s:.0f} s, {made.processor_s:.0f} s of processor time, {made.processes} processes",
+    ]
+    intro = (
+        "Made by a command from what it measured, never by hand. "
+        "[How an experiment is judged](../judging.md) explains the terms. Shares come with their count and "
+        "the exact binomial interval (Clopper–Pearson, "
+        f"{plain(LEVEL)})."
+    )
+    quick = (
+        "**A quick run: too few experiments for the figures to mean much. It shows that the command works.**"
+    )
+    parts = ["# What the verdicts are worth", _paragraph(intro), *([quick] if made.quick else [])]
+    return "\n\n".join([*parts, "\n".join(lines)])
+
+
+def _summary(found: Iterable[Target]) -> str:
+    rows = []
+    for each in found:
+        state = "–" if each.met is None else "yes" if each.met else "**no**"
+        why = f"; {each.why}" if each.why and not each.met else ""
+        rows.append((each.what, each.asked, f"{each.measured}{why}", state))
+    return "## Targets\n\n" + _table(("what", "target", "measured", "met"), rows)
+
+
+def _equal_arms(results: Results) -> str:
+    columns = ("equal arms", "called supported", "refuted", "interval holds at every look", "at the verdict")
+    rows = [
+        (
+            name,
+            str(each.share(each.supported)),
+            percent(each.share(each.refuted).value),
+            str(each.share(each.held_everywhere)),
+            percent(each.share(each.held_at_verdict).value),
+        )
+        for name, each in {"everything at once": results.equal, **results.conditions}.items()
+    ]
+    text = (
+        f"The default plan (but {results.plan.workload.evaluation_items} task items). Each experiment draws "
+        f"a noise profile of {FREEDOM} degrees of freedom and goes through the whole stepping procedure. "
+        "*Everything at once*: launches vary by 1 % with tails of t(5) and remember the one before (AR(1), "
+        "0.2), the machine drifts by 0.2 % a block, blocks vary together by 1 % (AR(1), 0.8), one request of "
+        "a hundred takes 65 % longer. The other rows have one hard condition each; launches that remember "
+        "each other, or vary more than the profile says, break what the interval assumes. *At every look*: "
+        "an experiment counts as missed if any of its looks missed."
+    )
+    return f"## Equal arms, simulated\n\n{_paragraph(text)}\n\n{_table(columns, rows)}"
+
+
+def _real(series: RealSeries | None) -> str:
+    title = "## Equal arms on the reference engine"
+    if series is None:
+        text = (
+            "**Not measured**: no database with a series was given. `autoinfer aa --launches 200` measures "
+            'one; then `make verdicts VERDICTS_ARGS="--real-aa DATABASE"`.'
+        )
+        return f"{title}\n\n{_paragraph(text)}"
+    low, high = series.launch_sd_bounds
+    text = (
+        f"Series {series.label}: {series.launches} launches of one configuration of `{series.model}` (engine "
+        f"{series.engine}) on {series.target}, {series.metric}, judged by {series.judge} with min_effect "
+        f"{plain(series.min_effect)}. Launches vary by {percent(series.launch_sd_log)} ({percent(low)} to "
+        f"{percent(high)}, {series.freedom} degrees of freedom)."
+    )
+    rows = [
+        ("whole experiments of consecutive pairs, each pair used once", str(series.supported)),
+        ("each pair as the first of an experiment", str(Share(series.first_supported, series.first_looks))),
+    ]
+    beyond = Share(series.beyond, series.first_looks)
+    after = (
+        "A single pair is never supported, because a validation is missing; what it could do is lie beyond "
+        f"min_effect with its whole interval: {beyond}. Of the whole experiments "
+        f"{series.experiments_refuted} were refuted."
+    )
+    table = _table(("equal arms", "called supported"), rows)
+    return f"{title}\n\n{_paragraph(text)}\n\n{table}\n\n{_paragraph(after)}"
+
+
+def _power(results: Results) -> str:
+    source = (
+        f"as measured by series {results.series.label}"
+        if results.series is not None
+        else "assumed, for no series was given"
+    )
+    columns = (
+        "full_pairs",
+        "validation_pairs",
+        "found",
+        "refuted",
+        "pairs measured",
+        "the whole plan's interval reaches",
+    )
+    rows = [
+        (
+            f"{each.plan.full_pairs}{' (default)' if each.usual else ''}",
+            str(each.plan.validation_pairs),
+            str(each.supported),
+            percent(each.found.share(each.found.refuted).value),
+            f"{each.found.pairs / each.found.experiments:.1f}",
+            f"±{percent(each.reach)}",
+        )
+        for each in results.power
+    ]
+    first = results.power[0]
+    text = (
+        f"Found means supported within the plan, at min_effect {plain(first.plan.min_effect)} and support at "
+        f"{plain(first.plan.support_level)}. Launches vary by {percent(results.launch_sd)}, {source}. The "
+        f"gain lies {percent(first.beyond)} beyond min_effect (log scale): support needs an interval "
+        "that reaches less far."
+    )
+    return f"## A true gain of {plain(first.gain)}\n\n{_paragraph(text)}\n\n{_table(columns, rows)}"
+
+
+def _stopping(results: Results) -> str:
+    everything = all_of(results.streams)
+    kinds = [("all", everything)]
+    kinds += [(kind.value, [each for each in everything if each.kind is kind]) for kind in MIXTURE]
+    columns = ("hypothesis", "n", "saved", "truth found: stopping early", "full schedule", "full, by t")
+    rows = [
+        (
+            name,
+            str(len(tested)),
+            percent(Stopping(tested).saved),
+            *(percent(share.value) for share in Stopping(tested).right()),
+        )
+        for name, tested in kinds
+        if tested
+    ]
+    mixture = "; ".join(f"{kind.value}: {plain(share)}" for kind, share in MIXTURE.items())
+    pairs = results.plan.full_pairs + results.plan.validation_pairs
+    text = (
+        f"{len(results.streams)} frozen streams of {LENGTH} hypotheses "
+        "(`tests/proofs/hypothesis_streams.py`), "
+        f"a machine each, whose launches vary by {', '.join(map(plain, LAUNCH_SDS))}. The mixture is a "
+        f"judgement, with most ideas doing nothing: {mixture}. Levels of support are set by the online "
+        "control, as in a campaign. Where the judge stops, the same experiment goes on to all "
+        f"{pairs} pairs of its plan and its evaluation, and is judged again: by the same judge, and by "
+        f"Student's t interval at {plain(results.plan.alpha)} and one look, as a schedule that never looks "
+        "may. The seconds are those of the simulated launches, requests and evaluations."
+    )
+    stopping = Stopping(everything)
+    early = sum(each.early is not Outcome.INCONCLUSIVE for each in everything)
+    full = sum(each.full is not Outcome.INCONCLUSIVE for each in everything)
+    after = (
+        f"Wrongly stopped, of the truths that the full schedule found: {stopping.wrongly()}; of those that "
+        f"it finds by Student's t: {stopping.wrongly(by_t=True)}. The second compares two intervals besides: "
+        "one that may be looked at always, at the level of the online control, with one for a single look "
+        f"and a single test. Decided (not inconclusive): {early} stopping early, {full} on the full "
+        f"schedule, of {len(everything)}."
+    )
+    return f"## Stopping early\n\n{_paragraph(text)}\n\n{_table(columns, rows)}\n\n{_paragraph(after)}"
+
+
+def _discovery(results: Results) -> str:
+    columns = (
+        "streams",
+        "support at",
+        "false discovery rate",
+        "worth having and found",
+    )
+    rows = [
+        (
+            "hardest" if hardest else "usual",
+            "e-LOND's level" if controlled else f"{plain(results.plan.alpha)} each",
+            rate_words(found),
+            str(found.power),
+        )
+        for (controlled, hardest), found in sorted(
+            results.rates.items(), key=lambda each: (each[0][1], -each[0][0])
+        )
+    ]
+    hardest = "; ".join(f"{kind.value}: {plain(share)}" for kind, share in HARDEST.items())
+    text = (
+        "*Usual* streams are those of above; in the *hardest* ones every null lies where it is likeliest to "
+        f"be supported ({hardest}). False is what was called supported and gains no more than min_effect, or "
+        f"costs quality; the rate is the mean over {len(results.streams)} streams of false over all "
+        "supported, ± three standard errors."
+    )
+    return f"## False discoveries\n\n{_paragraph(text)}\n\n{_table(columns, rows)}"
+
+
+def _paragraph(text: str) -> str:
+    return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines)

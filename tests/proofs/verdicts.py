@@ -1,0 +1,136 @@
+"""The proof of the verdicts: simulates, reads the real A/A series, and writes docs/results/verdicts.md.
+
+python -m tests.proofs.verdicts [--quick] [--real-aa DATABASE] [--launch-sd SHARE] [--seed N] [--processes N]
+                                [--output FILE]
+
+Equal seeds give equal counts, whatever the number of processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from configs.campaign import load_campaign
+from configs.quantities import parse_percent
+from tests.proofs.counting import Workers
+from tests.proofs.discovery_rate import discoveries
+from tests.proofs.hypothesis_streams import LENGTH
+from tests.proofs.page import Made, page
+from tests.proofs.real_equal_arms import RealSeries, read_series_of
+from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
+from tests.proofs.stopping_early import Streams, run_stream
+from tests.proofs.targets import Power, Results
+from tests.simulation.experiment import PLAN
+
+OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "verdicts.md"
+ASSUMED_LAUNCH_SD = "1%"
+"""Between launches where no series was measured: what the simulations of docs/judging.md take."""
+
+TRUE_GAIN = 0.05
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is simulated."""
+
+    equal_arms: int
+    each_condition: int
+    each_power: int
+    full_pairs: tuple[int, ...]
+    streams: int
+
+
+WHOLE = Sizes(equal_arms=10_000, each_condition=500, each_power=500, full_pairs=(4, 6, 8, 12), streams=60)
+QUICK = Sizes(equal_arms=100, each_condition=10, each_power=10, full_pairs=(4, 8), streams=3)
+
+_EQUAL_ARMS, _CONDITIONS, _POWER = 0, 100, 200
+"""Places of the seeds of each part."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is asked and write the page; the exit code is 0 whatever was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.verdicts", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the experiments: does it work?")
+    parser.add_argument("--real-aa", metavar="DATABASE", help="where autoinfer aa stored a series")
+    parser.add_argument("--launch-sd", metavar="SHARE", help="between launches, where no series was measured")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    asked = parser.parse_args(given)
+    begun, used = time.monotonic(), _processor_s()
+    series = None if asked.real_aa is None else read_series_of(asked.real_aa)
+    sizes, launch_sd = QUICK if asked.quick else WHOLE, parse_percent(asked.launch_sd or ASSUMED_LAUNCH_SD)
+    with Workers(asked.processes) as workers:
+        results = measure(workers, sizes, asked.seed, series, launch_sd)
+    made = Made(
+        command=f"python -m tests.proofs.verdicts {shlex.join(given)}".strip(),
+        seed=asked.seed,
+        quick=asked.quick,
+        wall_s=time.monotonic() - begun,
+        processor_s=_processor_s() - used,
+        processes=asked.processes,
+    )
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    asked.output.write_text(page(results, made), encoding="utf-8")
+    print(f"{asked.output} ({made.wall_s:.0f} s)")
+    return 0
+
+
+def measure(
+    workers: Workers, sizes: Sizes, seed: int, series: RealSeries | None, assumed_launch_sd: float
+) -> Results:
+    """Everything that the page tells."""
+    launch_sd = assumed_launch_sd if series is None else series.launch_sd_log
+    _say(f"{sizes.equal_arms} experiments of equal arms")
+    equal = counted(workers, PLAN, EVERYTHING, sizes.equal_arms, seed, _EQUAL_ARMS)
+    _say("equal arms under single conditions")
+    conditions = {
+        name: counted(workers, PLAN, truth, sizes.each_condition, seed, _CONDITIONS + place)
+        for place, (name, truth) in enumerate(CONDITIONS.items())
+    }
+    usual = load_campaign("default", {}).plan.full_pairs
+    power = []
+    for full_pairs in sorted({*sizes.full_pairs, usual}):
+        _say(f"a gain of 5 % with {full_pairs} exploratory pairs")
+        truth = gain_of(TRUE_GAIN, launch_sd)
+        plan = plan_of(full_pairs)
+        found = counted(workers, plan, truth, sizes.each_power, seed, _POWER + full_pairs)
+        power.append(Power(plan, TRUE_GAIN, launch_sd, found, usual=full_pairs == usual))
+    _say(f"{sizes.streams} streams to the end of their plans")
+    streams = run_streams(workers, sizes.streams, controlled=True, in_full=True)
+    _say("the same streams without online control, and the hardest ones")
+    rates = {(True, False): discoveries(streams)}
+    for controlled, hardest in ((False, False), (True, True), (False, True)):
+        others = run_streams(workers, sizes.streams, controlled=controlled, hardest=hardest)
+        rates[controlled, hardest] = discoveries(others)
+    return Results(equal, conditions, power, streams, rates, series, launch_sd, PLAN)
+
+
+def run_streams(
+    workers: Workers, streams: int, *, controlled: bool, in_full: bool = False, hardest: bool = False
+) -> Streams:
+    """The frozen streams 0, 1, 2 …, with online control or without."""
+    work = partial(run_stream, length=LENGTH, controlled=controlled, in_full=in_full, hardest=hardest)
+    return workers.map(work, range(streams))
+
+
+def _processor_s() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _say(text: str) -> None:
+    print(f"{text} …", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
