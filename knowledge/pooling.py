@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-_HALF_WIDTH_SE = 2.5758293035489004
-"""Half-width of the judge's interval in standard errors: the normal quantile of 0.5 % a side, which is the
-default plan's 5 % split over two sides and five looks. It only decides when scatter counts as
-disagreement."""
+_HALF_WIDTH_SE = 3.7
+"""Half-width of the judge's interval in standard errors: that of its confidence sequence at 5 % over three to
+six pairs with a noise profile of ten degrees of freedom (`agent.judge.t_mixture.reach`: 3.67 to 3.68
+of a pair's standard deviation over √pairs). It only decides when scatter counts as disagreement."""
 
 _LEAST_HALF_WIDTH_LOG = 1e-6
 """An interval is never taken to be narrower than this (0.0001 %), so that no estimate weighs without
