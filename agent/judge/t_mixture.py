@@ -26,11 +26,15 @@ c = (√k/α)^(2/(ν₀+n)) it is x̄ ± √(W·(c − 1) / (n·(1 − c/k))), a
 
 **One side.** With the half of the normal below m as the alternative,
 
-    E₋(m) = 2 · E(m) · P(μ < m | x),   μ − m | x  ~  n·g²·d/k + √(g²·(W + n·d²/k) / (k·ν)) · t(ν),  ν = ν₀ +
-    n.
+    E₋(m) = 2 · E(m) · P(μ < m | x),   μ − m | x  ~  n·g²·d/k + √(g²·(W + n·d²/k) / (k·ν)) · t(ν),
 
-It grows as x̄ falls (monotone likelihood ratio of the noncentral t), so that E₋(b) is an e-value of every
-μ ≥ b: the least over them.
+with ν = ν₀ + n. It grows as x̄ falls (monotone likelihood ratio of the noncentral t), so that E₋(b) is an
+e-value of every μ ≥ b: the least over them.
+
+**Stops.** The sequence holds for any way to stop. The mean of a stopped e-value is proven to be at most 1 for
+stops that go by ratios alone (the filtration of the martingale); a stop that goes by absolute sizes too,
+such as a margin in per cent, is covered by Ville's bound on ever reaching 1/α, and its mean is measured,
+not proven.
 
 All functions are pure; logarithms are natural.
 """

@@ -148,9 +148,7 @@ class SimulatedExperiment:
                 value = level * float(values[position, prompt]) * (1 + 0.1 * (number % 5))
                 name, tokens = f"p{number}", self.plan.workload.new_tokens
                 samples[arm].append(Sample(done[arm], position, name, number, Metric.TPOT_MS, value))
-                samples[arm].append(
-                    Sample(done[arm], position, name, number, Metric.E2EL_MS, value * tokens)
-                )
+                samples[arm].append(Sample(done[arm], position, name, number, Metric.E2EL_MS, value * tokens))
             done[arm] += 1
         for arm in Arm:
             self.launches.append(
