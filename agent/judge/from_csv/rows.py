@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from configs.errors import UsageError
 from experiments.measurement.evidence import TIMED_METRICS, Arm, Metric
+from knowledge.figures import counted
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -74,7 +75,7 @@ def read_rows(stream: BinaryIO) -> Iterator[Row]:
     for line, found in rows:
         if len(found) != width:
             raise UsageError(
-                f"Line {line} has {len(found)} fields, and the header has {width}.",
+                f"Line {line} has {counted(len(found), 'field')}, and the header has {width}.",
                 "Give every line one field a column; put text with a comma in double quotes.",
             )
         arm, launch, block, prompt, name, value = told(found)
@@ -133,10 +134,10 @@ def _refuse_other_formats(first: bytes) -> None:
 
 
 def _fields(reader: Reader) -> Iterator[tuple[int, Sequence[str]]]:
-    """Each row that is not blank, with the line it ends on."""
+    """Each row that is not blank, with the line that it ends on."""
     try:
         for found in reader:
-            if found:
+            if any(map(str.strip, found)):
                 yield reader.line_num, found
     except csv.Error as error:
         line = reader.line_num

@@ -50,6 +50,8 @@ def first(**fields: str) -> bytes:
         (as_csv([(*row, "x") for row in ROWS], (*HEADER, "gpu")), "not known: gpu"),
         (as_csv([(*row, "0") for row in ROWS], (*HEADER, "seq")), "names seq twice"),
         (as_csv([ROWS[0][:6], *ROWS[1:]]), "Line 2 has 6 fields, and the header has 7"),
+        (as_csv([("here",), *ROWS]), "Line 2 has 1 field, and the header has 7"),
+        (as_csv(ROWS) + b'control,0,0,"p0,tpot_ms,1,0', "is not CSV: unexpected end of data"),
         (gzip.compress(as_csv(ROWS)), "packed (gzip)"),
         (as_csv(ROWS).decode().encode("utf-16"), "UTF-16"),
         (as_csv(ROWS) + "control,0,0,café,tpot_ms,1,0\n".encode("latin1"), "Line 66 is not UTF-8"),
@@ -121,7 +123,10 @@ def test_columns_may_stand_in_any_order_and_quoted_and_with_a_byte_order_mark() 
     turned = as_csv([row[::-1] for row in ROWS], HEADER[::-1])
     assert pair_table(read_rows(stream(turned))) == plain
     quoted = as_csv([(*row[:3], f'"{row[3]}"', *row[4:]) for row in ROWS])
-    assert pair_table(read_rows(stream(b"\xef\xbb\xbf" + quoted.replace(b"\n", b"\r\n") + b"\r\n"))) == plain
+    assert (
+        pair_table(read_rows(stream(b"\xef\xbb\xbf" + quoted.replace(b"\n", b"\r\n") + b"\r\n , , \r\n")))
+        == plain
+    )
 
 
 def test_a_table_without_seq_is_read_where_every_request_has_one_value() -> None:
