@@ -11,6 +11,8 @@ from cli.options import DEFAULT_LIMIT, Json, Limit, Offset
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from db.event_kinds import EventKind
+    from db.models.base import JsonObject
     from experiments.artifacts.store import ArtifactStore, StoredArtifact
 
 app = typer.Typer(
@@ -106,6 +108,7 @@ def prune(
     from cli.opening import settings_of
     from cli.output import print_json, say
     from configs.quantities import parse_duration_s
+    from db.event_kinds import EventKind
     from knowledge.figures import counted
     from knowledge.figures import size as bytes_words
 
@@ -123,8 +126,16 @@ def prune(
         else:
             done = store.prune(before)
             digests, freed, in_use, swept = list(done.digests), done.bytes, list(done.in_use), store.sweep()
-    if digests and not dry_run:
-        _tell(settings_of(ctx).database_url, digests, freed)
+    if not dry_run:
+        url = settings_of(ctx).database_url
+        if digests:
+            said = f"{counted(len(digests), 'artifact')} deleted, {bytes_words(freed)} set free."
+            _tell(url, EventKind.ARTIFACT_PRUNED, said, {"digests": digests, "freed_bytes": freed})
+        if keys:
+            said = (
+                f"{counted(len(keys), 'folder')} of ended jobs deleted, {bytes_words(jobs_bytes)} set free."
+            )
+            _tell(url, EventKind.JOB_PRUNED, said, {"jobs": keys, "freed_bytes": jobs_bytes})
     if as_json:
         print_json(
             {
@@ -185,14 +196,11 @@ def _as_json(artifact: StoredArtifact) -> dict[str, object]:
     }
 
 
-def _tell(url: str, digests: list[str], freed: int) -> None:
-    """Write the deletion into the log, where there is a database; the artifacts are gone either way."""
+def _tell(url: str, kind: EventKind, said: str, data: JsonObject) -> None:
+    """Write a deletion into the log, where there is a database; what was deleted is gone either way."""
     from configs.errors import DatabaseError
     from db import events
-    from db.event_kinds import EventKind
     from db.session import open_database
-    from knowledge.figures import counted
-    from knowledge.figures import size as bytes_words
 
     try:
         database = open_database(url)
@@ -200,9 +208,6 @@ def _tell(url: str, digests: list[str], freed: int) -> None:
         return
     try:
         with database.write() as session:
-            text = f"{counted(len(digests), 'artifact')} deleted, {bytes_words(freed)} set free."
-            events.append(
-                session, EventKind.ARTIFACT_PRUNED, text, data={"digests": digests, "freed_bytes": freed}
-            )
+            events.append(session, kind, said, data=data)
     finally:
         database.close()

@@ -65,6 +65,8 @@ class Check:
 
 def run_checks(settings: Settings) -> list[Check]:
     """Look at this machine and this installation."""
+    from cli.quantization_check import check_quantization
+
     return [
         check_python(),
         check_cores(),
@@ -76,6 +78,7 @@ def run_checks(settings: Settings) -> list[Check]:
         check_transformers(),
         check_compiler(),
         check_weights(),
+        check_quantization(settings),
     ]
 
 

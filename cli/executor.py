@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 from configs.registry import Port, registered
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from configs.settings import Settings
     from experiments.executors.port import Executor
     from experiments.worker.settings import WorkerTimes
@@ -20,19 +22,26 @@ def make_executor(settings: Settings, name: str) -> Executor:
 
     Raises `UsageError` when none is registered under the name.
     """
-    from configs.settings import Source
     from experiments.job.context import DEFAULT_STAGE_LIMITS_S
     from experiments.job.place import Place
 
     limits_s = {stage: min(limit, settings.stage_limit_s) for stage, limit in DEFAULT_STAGE_LIMITS_S.items()}
-    given = settings.origins()["quantize_python"].source is not Source.DEFAULT
     place = Place(
         artifacts_dir=settings.artifacts_dir,
         cache_dir=settings.cache_dir,
-        quantize_python=settings.quantize_python if given or settings.quantize_python.is_file() else None,
+        quantize_python=quantize_python_of(settings),
         limits_s=limits_s,
     )
     return cast("Executor", registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place))
+
+
+def quantize_python_of(settings: Settings) -> Path | None:
+    """Return the Python that a job quantizes with, where the settings name one or it is in its place; None
+    leaves it to be found."""
+    from configs.settings import Source
+
+    given = settings.origins()["quantize_python"].source is not Source.DEFAULT
+    return settings.quantize_python if given or settings.quantize_python.is_file() else None
 
 
 def worker_times(settings: Settings) -> WorkerTimes:

@@ -86,6 +86,7 @@ class EventKind(StrEnum):
     NOISE_RECORDED = ("noise.recorded", "Control launches were added to the noise profile of a target.")
     ARTIFACT_BUILT = ("artifact.built", "A stage left an artifact that later experiments may use.")
     ARTIFACT_PRUNED = ("artifact.pruned", "Artifacts were deleted, with the bytes set free.")
+    JOB_PRUNED = ("job.pruned", "Folders of ended jobs were deleted, with the bytes set free.")
     WORKER_STARTED = ("worker.started", "A worker began to take jobs.")
     WORKER_STOPPED = ("worker.stopped", "A worker ended in good order.")
     WORKER_LOST = (
