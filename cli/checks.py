@@ -74,6 +74,7 @@ def run_checks(settings: Settings) -> list[Check]:
         check_data_dir(settings.data_dir),
         check_disk(settings.data_dir),
         check_database(settings.database_url),
+        check_noise(settings.database_url),
         check_torch(),
         check_transformers(),
         check_compiler(),
@@ -152,6 +153,33 @@ def check_database(url: str) -> Check:
     except AutoinferError as error:
         return Check("database", Verdict.FAIL, error.message, error.hint)
     return Check("database", Verdict.OK, shown)
+
+
+def check_noise(url: str) -> Check:
+    """Look at the noise profiles of this machine: how many launches, and how old the newest is."""
+    from configs.cpu import probe_cpu
+    from configs.quantities import format_duration
+    from db.noise import stored_profiles
+    from db.session import open_database
+
+    none = Check("noise profile", Verdict.OK, "none yet; a campaign begins one, autoinfer aa makes it larger")
+    try:
+        database = open_database(url)
+    except AutoinferError:
+        return none  # why it can't be opened is told by the check of the database
+    try:
+        with database.read() as session:
+            profiles = stored_profiles(session, probe_cpu().target_key)
+    finally:
+        database.close()
+    if not profiles:
+        return none
+    told = "; ".join(
+        f"{each.launches} launches of the model {each.model_fingerprint[:12]} on {each.metric} "
+        f"({each.degrees_of_freedom} degrees of freedom), the newest {format_duration(each.age_s)} ago"
+        for each in profiles
+    )
+    return Check("noise profile", Verdict.OK, told)
 
 
 def check_torch() -> Check:

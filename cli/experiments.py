@@ -68,10 +68,14 @@ def experiments(
 
 def _about(row: ExperimentRow) -> str:
     from cli.words import change_words
+    from db.states import ExperimentKind
 
     if row.reproduces is not None:
         return f"{row.reproduces} again"
-    about = f"{row.hypothesis} {row.claim}" if row.hypothesis else change_words(row.change)
+    if row.kind is ExperimentKind.NOISE:
+        about = "A/A pair"
+    else:
+        about = f"{row.hypothesis} {row.claim}" if row.hypothesis else change_words(row.change)
     if row.stage is not None and row.finished_at is None:
         about += f" ({row.stage})"
     return about or "baseline"

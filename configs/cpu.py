@@ -46,6 +46,11 @@ class CpuProfile:
     memory_bytes: int
     bandwidth_bytes_per_s: float | None = None
 
+    @property
+    def target_key(self) -> str:
+        """How a target with this CPU is named where measurements are kept."""
+        return f"cpu:{self.name}:{self.cores} cores"
+
     def with_bandwidth(self, bandwidth_bytes_per_s: float) -> CpuProfile:
         """The same profile with a measured copy bandwidth, bytes per second."""
         return replace(self, bandwidth_bytes_per_s=bandwidth_bytes_per_s)

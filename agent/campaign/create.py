@@ -73,7 +73,7 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
-        target_key=f"cpu:{cpu.name}:{cpu.cores} cores",
+        target_key=cpu.target_key,
         cores=cpu.cores,
         model_layers=read_profile(folder).layer_types,
     )
