@@ -17,6 +17,9 @@ from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
 from agent.proposers.port import Draft
+from cli.sheets.campaign import print_campaign
+from cli.sheets.experiment import print_experiment
+from cli.telling import Teller
 from db import events
 from db.event_kinds import EventKind
 from db.models import Experiment, Job, Verdict
@@ -25,6 +28,7 @@ from db.states import ExperimentState, VerdictOutcome
 from experiments.measurement.evidence import Arm, Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
+from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.experiment_detail import experiment_detail
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
@@ -216,3 +220,25 @@ def test_the_outcome_tells_how_many_of_the_supported_are_expected_to_be_false(
         "expected_false": level(ALPHA, 0, 0),
         "outside": {"tests": 0, "supported": 0, "expected_false": 0.0},
     }
+
+
+def test_people_see_the_seal_the_level_and_the_bound(
+    campaign: tuple[Database, int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    database, campaign_id = campaign
+    with database.write() as session:
+        first = dispatched(session, campaign_id, 0)
+    measure(database, first, 7.0)
+    support(database, first)
+    with database.read() as session:
+        detail = experiment_detail(session, first)
+        print_experiment(detail)
+        print_campaign(campaign_detail(session, campaign_id))
+        outcome = campaign_outcome(session, campaign_id)
+    Teller(database, campaign_id, quiet=True).result(outcome)
+    told = capsys.readouterr().out
+    assert f"sealed as  {detail.preregistration_digest}" in told
+    assert "test 1 of the campaign on time, at 0.022: supported from an e-value of 45.7 on" in told
+    bound = "at most 0.022 of the 1 supported is expected to be false (online control at 5 %)"
+    assert told.count(bound) == 2

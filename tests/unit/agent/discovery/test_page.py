@@ -1,0 +1,70 @@
+"""`docs/discovery.md` and `docs/confounders.md` state what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agent.discovery.e_lond import level
+from agent.judge.confounding import CLOCK_TOLERANCE, CLOCK_WORDS
+from configs.catalog import Document
+from configs.validation import parse_yaml
+from experiments.space.loading import space_of
+from knowledge.queries.discovery import DiscoveryView, DispatchedTest, OutsideView, discovery_view
+
+DOCS = Path(__file__).parents[4] / "docs"
+DISCOVERY = (DOCS / "discovery.md").read_text(encoding="utf-8")
+CONFOUNDERS = (DOCS / "confounders.md").read_text(encoding="utf-8")
+ALPHA = 0.05
+
+
+def rows() -> list[tuple[int, int, float, float]]:
+    """Test, supported before, level in percent, e-value, as the page's table has them."""
+    found = []
+    for test, before, levels, needed in re.findall(
+        r"^\| (\d+) \| ([\d /]+) \| ([\d. %/]+) \| ([\d,/ ]+) \|$", DISCOVERY, re.MULTILINE
+    ):
+        cells = [
+            re.split(r" / ", cell.replace("%", "").replace(",", "")) for cell in (before, levels, needed)
+        ]
+        found += [(int(test), int(r), float(a), float(e)) for r, a, e in zip(*cells, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize(("test", "before", "percent", "needed"), rows())
+def test_the_levels_of_the_page_are_those_of_the_code(
+    test: int, before: int, percent: float, needed: float
+) -> None:
+    found = level(ALPHA, test - 1, before)
+    assert 100 * found == pytest.approx(percent, rel=0.01)
+    assert 1 / found == pytest.approx(needed, rel=0.01)
+
+
+def test_the_table_has_what_it_is_to_show() -> None:
+    assert [row[0] for row in rows()] == [1, 2, 2, 5, 5, 10, 10, 20, 20, 40, 40]
+
+
+def test_the_page_names_every_field_of_the_json() -> None:
+    for name in (*DiscoveryView.model_fields, *OutsideView.model_fields):
+        assert f"`{name}`" in DISCOVERY
+
+
+def test_the_sentence_of_the_page_is_the_one_that_is_told() -> None:
+    from knowledge.queries.discovery import discovery_sentence
+
+    tests = [DispatchedTest(n, "tpot_ms", ALPHA, 0.02, n < 4) for n in range(30)]
+    assert str(discovery_sentence(discovery_view(tests, ALPHA))) in DISCOVERY
+
+
+def test_the_example_of_a_space_is_accepted() -> None:
+    example = re.findall(r"```yaml\n(.*?)```", CONFOUNDERS, re.DOTALL)[0]
+    space = space_of(Document(parse_yaml(f"name: own\nknobs:\n{example}", "here"), "here"))
+    assert [knob.name for knob in space.pinning("linear_kernel")] == ["serving.linear_kernel"]
+    assert space.knob("serving.threads").pinning_value("threads", "2") == 2
+
+
+def test_the_tolerance_and_the_words_of_clocks_are_stated() -> None:
+    assert f"may\ndiffer by {100 * CLOCK_TOLERANCE:g} %" in CONFOUNDERS
+    assert all(f"`{word}`" in CONFOUNDERS for word in CLOCK_WORDS)
