@@ -14,8 +14,10 @@ from agent.campaign.dispatch import dispatch_test
 from agent.campaign.facts import read_facts
 from agent.campaign.learn import learn_test, unlearnt
 from agent.campaign.legal import legal_here
+from agent.campaign.reproduce import conclude, enqueue_reproduction
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
+from configs.errors import AutoinferError
 from db import events
 from db.event_kinds import EventKind
 from db.models import Configuration, Event, Experiment, Hypothesis, Job, Launch, Verdict
@@ -286,6 +288,25 @@ def test_an_experiment_that_is_altered_after_its_verdict_says_so_when_it_is_show
     with dispatched.database.read() as session:
         detail = experiment_detail(session, dispatched.experiment_id)
     assert "min_effect of its plan is 0.5" in str(detail.changed_since_sealed)
+
+
+def test_a_reproduction_that_is_altered_is_not_concluded(dispatched: Dispatched) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.write() as session:
+        fresh = enqueue_reproduction(session, dispatched.experiment_id)
+    run_by_hand(dispatched.database, fresh, one_pair)
+    with dispatched.database.write() as session:
+        session.get_one(Experiment, fresh).preregistration_digest = "e" * 64
+    with (
+        pytest.raises(
+            AutoinferError, match="E-0003 was changed after it was preregistered: its seal is eeee"
+        ),
+        dispatched.database.write() as session,
+    ):
+        conclude(session, fresh)
+    with dispatched.database.read() as session:
+        assert session.scalars(select(Verdict.experiment_id)).all() == [dispatched.experiment_id]
 
 
 def test_another_version_of_the_judge_than_the_sealed_one_gives_no_verdict(

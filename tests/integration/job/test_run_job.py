@@ -514,6 +514,20 @@ def test_a_clear_gain_is_supported_by_the_real_judge(run: Run):
     assert {launch.stage for launch in result.launches} >= {Stage.QUICK, Stage.EVALUATE, Stage.VALIDATION}
 
 
+def test_a_job_that_is_not_the_one_that_was_sealed_measures_nothing(run: Run, tmp_path: Path):
+    altered = a_test_job().model_copy(update={"plan": PLAN.model_copy(update={"min_effect": 0.001})})
+    with pytest.raises(AutoinferError, match="not what was preregistered: its job was sealed as"):
+        run(altered)
+    assert '"launch"' not in (tmp_path / "0" / "records.jsonl").read_text()
+
+
+def test_another_version_of_the_judge_than_the_sealed_one_measures_nothing(run: Run, tmp_path: Path):
+    with pytest.raises(AutoinferError, match="in version 7, and version 1 is installed"):
+        run(a_test_job(judge_version="7"))
+    assert '"launch"' not in (tmp_path / "0" / "records.jsonl").read_text()
+    assert run(a_test_job(judge_version=StepsJudge.version)).failure is None
+
+
 def test_a_judge_that_never_stops_is_an_error(run: Run):
     with pytest.raises(AutoinferError, match="did not stop after 100 steps"):
         run(a_test_job(), [MeasurePair(Stage.QUICK, 2), *[MeasureMore(Stage.FULL, 1)] * 200])
