@@ -101,13 +101,6 @@ class Rates:
         ]
         return 1 - math.fsum(spent for spent, _ in timed) / math.fsum(planned for _, planned in timed)
 
-    @property
-    def e_value_mean(self) -> float:
-        """Mean of the verdict's e-value, one with none (nothing known) counted as 1."""
-        return fmean(
-            1.0 if not c.looks or c.looks[-1].e_value is None else c.looks[-1].e_value for c in self.courses
-        )
-
     def error_of(self, share: float) -> float:
         """Three standard errors of a share in so many experiments."""
         return 3 * math.sqrt(share * (1 - share) / self.experiments)

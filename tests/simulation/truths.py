@@ -80,10 +80,10 @@ BROKEN = [*broken(0.0), *broken(0.03), broken(0.0, 60)[0], broken(0.06)[0]]
 """Where one does not."""
 
 POWER = [
-    *(gains(0.05, 0.01, 10, planned(pairs)) for pairs in (4, 6, 8, 10, 12, 16)),
-    *(gains(0.05, 0.01, 10, planned(pairs, 0.005)) for pairs in (4, 8, 12, 16)),
-    *(gains(0.05, 0.005, 10, planned(pairs)) for pairs in (4, 6)),
-    *(gains(0.1, 0.01, 10, planned(4, level)) for level in (0.005, 0.0005)),
+    *(gains(0.05, 0.01, 10, planned(pairs)) for pairs in (4, 8, 12, 16)),
+    *(gains(0.05, 0.01, 10, planned(pairs, 0.005)) for pairs in (8, 16)),
+    gains(0.05, 0.005, 10),
+    gains(0.1, 0.01, 10, planned(support_alpha=0.0005)),
 ]
 """A gain of 5 % and what more pairs buy, at a stricter level of support too."""
 

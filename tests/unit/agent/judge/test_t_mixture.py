@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -165,31 +166,67 @@ def test_the_simulated_e_values_are_those_of_the_judge() -> None:
             assert found[row, n] == pytest.approx(mine, rel=1e-6)
 
 
+Stopping = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
+"""From means in σ, variances in σ² and e-values at each look to where one would stop."""
+
+BY_RATIOS: dict[str, Stopping] = {
+    "after one": lambda means, variances, e: np.ones_like(e, dtype=bool),
+    "after six": lambda means, variances, e: np.zeros_like(e, dtype=bool),
+    "at 20 or more": lambda means, variances, e: e >= 20,
+    "at 20 or more, or when it looks hopeless": lambda means, variances, e: (e >= 20) | (e < 0.3),
+    "at a mean beyond two standard deviations": lambda means, variances, e: means**2 > 4 * variances,
+}
+BY_SIZES: dict[str, Stopping] = {
+    "at a mean beyond σ": lambda means, variances, e: np.abs(means) > 1,
+    "at a variance below 0.6 σ²": lambda means, variances, e: (variances < 0.6) & (e > 1),
+    "at 20 or more, or a mean within 0.3 σ": lambda means, variances, e: (e >= 20) | (np.abs(means) < 0.3),
+}
+
+
+def mean_at_stop(freedom: int, stopping: Stopping, looks: int = 6) -> tuple[float, float]:
+    """The mean of E(μ) where one stops, and its standard error.
+
+    Its tail is too heavy for plain averages, so the series are drawn with a shift and
+    weighted: the density of N(0, 1) over that of N(δ, 1), δ ~ N(0, g²), after n observations is
+    √k · exp(−n²·g²·x̄²/2k).
+    """
+    repeats = 200_000
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, PRIOR_SPREAD, (repeats, 1)) + rng.normal(size=(repeats, looks))
+    counts = np.arange(1, looks + 1)
+    growth = 1 + counts * PRIOR_SPREAD**2
+    means = np.cumsum(x, axis=1) / counts
+    own = np.maximum(np.cumsum(x**2, axis=1) - counts * means**2, 0)
+    squares = own + rng.chisquare(freedom, (repeats, 1))
+    shift = counts * means**2
+    log_e = (freedom + counts) / 2 * np.log((squares + shift) / (squares + shift / growth)) - np.log(
+        growth
+    ) / 2
+    log_weight = np.log(growth) / 2 - counts * PRIOR_SPREAD**2 * shift / (2 * growth)
+    stops = stopping(means, squares / (freedom + counts - 1), np.exp(log_e))
+    stops[:, -1] = True
+    at = stops.argmax(axis=1)[:, None]
+    weighted = np.exp(np.take_along_axis(log_e + log_weight, at, axis=1))
+    return float(weighted.mean()), float(weighted.std()) / math.sqrt(repeats)
+
+
 @pytest.mark.parametrize("freedom", [2, 10])
-def test_the_e_value_of_the_truth_has_a_mean_of_at_most_one_at_every_look_and_stop(freedom: int) -> None:
-    found = e_values(freedom, 12, 400_000)
-    reached = np.cumsum(found >= 4, axis=1) > 0
-    stops = {
-        "at 1": found[:, 0],
-        "at 4": found[:, 3],
-        "at 12": found[:, 11],
-        "at the first of 4 or more, else 12": found[
-            np.arange(len(found)), np.where(reached.any(axis=1), reached.argmax(axis=1), 11)
-        ],
-        "at the first that falls": found[np.arange(len(found)), first_fall(found)],
-    }
-    for name, each in stops.items():
-        # the top is cut off: E has a heavy tail, whose few values a simulation can't average
-        error = float(np.std(np.minimum(each, 1e3))) / math.sqrt(len(each))
-        mean = float(np.mean(np.minimum(each, 1e3)))
-        print(f"{freedom:2} earlier degrees of freedom, {name}: mean {mean:.3f} ± {error:.3f}")
-        assert mean <= 1 + 4 * error
+@pytest.mark.parametrize("name", BY_RATIOS)
+def test_the_e_value_of_the_truth_has_a_mean_of_one_at_every_stop_that_goes_by_ratios(
+    name: str, freedom: int
+) -> None:
+    mean, error = mean_at_stop(freedom, BY_RATIOS[name])
+    print(f"{freedom:2} earlier degrees of freedom, {name}: mean {mean:.3f} ± {error:.3f}")
+    assert mean == pytest.approx(1, abs=4 * error + 0.01)
 
 
-def first_fall(found: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The first look at which the e-value is lower than before, else the last."""
-    falls = np.diff(found, axis=1) < 0
-    return np.where(falls.any(axis=1), falls.argmax(axis=1) + 1, found.shape[1] - 1)
+@pytest.mark.parametrize("freedom", [2, 10])
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_a_stop_that_knows_sizes_in_sigma_raises_the_mean_by_little(name: str, freedom: int) -> None:
+    """Not proven, and not quite so: by a tenth where one stops at a mean beyond σ."""
+    mean, error = mean_at_stop(freedom, BY_SIZES[name])
+    print(f"{freedom:2} earlier degrees of freedom, {name}: mean {mean:.3f} ± {error:.3f}")
+    assert mean <= 1.1 + 4 * error
 
 
 @pytest.mark.parametrize("freedom", [0, 1, 2, 5, 10])
