@@ -246,9 +246,11 @@ def _drive(
     from agent.noise.measure import SeriesLoop
     from agent.noise.report import as_document, series_report
     from agent.noise.series import read_series
+    from cli.executor import JOBS_FOLDER
     from cli.output import print_json, say
     from cli.sheets.aa import print_report
     from cli.worker_command import worker_command
+    from experiments.job.aa_beside import Beside, series_mark
 
     process = None
     if with_worker:
@@ -265,6 +267,11 @@ def _drive(
         if not as_json:
             say("", "Interrupted; what was measured is kept, and the same command goes on.")
         raise
+    finally:
+        if asked.beside and with_worker:
+            # a job that was killed could not end what had left its process group
+            mark = series_mark(settings.data_dir / JOBS_FOLDER, series_id)
+            Beside(asked.beside, settings.data_dir, mark).end()
     with database.read() as session:
         told = series_report(session, series_id)
     print_json(as_document(told)) if as_json else print_report(told)

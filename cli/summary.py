@@ -14,12 +14,19 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     from agent.campaign.outcome import campaign_outcome
     from cli.opening import reading
     from cli.output import console, fields, print_json
+    from configs.errors import UsageError
+    from db.labels import Noun, format_label
+    from db.models import Campaign
+    from db.noise import SERIES_NAME
     from knowledge.queries.facts import campaign_facts
     from knowledge.queries.lookup import campaign_of
     from knowledge.summary import summarize
 
     with reading(ctx) as session:
         campaign_id = campaign_of(session, campaign)
+        if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
+            label = format_label(Noun.CAMPAIGN, campaign_id)
+            raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")
         outcome = campaign_outcome(session, campaign_id)
         facts = campaign_facts(session, campaign_id)
     found = summarize(replace(facts, outcome=outcome))

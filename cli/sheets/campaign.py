@@ -44,7 +44,13 @@ def print_campaign(campaign: CampaignView) -> None:
                 ("spent", measured + gone),
                 ("best", campaign.best_experiment),
                 *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),
-                ("see", f"autoinfer summary --campaign {campaign.id}"),
+                ("see", f"autoinfer {_more(campaign)}"),
             ]
         )
     )
+
+
+def _more(campaign: CampaignView) -> str:
+    from db.noise import SERIES_NAME
+
+    return f"aa {campaign.id}" if campaign.name == SERIES_NAME else f"summary --campaign {campaign.id}"

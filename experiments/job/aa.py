@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from configs.errors import AutoinferError
 from experiments.engines.port import Infeasible
-from experiments.job.aa_beside import Beside
+from experiments.job.aa_beside import Beside, series_mark
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
 from experiments.job.schedule import abba
@@ -33,7 +33,11 @@ def run_aa(job: RunningJob, spec: AaJob) -> None:
     order = abba(spec.pair, 0, 0, spec.blocks)
     seats = [Wanted(arm, 0, configuration, checkpoint) for arm in Arm]
     text = f"time A/A pair {spec.pair + 1}"
-    beside = Beside(spec.beside, job.context.folder, _mark(job, spec)) if spec.beside else None
+    beside = (
+        Beside(spec.beside, job.context.folder, series_mark(job.context.folder.parent, spec.campaign_id))
+        if spec.beside
+        else None
+    )
     with beside or nullcontext(), stage(job, Stage.NOISE, 2 * spec.blocks, text) as told:
         told.detail = {"pair": spec.pair, "alone": spec.alone, "beside": list(spec.beside)}
         try:
@@ -102,8 +106,3 @@ def _check(beside: Beside | None) -> None:
     ended = None if beside is None else beside.ended()
     if ended is not None:
         raise AutoinferError(ended, "Give --beside a command that goes on until it is ended.")
-
-
-def _mark(job: RunningJob, spec: AaJob) -> str:
-    """What tells the processes of this series's command from all others, in later pairs too."""
-    return f"{job.context.folder.parent.resolve()}:{spec.campaign_id}"

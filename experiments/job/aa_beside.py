@@ -33,6 +33,12 @@ KILL_S = 10.0
 _LOOK_S = 0.02
 
 
+def series_mark(jobs: Path, series_id: int) -> str:
+    """What tells the processes of a series's command from all others, in every pair whose job lies below
+    `jobs`."""
+    return f"{jobs.resolve()}:{series_id}"
+
+
 class Beside:
     """Runs `command` while the block runs; `mark` is the same for all pairs of a series.
 
@@ -57,7 +63,7 @@ class Beside:
         self._started_s = 0.0
 
     def __enter__(self) -> Beside:
-        self._end_marked()
+        self.end()
         environment = {**os.environ, MARK_VARIABLE: self._mark}
         try:
             with self._log.open("ab") as log:
@@ -75,7 +81,7 @@ class Beside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end_marked()
+        self.end()
         if self._process is not None:
             self._process.wait()
 
@@ -95,8 +101,8 @@ class Beside:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return f"{text}; it said last: {lines[-1]}" if lines else f"{text}."
 
-    def _end_marked(self) -> None:
-        """End every process of the command: SIGTERM, and SIGKILL for what is left."""
+    def end(self) -> None:
+        """End every process of the command, of earlier pairs too: SIGTERM, and SIGKILL for what is left."""
         for number, patience_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, self._kill_s)):
             for process in self._marked():
                 try:
