@@ -81,7 +81,7 @@ def as_one_whom_modes_bind(command: Autoinfer) -> Autoinfer:
 @pytest.mark.parametrize(
     ("locked", "words"),
     [
-        ("autoinfer.db", ["The database", "may only be read", "Make the file writable"]),
+        ("autoinfer.db", ["The database", "may only be read", "Make the file", "writable"]),
         (".", ["The folder of", "may not be written to", "Make the folder writable"]),
     ],
 )
