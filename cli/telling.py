@@ -157,7 +157,8 @@ def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
     if best["bits_per_byte"] is not None and baseline["bits_per_byte"] is not None:
         change = 100 * (best["bits_per_byte"] / baseline["bits_per_byte"] - 1)
         words += f", bits per byte {signed(change)} %"
-    return f"{words} ({_knobs(best['configuration'])}), {best['experiment']}"
+    note = f"; {best['note']}" if best["note"] else ""
+    return f"{words} ({_knobs(best['configuration'])}), {best['experiment']}{note}"
 
 
 def _knobs(configuration: dict[str, Any]) -> str:

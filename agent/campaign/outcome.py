@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
@@ -38,7 +39,8 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     `baseline`, `naive` and `best` are None until they were measured. `best.speedup` is baseline TPOT over
     best TPOT, measured in one experiment against the baseline where there is one (`speedup_basis` is its
     label), else multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval
-    is the verdict's, at the judge's level, and None when the best is the baseline itself. `open_questions`
+    is the verdict's, at the judge's level, and None when the best is the baseline itself. `note` says where
+    the best's time stands for this engine alone, None where it does not. `open_questions`
     are the ids of what the campaign asks and nothing decided yet. `discovery` is what the online control of
     false discoveries bounds (`knowledge.queries.discovery`).
     """
@@ -88,7 +90,8 @@ def note_best(session: Session, campaign_id: int) -> None:
         session,
         EventKind.CAMPAIGN_BEST,
         f"The best is now {best['speedup']:.3f}×{around} as fast as the baseline: "
-        f"{best['tpot_ms']:.2f} ms a token ({incumbent.configuration})",
+        f"{best['tpot_ms']:.2f} ms a token ({incumbent.configuration})"
+        + (f"; {best['note']}" if best["note"] else ""),
         subject=best["experiment"],
         campaign_id=campaign_id,
         data=best,
@@ -115,6 +118,7 @@ def _measured(session: Session, facts: Facts) -> dict[str, Any]:
             "speedup": 1.0,
             "speedup_interval": None,
             "speedup_basis": None,
+            "note": None,
             "experiment": None,
         }
     else:
@@ -144,8 +148,21 @@ def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any
         "speedup_interval": interval,
         "speedup_basis": basis,
         "bits_per_byte": bits_per_byte(launches, Arm.CANDIDATE),
+        "note": weights_note(launches),
         "experiment": format_label(Noun.EXPERIMENT, shown),
     }
+
+
+def weights_note(launches: Iterable[LaunchRecord]) -> str | None:
+    """Why the candidate's time says nothing of its weights as they are stored, as its launches told; None
+    where they told of nothing such."""
+    for each in launches:
+        weights = each.resolved.get("weights")
+        if each.arm is not Arm.CANDIDATE or not isinstance(weights, dict):
+            continue
+        if weights.get("latency_representative") is False:
+            return str(weights.get("latency_reason") or "the engine does not serve these weights as stored")
+    return None
 
 
 def direct_trial(facts: Facts, incumbent: Incumbent) -> Trial | None:
