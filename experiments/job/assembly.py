@@ -36,7 +36,7 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
         judge=judge,
         checkpoint=checkpoint,
         material=HeldOutMaterial(checkpoint, spec.device, spec.seed),
-        checkpoint_stages=(DepthPruning(), WeightQuantization(spec.device)),
+        checkpoint_stages=(DepthPruning(spec.device), WeightQuantization(spec.device)),
         tool_versions={name: package_version(name) for name in SCORING_PACKAGES},
     )
 

@@ -17,10 +17,8 @@ from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 from experiments.engines.reference.checkpoint import layer_kinds
 from experiments.stages.pruning.choosing import Choice, choose_in_rounds
 from experiments.stages.pruning.layer_walk import LayerWalk, Row
+from experiments.stages.pruning.room import LOGIT_BYTES_MAX
 from experiments.stages.pruning.scores import LayerScores, Ranking, ranked_once
-
-LOGIT_BYTES_MAX = 64 * 2**20
-"""Most bytes of one variant's float32 logits at once, for large vocabularies."""
 
 
 def rank_by_leave_one_out_kl(

@@ -101,7 +101,12 @@ def _told(ranking: Ranking) -> Json:
     """A ranking without its scores by document; `removes` has the layers in the order in which they'd go."""
     means = ranking.scores.means
     went = [each.removed for each in ranking.rounds]
-    return {"scores": list(means), "removes": list(went), "rescored": _rescored(ranking)}
+    return {
+        "scores": list(means),
+        "removes": list(went),
+        "rescored": _rescored(ranking),
+        "computed_in": ranking.computed_in,
+    }
 
 
 def _rescored(ranking: Ranking) -> list[Json]:
@@ -122,15 +127,17 @@ def prune(
     documents: Sequence[Sequence[int]],
     ranked_on: RankedOn | None = None,
     log_path: Path | None = None,
+    device: str = "cpu",
 ) -> PruneReport:
     """Write the checkpoint less the layers that matter least into `out_dir`, with `prune-scores.json`.
 
     `documents` are token ids to calibrate on. Layers are ranked on the checkpoint itself unless `ranked_on`
-    names others of the same layers.
+    names others of the same layers, on `device` (`cpu`, `cuda:0` …).
 
     Raises:
         Infeasible: kind `illegal` when so many layers can't go, `checkpoint` for a broken one or for models
-            whose layers differ, `unsupported` for names that can't be numbered anew, `crashed`.
+            whose layers differ, `unsupported` for names that can't be numbered anew or without the device,
+            `out_of_memory`, `crashed`.
     """
     criterion_named(criterion)
     if not documents or not all(documents):
@@ -140,7 +147,7 @@ def prune(
     checkpoints = (ranked_on or RankedOn(checkpoint_dir)).checkpoints()
     for path in checkpoints.values():
         _same_layers(files.layer_types, path)
-    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path)
+    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device)
     decisive, *others = rankings.values()
     removed = decisive.removed
     weight_bytes = remove_layers(files, removed, out_dir)

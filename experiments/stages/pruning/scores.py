@@ -44,10 +44,14 @@ class LayerScores:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What a criterion found on one model: each layer's score beside all others, and the choice by rounds."""
+    """What a criterion found on one model: each layer's score beside all others, and the choice by rounds.
+
+    `computed_in` says in which number format and where, such as `float32 on cpu`.
+    """
 
     scores: LayerScores
     rounds: tuple[Round, ...]
+    computed_in: str = ""
 
     @property
     def removed(self) -> tuple[int, ...]:
@@ -59,6 +63,7 @@ class Ranking:
         return {
             "by_document": [list(row) for row in self.scores.by_document],
             "tokens": list(self.scores.tokens),
+            "computed_in": self.computed_in,
             "rounds": [
                 {
                     "scores": {str(layer): score for layer, score in each.scores.items()},
@@ -86,6 +91,7 @@ def ranking_from(data: Mapping[str, Json]) -> Ranking:
             tuple(int(_number(count)) for count in tokens),
         ),
         tuple(_round(each) for each in rounds),
+        str(data.get("computed_in", "")),
     )
 
 

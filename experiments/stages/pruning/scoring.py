@@ -19,14 +19,17 @@ def rank_layers(
     choice: Choice,
     documents: Sequence[Sequence[int]],
     log_path: Path | None = None,
+    device: str = "cpu",
 ) -> dict[str, Ranking]:
     """The ranking of each checkpoint's layers, one checkpoint after the other, by name.
 
-    Quantized ones are dequantized. The process ends with this one.
+    Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, in float32 where that
+    fits into the memory that is free there, else in bfloat16. The process ends with this one.
 
     Raises:
         Infeasible: kind `checkpoint` for one that can't be loaded, `illegal` for a choice that can't be met,
-            `crashed` when the process ended without an answer.
+            `unsupported` without the device, `out_of_memory` for a model that does not fit, `crashed` when
+            the process ended without an answer.
     """
     request = {
         "checkpoints": {name: str(path) for name, path in checkpoints.items()},
@@ -35,6 +38,7 @@ def rank_layers(
         "layers_removed": choice.layers_removed,
         "restrict": choice.restrict,
         "threads": usable_cores(),
+        "device": device,
     }
     answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path)
     return {name: ranking_from(answer[name]) for name in checkpoints}

@@ -1,44 +1,87 @@
 """The process that scores layers: one request by stdin, one answer on stdout, the log on stderr.
 
 Started as `python -m experiments.stages.pruning.scoring_process` by `scoring.py`. Request: `checkpoints`
-(paths by name), `criterion`, `documents` (lists of token ids), `layers_removed`, `restrict`, `threads`.
-Answer: by name a ranking as `Ranking.to_json` writes it.
+(paths by name), `criterion`, `documents` (lists of token ids), `layers_removed`, `restrict`, `threads`,
+`device`. Answer: by name a ranking as `Ranking.to_json` writes it.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import psutil
+
+from configs.checkpoints import profile_of_checkpoint
+from configs.errors import AutoinferError
+from configs.models import ModelProfile
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import CONFIG_FILE, CheckpointFiles, inspect_checkpoint
 from experiments.measurement.evidence import Json
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
+from experiments.stages.pruning.room import Room, format_that_fits
+
+if TYPE_CHECKING:
+    import torch
 
 
 def answer(request: dict[str, Any]) -> dict[str, Json]:
-    """The rankings by name; raises `Infeasible` for a checkpoint that can't be loaded or can't read the
-    documents."""
-    return {name: _ranking(Path(path), request) for name, path in request["checkpoints"].items()}
-
-
-def _ranking(checkpoint: Path, request: dict[str, Any]) -> Json:
+    """The rankings by name, all in one number format; raises `Infeasible` for a checkpoint that can't be
+    loaded, can't read the documents or does not fit, and for a device that is not there."""
     import torch
 
-    from experiments.engines.reference.checkpoint import load_model
-    from experiments.engines.reference.inspection import inspect_checkpoint
-
-    workers = min(request["threads"], len(request["documents"]))
+    files = {name: inspect_checkpoint(Path(path)) for name, path in request["checkpoints"].items()}
+    device = torch.device(request["device"])
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise Infeasible("unsupported", f"Layers can't be ranked on {device}: there is no such GPU here.")
+    # on a GPU one document after the other keeps it busy
+    workers = 1 if device.type == "cuda" else min(request["threads"], len(request["documents"]))
     torch.set_num_threads(request["threads"] // workers)
-    model = load_model(inspect_checkpoint(checkpoint), torch.float32, torch.device("cpu"))
+    tokens = [len(document) for document in request["documents"]]
+    rooms = [Room(_profile(each), tokens, workers) for each in files.values()]
+    largest = max(rooms, key=lambda room: room.profile.text_parameters)
+    dtype = format_that_fits(largest, available_bytes(device), str(device))
+    try:
+        return {name: _ranking(each, request, dtype, device, workers) for name, each in files.items()}
+    except torch.OutOfMemoryError as cause:
+        sentence = " ".join(str(cause).split())
+        raise Infeasible("out_of_memory", f"Ranking layers on {device}: {sentence}") from None
+
+
+def available_bytes(device: torch.device) -> int:
+    """Bytes of memory that are free on a device now."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return psutil.virtual_memory().available
+
+
+def _profile(files: CheckpointFiles) -> ModelProfile:
+    where = files.folder / CONFIG_FILE
+    try:
+        return profile_of_checkpoint(json.loads(where.read_bytes()), files.folder.name, str(where))
+    except AutoinferError as error:
+        raise Infeasible("checkpoint", error.message) from None
+
+
+def _ranking(
+    files: CheckpointFiles, request: dict[str, Any], dtype: str, device: torch.device, workers: int
+) -> Json:
+    from experiments.engines.reference.checkpoint import DTYPES, load_model
+
+    model = load_model(files, DTYPES[dtype], device)
     largest = max(max(document) for document in request["documents"])
     if largest >= model.config.vocab_size:
         raise Infeasible(
             "checkpoint",
             f"The calibration text has token {largest}, which is outside the vocabulary of "
-            f"{model.config.vocab_size} of the checkpoint at {checkpoint}: its tokenizer is another's.",
+            f"{model.config.vocab_size} of the checkpoint at {files.folder}: its tokenizer is another's.",
         )
     rank = criterion_named(request["criterion"]).load()
     choice = Choice(request["layers_removed"], request["restrict"])
@@ -46,9 +89,9 @@ def _ranking(checkpoint: Path, request: dict[str, Any]) -> Json:
     if not all(map(math.isfinite, ranking.scores.means)):
         raise Infeasible(
             "checkpoint",
-            f"Layers of the checkpoint at {checkpoint} can't be scored: its logits are not finite.",
+            f"Layers of the checkpoint at {files.folder} can't be scored: its logits are not finite.",
         )
-    return ranking.to_json()
+    return replace(ranking, computed_in=f"{dtype} on {device.type}").to_json()
 
 
 def main() -> None:

@@ -31,6 +31,8 @@ ORDERS = ("before_quantization", "after_quantization")
 PLACES: Mapping[str, int] = {"before_quantization": 0, "after_quantization": 2}
 """Where pruning stands among the stages by `pruning.order`; quantization stands at 1."""
 
+CPU = "cpu"
+
 _DEFAULTS: Mapping[str, KnobValue] = {
     "pruning.layers_removed": 1,
     "pruning.criterion": "block_influence",
@@ -40,9 +42,15 @@ _DEFAULTS: Mapping[str, KnobValue] = {
 
 
 class DepthPruning:
-    """Prunes the checkpoint, before or after it is quantized, by a ranking of either form of the model."""
+    """Prunes the checkpoint, before or after it is quantized, by a ranking of either form of the model.
+
+    `device` (`cpu`, `cuda:0` …) is where layers are ranked.
+    """
 
     stage = Stage.PRUNE
+
+    def __init__(self, device: str = CPU) -> None:
+        self._device = device
 
     def place(self, configuration: Configuration) -> int:
         """First of the stages, or after quantization where the configuration says so."""
@@ -74,7 +82,8 @@ class DepthPruning:
     ) -> ArtifactKey | None:
         """The key of the pruned checkpoint; None when nothing is to be pruned.
 
-        Pruning the original by its own ranking has one key, whether it is quantized afterwards or not.
+        Pruning the original by its own ranking has one key, whether it is quantized afterwards or not. A
+        GPU sums otherwise and may rank otherwise, so that what is ranked on one has another key.
         """
         if not _prunes(configuration):
             return None
@@ -85,9 +94,11 @@ class DepthPruning:
             ranked_on = _one_of(configuration, "pruning.ranked_on", RANKED_ON)
             if (order, ranked_on) != (ORDERS[0], RANKED_ON[0]):
                 knobs |= {"pruning.order": order, "pruning.ranked_on": ranked_on}
+        kind = self._device.partition(":")[0]
         return ArtifactKey(
             "checkpoint",
             {
+                **({} if kind == CPU else {"device": kind}),
                 "stage": "prune",
                 "version": PRUNING_VERSION,
                 "model": model_fingerprint,
@@ -125,6 +136,7 @@ class DepthPruning:
             criterion=str(knobs["pruning.criterion"]),
             documents=calibration_documents(checkpoint),
             ranked_on=_ranked_on(configuration, checkpoint, beside),
+            device=self._device,
         )
         return report.to_json()
 

@@ -16,13 +16,16 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.stages.pruning import scoring_process
 from experiments.stages.pruning.block_influence import block_influence
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice, choose_layers
 from experiments.stages.pruning.leave_one_out import LeaveOneOut
 from experiments.stages.pruning.prune import RankedOn, prune
 from experiments.stages.pruning.rank_correlation import rank_agreement
-from experiments.stages.pruning.scoring import PROCESS_MODULE
+from experiments.stages.pruning.room import PROCESS_BYTES
+from experiments.stages.pruning.scores import ranking_from
+from experiments.stages.pruning.scoring import PROCESS_MODULE, rank_layers
 from experiments.stages.pruning.scoring_process import answer
 from experiments.stages.pruning.stage import DepthPruning
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
@@ -193,10 +196,51 @@ def test_what_cannot_be_scored_is_told(
         "layers_removed": 1,
         "restrict": "any",
         "threads": 1,
+        "device": "cpu",
     }
     with pytest.raises(Infeasible, match=sentence) as told:
         answer(request)
     assert told.value.kind == "checkpoint"
+
+
+@pytest.mark.parametrize(("free", "format_"), [(2**40, "float32"), (0, None)])
+def test_layers_are_ranked_in_what_fits_into_the_free_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, format_: str | None
+) -> None:
+    source = write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS))
+    request = {
+        "checkpoints": {"original": str(source)},
+        "criterion": "leave_one_out_kl",
+        "documents": [(1, 2, 3), (4, 5)],
+        "layers_removed": 1,
+        "restrict": "any",
+        "threads": 1,
+        "device": "cpu",
+    }
+    parameters = sum(weight.numel() for weight in tiny_model(layers=LAYERS).parameters())
+    monkeypatch.setattr(scoring_process, "available_bytes", lambda device: free)
+    if format_ is None:
+        with pytest.raises(Infeasible, match=r"GB in float32 and .* GB in bfloat16, and 0\.0 GB are") as told:
+            answer(request)
+        assert told.value.kind == "out_of_memory"
+        return
+    full = ranking_from(answer(request)["original"])
+    assert full.computed_in == "float32 on cpu"
+    just_below = 4 * parameters + PROCESS_BYTES
+    monkeypatch.setattr(scoring_process, "available_bytes", lambda device: just_below)
+    half = ranking_from(answer(request)["original"])
+    assert half.computed_in == "bfloat16 on cpu"
+    assert half.scores.means == pytest.approx(full.scores.means, rel=0.2, abs=0.02)
+    assert half.scores.means != full.scores.means
+
+
+def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    source = write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS))
+    with pytest.raises(Infeasible, match="no such GPU here") as told:
+        rank_layers({"original": source}, "block_influence", Choice(1, "any"), [(1, 2, 3)], device="cuda:0")
+    assert told.value.kind == "unsupported"
 
 
 def test_the_process_that_scores_ends_with_its_parent() -> None:

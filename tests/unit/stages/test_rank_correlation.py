@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -28,6 +28,7 @@ def test_correlations_are_scipy_s_also_with_ties(pairs: list[tuple[int, int]]) -
     assert kendall(first, second)[0] == pytest.approx(stats.kendalltau(first[0], second[0]).statistic)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(2, 10))
 def test_agreement_is_symmetric_bounded_and_repeats_itself(seed: int, documents: int, layers: int) -> None:
     random = np.random.default_rng(seed)
