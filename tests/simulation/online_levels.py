@@ -24,6 +24,9 @@ TESTS = 20
 GAINS = (0.06, 0.10, 0.30)
 """True gains of the hypotheses that have one, drawn with equal chance."""
 
+NULL_SHARES = (0.5, 0.8)
+"""Shares of hypotheses without any gain."""
+
 
 def stream(rng: np.random.Generator, null_share: float, *, online: bool) -> tuple[int, int, int]:
     """One campaign: how many were supported, how many of these falsely, how many had a gain."""
@@ -49,7 +52,7 @@ def main() -> None:
     asked = parser.parse_args()
     print("| without a gain | levels | supported a campaign | of the real gains | false ones, mean share |")
     print("|---|---|---|---|---|")
-    for null_share in (0.5, 0.8, 1.0):
+    for null_share in NULL_SHARES:
         for online in (True, False):
             rng = np.random.default_rng(asked.seed)
             found = [stream(rng, null_share, online=online) for _ in range(asked.streams)]
