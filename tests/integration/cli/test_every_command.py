@@ -65,10 +65,12 @@ def test_the_doctor_prints_a_verdict_and_advice_for_every_check(autoinfer: Autoi
         "disk",
         "data folder",
         "database",
+        "noise profile",
         "torch",
         "transformers",
         "compiler",
         "reference model",
+        "quantization",
     } == set(checks)
     assert all(check["verdict"] in ("ok", "warn", "fail") for check in checks.values())
     assert all(check["advice"] for check in checks.values() if check["verdict"] != "ok")
