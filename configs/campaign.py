@@ -38,7 +38,7 @@ class WorkloadSpec(_Spec):
     evaluation_documents: int = Field(ge=1)
     evaluation_tokens_per_document: int = Field(ge=8)
     evaluation_items: int = Field(ge=0)
-    drafting_prompts: int = Field(default=8, ge=1)
+    drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
 
 

@@ -28,7 +28,7 @@ class Workload(BaseModel):
     evaluation_documents: int = Field(default=32, ge=1)
     evaluation_tokens_per_document: int = Field(default=384, ge=8)
     evaluation_items: int = Field(default=300, ge=0)
-    drafting_prompts: int = Field(default=8, ge=1)
+    drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
 
 
