@@ -145,7 +145,7 @@ def targets(results: Results) -> list[Target]:
         Target(
             "wrongly stopped, of the truths that the full schedule found",
             f"at most {plain(MOST_WRONGLY_STOPPED)}",
-            str(wrong),
+            f"judged alike {wrong}; full schedule by Student's t, one look, {stopping.wrongly(by_t=True)}",
             wrong.value <= MOST_WRONGLY_STOPPED,
             "the rest of a plan is not run where it could hardly settle the question",
         ),
@@ -177,7 +177,7 @@ def _real_target(series: RealSeries | None) -> Target:
 
 def rate_words(found: Discoveries) -> str:
     """The rate with its error and counts."""
-    error = "" if found.error is None else f" ± {percent(found.error)}"
+    error = "" if not found.error else f" ± {percent(found.error)}"
     return f"{percent(found.rate)}{error} ({found.false} of {found.supported} false)"
 
 
