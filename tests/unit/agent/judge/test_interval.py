@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.judge import t_mixture
@@ -90,6 +90,7 @@ def test_the_variance_is_never_below_what_the_blocks_within_the_launches_tell() 
     assert taken(effects, profile(0.0001, 10)).se_log == pytest.approx(0.05 / math.sqrt(3))
 
 
+@settings(deadline=None)
 @given(EFFECTS, st.floats(0, 0.2), st.integers(1, 30), st.floats(1e-4, 0.1), st.floats(0, 1))
 def test_the_guards_never_narrow_the_interval_nor_raise_the_evidence_for_a_gain(
     effects: list[float], within: float, freedom: int, sd: float, above: float
@@ -105,6 +106,7 @@ def test_the_guards_never_narrow_the_interval_nor_raise_the_evidence_for_a_gain(
     assert math.log(evidence) <= t_mixture.log_e_below(-above, len(effects), squares, known) + 1e-6
 
 
+@settings(deadline=None)
 @given(EFFECTS.filter(lambda found: len(found) > 3), st.floats(-1, 1))
 def test_what_lies_outside_the_interval_has_the_e_value_that_excludes_it(
     effects: list[float], bound: float

@@ -74,6 +74,7 @@ def test_the_next_observation_leaves_the_e_value_as_it_is_in_expectation(
     assert found == pytest.approx(1, abs=2e-3)
 
 
+@settings(deadline=None)
 @given(COUNTS, SQUARES, FREEDOMS, st.floats(1e-6, 0.4))
 def test_the_half_width_is_where_the_e_value_reaches_one_over_alpha(
     count: int, squares: float, freedom: int, alpha: float
@@ -91,6 +92,7 @@ def test_the_half_width_is_where_the_e_value_reaches_one_over_alpha(
     assert found == pytest.approx(brentq(excess, 0, farthest, xtol=1e-300, rtol=1e-12), rel=1e-6)
 
 
+@settings(deadline=None)
 @given(DISTANCES, st.floats(0.001, 10), COUNTS, SQUARES, FREEDOMS)
 def test_the_evidence_of_one_side_falls_as_the_mean_rises_and_is_at_most_twice_that_of_both(
     distance: float, more: float, count: int, squares: float, freedom: int
@@ -100,6 +102,7 @@ def test_the_evidence_of_one_side_falls_as_the_mean_rises_and_is_at_most_twice_t
     assert low <= log_e_value(distance, count, squares, freedom) + math.log(2) + 1e-12
 
 
+@settings(deadline=None)
 @given(DISTANCES, COUNTS, SQUARES, FREEDOMS, st.floats(1.001, 100))
 def test_more_spread_is_less_evidence_and_a_wider_interval(
     distance: float, count: int, squares: float, freedom: int, factor: float
