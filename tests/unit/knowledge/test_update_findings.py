@@ -53,7 +53,7 @@ def test_updating_twice_changes_nothing(history: History) -> None:
 def test_a_reproduction_that_agrees_makes_the_finding_stronger(history: History) -> None:
     hypothesis = history.propose({"serving.threads": 1})
     first = history.judge(hypothesis, SUPPORTED)
-    history.judge(hypothesis, SUPPORTED, effect=(-0.11, -0.13, -0.09), reproduces=first.experiment_id)
+    history.judge(hypothesis, SUPPORTED, effect=(-0.105, -0.125, -0.085), reproduces=first.experiment_id)
     (found,) = findings(history)
     assert found.strength == "replicated"
     assert found.interval_high_log is not None
