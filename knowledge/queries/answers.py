@@ -28,6 +28,9 @@ from knowledge.stored import engine_of, number, versions_of, workload_of
 COUNTED_METRICS = (Metric.NLL_BITS, Metric.TEXT_BYTES, Metric.TASK_CORRECT, Metric.STEP_WEIGHT_BYTES)
 """Metrics of which the arms' own values are told; latencies are told as effects alone, in pairs."""
 
+ENDED_BEFORE = "the campaign ended before it was tested"
+"""Why a question of an ended campaign is open; why that ended is told once, for all of them."""
+
 
 class ArmView(View):
     """One side of a contrast: its knobs that differ from the baseline's, and what was found of it.
@@ -261,12 +264,12 @@ class _Gathered:
 
     def _why_open(self, hypothesis: Hypothesis | None) -> str:
         if hypothesis is None:
-            return self._stopped or "the campaign has not come to it yet"
+            return ENDED_BEFORE if self._stopped else "the campaign has not come to it yet"
         if hypothesis.state_reason:
             return hypothesis.state_reason
         if hypothesis.state is HypothesisState.TESTING:
             return "it is being tested"
-        return self._stopped or "it waits in the queue"
+        return ENDED_BEFORE if self._stopped else "it waits in the queue"
 
 
 def _hypotheses(session: Session, campaign_id: int) -> dict[str, _Found]:

@@ -155,7 +155,8 @@ def test_what_was_never_asked_is_told_with_why_the_campaign_ended(tmp_path: Path
     history.stop("stopped by the user; 4 questions of 4 left open")
     page = answers_markdown(view_of(history))
     history.close()
-    assert page.count("(not asked): Stopped by the user") == 4
+    assert page.count("(not asked): The campaign ended before it was tested.") == 4
+    assert page.count("It ended: stopped by the user; 4 questions of 4 left open.") == 1
     assert "g32_bits" in page
 
 
