@@ -27,7 +27,8 @@ from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
 
 NEW_TOKENS = 16
-"""Tokens written after each prompt: with ten methods about 20 minutes of processor time, ten on two cores."""
+"""Tokens written after each prompt: more would take ten methods longer than a quarter of an hour on two cores
+that do nothing else."""
 
 INSTRUCTIONS = 64
 """Instruction items. Held-out code and prose are used up; items are drawn without end, so this many."""

@@ -36,7 +36,10 @@ def test_no_way_to_draft_changes_a_text(request: pytest.FixtureRequest) -> None:
     assert {each.item.partition(":")[0] for each in prompts} == set(CONTENT_CLASSES)
     started_s = time.monotonic()
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
-        found = list(pool.map(partial(check_method, requests=prompts), METHODS))
+        found = []
+        for each in pool.map(partial(check_method, requests=prompts), METHODS):
+            found.append(each)
+            print(f"\n{each.method.name}: {each.divergences} divergences", end="", flush=True)
     took_s = time.monotonic() - started_s
     print(f"\n{len(prompts)} prompts, {took_s:.0f} s\n{tables(found)}")
     written = request.config.getoption("--drafting-page", default=None)
