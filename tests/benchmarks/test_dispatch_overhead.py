@@ -18,6 +18,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from experiments.job.journal import RecordKind
 from experiments.job.place import RECORDS_NAME
 from experiments.worker.worker import run_worker
+from tests.benchmarks.slowness import slowness
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import enqueue_job, new_database, start_campaign
 from tests.simulated.specs import a_test_job
@@ -53,9 +54,10 @@ def test_the_gap_between_experiments_is_below_two_percent(benchmark: BenchmarkFi
     for name, values in shares.items():
         benchmark.extra_info[f"{name}_s"] = [round(value, 3) for value in values]
         print(f"{name}: median {median(values):.3f} s, best {min(values):.3f} s")
-    # The best counts: other work on the machine only ever slows it down.
-    assert min(worker) < WORKER_TARGET_S
-    assert min(gap) < TARGET_SHARE * EXPERIMENT_S
+    # The best counts: other work only ever slows it down. On a slow machine an experiment is longer, too.
+    slower = slowness()
+    assert min(worker) < WORKER_TARGET_S * slower
+    assert min(gap) < TARGET_SHARE * EXPERIMENT_S * slower
     database.close()
     executor.close()
 
