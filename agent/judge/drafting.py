@@ -4,9 +4,9 @@
 several tokens at once rounds otherwise than decoding one, so a near-tie may turn without any fault; how often
 it does is counted in the same launch without a draft, over the same tokens. Drafting changes the text when
 
-- more tokens diverge beyond a near-tie than turn without a draft, or
-- divergences and near-ties together are more than the turns without a draft explain: of d + f of them, under
-  equal rates, d would be binomial with one half; a one-sided chance below `CHANCE_ALPHA` says that it is not.
+- any token diverges beyond a near-tie: no rounding of this engine explains it, however often tokens turn; or
+- near-ties are more than the turns without a draft explain: of n + f of them, under equal rates, n would be
+  binomial with one half; a one-sided chance below `CHANCE_ALPHA` says that it is not.
 
 **How much it gave.** The acceptance length is the mean number of tokens a verification step gave to the text,
 over the checked prompts, or the timed ones until they are checked; what the last step gave beyond the end of
@@ -91,12 +91,12 @@ class DraftingReport:
     @property
     def changes_text(self) -> bool:
         """Whether the text differs by more than the engine's own near-ties explain."""
-        differing = self.divergences + self.near_ties
-        if self.divergences > self.flips_without_draft:
+        if self.divergences:
             return True
-        if differing <= self.flips_without_draft:
+        if self.near_ties <= self.flips_without_draft:
             return False
-        return float(bdtrc(differing - 1, differing + self.flips_without_draft, 0.5)) < CHANCE_ALPHA
+        together = self.near_ties + self.flips_without_draft
+        return float(bdtrc(self.near_ties - 1, together, 0.5)) < CHANCE_ALPHA
 
     def sentence(self) -> str:
         """The check in words, with its numbers; without a full stop."""
