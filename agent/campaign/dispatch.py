@@ -7,6 +7,7 @@ from dataclasses import asdict
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.affordable import affordable_pairs, pair_seconds
 from agent.campaign.facts import Facts, Queued
 from agent.discovery.stream import next_test
 from db import events, queue
@@ -20,20 +21,25 @@ from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
 from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
 from experiments.measurement.plan import StoppingPlan, Workload
-from experiments.recording import load_noise
+from experiments.recording import load_launches, load_noise
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 
-def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None = None) -> StoppingPlan:
+def stopping_plan(
+    facts: Facts, hypothesis: Queued, support_alpha: float | None = None, full_pairs: int | None = None
+) -> StoppingPlan:
     """The campaign's plan with the hypothesis's own metric, prediction and smallest effect worth having.
 
     `support_alpha` is the level at which its test can be supported; None where no online control sets it.
+    `full_pairs` stands for the plan's own where the budget does not pay for so many.
     """
+    plan = facts.spec.plan
     return StoppingPlan.model_validate(
         {
-            **facts.spec.plan.model_dump(),
+            **plan.model_dump(),
+            "full_pairs": plan.full_pairs if full_pairs is None else full_pairs,
             "metric": hypothesis.metric,
             "prediction": hypothesis.prediction,
             "min_effect": hypothesis.min_effect,
@@ -95,7 +101,9 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
     `why` says why it goes now, where that is not its place in the queue.
     """
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
-    plan = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
+    plan = stopping_plan(
+        facts, hypothesis, None if place is None else place.support_alpha, _full_pairs(session, facts)
+    )
     row = session.get_one(Hypothesis, hypothesis.id)
     row.state = HypothesisState.TESTING
     row.state_changed_at = now()
@@ -132,6 +140,15 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         },
     )
     return experiment_id
+
+
+def _full_pairs(session: Session, facts: Facts) -> int:
+    plan = facts.spec.plan
+    assert facts.baseline_experiment_id is not None
+    baseline = load_launches(session, facts.baseline_experiment_id)
+    return affordable_pairs(
+        plan.full_pairs, facts.spec.budget.wall_s, pair_seconds(baseline, plan.full_blocks)
+    )
 
 
 def enqueue_test(

@@ -77,7 +77,7 @@ class StoppingPlan(BaseModel):
     workload: Workload = Workload()
     quick_blocks: int = Field(default=4, ge=2)
     full_blocks: int = Field(default=6, ge=2)
-    full_pairs: int = Field(default=4, ge=1)
+    full_pairs: int = Field(default=16, ge=1)
     validation_pairs: int = Field(default=2, ge=1)
     support_alpha: float | None = Field(default=None, gt=0)
 

@@ -24,7 +24,7 @@ from tests.proofs.targets import (
     all_of,
 )
 from tests.proofs.verdicts import main
-from tests.simulation.experiment import PLAN
+from tests.simulation.experiment import DEFAULT_PLAN
 
 SURE = 0.998
 """Level of the intervals, one in a thousand on each side."""
@@ -48,7 +48,7 @@ def test_the_gates_see_a_judge_that_is_wrong_ten_times_of_a_hundred() -> None:
 
 def test_equal_arms_are_not_supported_and_their_interval_holds_at_every_look() -> None:
     with Workers(1) as alone:
-        found = counted(alone, PLAN, EVERYTHING, EXPERIMENTS, seed=1, place=0)
+        found = counted(alone, DEFAULT_PLAN, EVERYTHING, EXPERIMENTS, seed=1, place=0)
     supported, held = found.share(found.supported), found.share(found.held_everywhere)
     print(f"\nsupported {supported}, held at every look {held}")
     assert not excludes_at_most(supported, MOST_SUPPORTED)
@@ -63,7 +63,7 @@ def test_stopping_early_saves_a_third_and_loses_no_truths_to_speak_of() -> None:
     assert stopping.saved >= LEAST_SAVED
     assert not excludes_at_most(stopping.wrongly(), MOST_WRONGLY_STOPPED)
     assert rate.supported > 0
-    assert not excludes_at_most(Share(rate.false, rate.supported), PLAN.alpha)
+    assert not excludes_at_most(Share(rate.false, rate.supported), DEFAULT_PLAN.alpha)
     assert {each.early for each in everything} >= {Outcome.SUPPORTED, Outcome.REFUTED, Outcome.INFEASIBLE}
 
 

@@ -9,7 +9,7 @@ from agent.judge.launch_interval import LaunchIntervalJudge
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import StoppingPlan
 from tests.proofs.counting import Share, Workers, seed_of
-from tests.simulation.experiment import PLAN, Truth
+from tests.simulation.experiment import DEFAULT_PLAN, Truth
 from tests.simulation.rates import simulate
 
 PIECE = 100
@@ -121,7 +121,7 @@ def counted(
 
 def plan_of(full_pairs: int) -> StoppingPlan:
     """The default plan with another number of exploratory pairs."""
-    return StoppingPlan.model_validate({**PLAN.model_dump(), "full_pairs": full_pairs})
+    return StoppingPlan.model_validate({**DEFAULT_PLAN.model_dump(), "full_pairs": full_pairs})
 
 
 def gain_of(gain: float, launch_sd: float) -> Truth:

@@ -28,7 +28,7 @@ from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, NoiseP
 from experiments.measurement.judging import Evaluate, MeasurePair, Outcome, Stop
 from experiments.measurement.plan import StoppingPlan
 from tests.proofs.hypothesis_streams import Hypothesis, Kind, stream
-from tests.simulation.experiment import MOST_STEPS, PLAN, SimulatedExperiment, profile_of
+from tests.simulation.experiment import DEFAULT_PLAN, MOST_STEPS, SimulatedExperiment, profile_of
 
 FAILURE = "the process ended with exit code 1"
 PROFILE_FREEDOM = 10
@@ -73,12 +73,12 @@ def run_stream(
     """Test the stream of this seed; `controlled` sets each test's level by e-LOND, as a campaign does."""
     hypotheses = stream(seed, length, hardest=hardest)
     rng = np.random.default_rng([seed, length])
-    noise = profile_of(PLAN, hypotheses[0].truth, PROFILE_FREEDOM, rng)
+    noise = profile_of(DEFAULT_PLAN, hypotheses[0].truth, PROFILE_FREEDOM, rng)
     tested: list[Compared] = []
     for each in hypotheses:
         discoveries = sum(one.early is Outcome.SUPPORTED for one in tested)
-        support = level(PLAN.alpha, len(tested), discoveries) if controlled else None
-        plan = StoppingPlan.model_validate({**PLAN.model_dump(), "support_alpha": support})
+        support = level(DEFAULT_PLAN.alpha, len(tested), discoveries) if controlled else None
+        plan = StoppingPlan.model_validate({**DEFAULT_PLAN.model_dump(), "support_alpha": support})
         tested.append(_test(each, plan, noise, rng, in_full))
     return tuple(tested)
 

@@ -28,7 +28,7 @@ from tests.proofs.real_equal_arms import RealSeries, read_series_of
 from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
 from tests.proofs.stopping_early import Streams, run_stream
 from tests.proofs.targets import Power, Results
-from tests.simulation.experiment import PLAN
+from tests.simulation.experiment import DEFAULT_PLAN
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "verdicts.md"
 ASSUMED_LAUNCH_SD = "1%"
@@ -48,7 +48,7 @@ class Sizes:
     streams: int
 
 
-WHOLE = Sizes(equal_arms=10_000, each_condition=500, each_power=500, full_pairs=(4, 6, 8, 12), streams=60)
+WHOLE = Sizes(equal_arms=10_000, each_condition=500, each_power=500, full_pairs=(4, 8, 12, 16), streams=60)
 QUICK = Sizes(equal_arms=100, each_condition=10, each_power=10, full_pairs=(4, 8), streams=3)
 
 _EQUAL_ARMS, _CONDITIONS, _POWER = 0, 100, 200
@@ -91,10 +91,10 @@ def measure(
     """Everything that the page tells."""
     launch_sd = assumed_launch_sd if series is None else series.launch_sd_log
     _say(f"{sizes.equal_arms} experiments of equal arms")
-    equal = counted(workers, PLAN, EVERYTHING, sizes.equal_arms, seed, _EQUAL_ARMS)
+    equal = counted(workers, DEFAULT_PLAN, EVERYTHING, sizes.equal_arms, seed, _EQUAL_ARMS)
     _say("equal arms under single conditions")
     conditions = {
-        name: counted(workers, PLAN, truth, sizes.each_condition, seed, _CONDITIONS + place)
+        name: counted(workers, DEFAULT_PLAN, truth, sizes.each_condition, seed, _CONDITIONS + place)
         for place, (name, truth) in enumerate(CONDITIONS.items())
     }
     usual = load_campaign("default", {}).plan.full_pairs
@@ -112,7 +112,7 @@ def measure(
     for controlled, hardest in ((False, False), (True, True), (False, True)):
         others = run_streams(workers, sizes.streams, controlled=controlled, hardest=hardest)
         rates[controlled, hardest] = discoveries(others)
-    return Results(equal, conditions, power, streams, rates, series, launch_sd, PLAN)
+    return Results(equal, conditions, power, streams, rates, series, launch_sd, DEFAULT_PLAN)
 
 
 def run_streams(

@@ -37,9 +37,14 @@ from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
 from experiments.measurement.plan import Prediction, StoppingPlan, Workload
 from experiments.space.configuration import Change
 
-PLAN = StoppingPlan(
+DEFAULT_PLAN = StoppingPlan(
     prediction=Prediction(log_ratio_mean=-0.1, log_ratio_sd=0.1), workload=Workload(evaluation_items=200)
 )
+"""The default plan, but for fewer task items."""
+
+PLAN = DEFAULT_PLAN.model_copy(update={"full_pairs": 4})
+"""The same as a campaign of minutes has it (agent.campaign.affordable)."""
+
 COMPILED = (Change("serving.compile", "off", "default"),)
 PRUNED = (Change("pruning.method", "none", "depth"), Change("pruning.layers_removed", None, 1))
 MOST_STEPS = 50

@@ -13,7 +13,7 @@ from tests.proofs.real_equal_arms import RealSeries
 from tests.proofs.simulated_rates import EVERYTHING, PIECE, Counts, pieces, plan_of
 from tests.proofs.stopping_early import Compared
 from tests.proofs.targets import Power, Results, Stopping, targets
-from tests.simulation.experiment import PLAN
+from tests.simulation.experiment import DEFAULT_PLAN
 
 MADE = Made(command="command", seed=7, quick=False, wall_s=1.0, processor_s=2.0, processes=2)
 FROZEN = "d9fbcd50963e2c718b2a2882ab5d36f5c168efeda701aba8e03eb72eec54d969"
@@ -37,9 +37,9 @@ def results(
     streams: tuple[tuple[Compared, ...], ...] = ((compared(Outcome.SUPPORTED, Outcome.SUPPORTED),),),
 ) -> Results:
     equal = Counts(1000, supported, 700, held, held, 4000)
-    power = Power(PLAN, 0.05, 0.01, Counts(100, found, 0, 100, 100, 450), usual=True)
+    power = Power(DEFAULT_PLAN, 0.05, 0.01, Counts(100, found, 0, 100, 100, 450), usual=True)
     rates = {(a, b): discoveries(streams) for a in (True, False) for b in (True, False)}
-    return Results(equal, {"hard": equal}, [power], streams, rates, series, 0.01, PLAN)
+    return Results(equal, {"hard": equal}, [power], streams, rates, series, 0.01, DEFAULT_PLAN)
 
 
 def a_series(first_looks: int = 100) -> RealSeries:
