@@ -71,7 +71,8 @@ def read_rows(stream: BinaryIO) -> Iterator[Row]:
     width, told = len(columns), itemgetter(*(columns.index(name) for name in COLUMNS))
     seq_place = columns.index(SEQ) if SEQ in columns else None
     seen: dict[str, int] = {}
-    strange: dict[str, int] = {}
+    strange: tuple[str, int] | None = None
+    other_unit: tuple[str, int] | None = None
     for line, found in rows:
         if len(found) != width:
             raise UsageError(
@@ -80,7 +81,8 @@ def read_rows(stream: BinaryIO) -> Iterator[Row]:
             )
         arm, launch, block, prompt, name, value = told(found)
         if name not in _TIMED:
-            strange.setdefault(name, line)
+            strange = strange or (name, line)
+            other_unit = other_unit or (None if _fellow(name) is None else (name, line))
             continue
         seen.setdefault(name, line)
         yield Row(
@@ -94,7 +96,7 @@ def read_rows(stream: BinaryIO) -> Iterator[Row]:
             _time(value, name, line),
         )
     if strange:
-        raise _strange_metrics(strange, seen)
+        raise _strange_metric(*(other_unit or strange), seen)
     if not seen:
         raise UsageError("The file has a header and no rows.", "Give one row a measured value.")
 
@@ -228,25 +230,30 @@ def _time(text: str, metric: str, line: int) -> float:
     return value
 
 
-def _strange_metrics(strange: Mapping[str, int], seen: Mapping[str, int]) -> UsageError:
-    """What to say of metrics that are none of time; a known one in another unit is named with its fellow."""
-    name, line = next(iter(strange.items()))
-    known = ", ".join(sorted(_TIMED))
-    for odd, odd_line in strange.items():
-        same = next((each for each in _TIMED if _quantity(each) == _quantity(odd)), None)
-        if same is None:
-            continue
-        told = f"{odd!r} (line {odd_line})"
+def _strange_metric(name: str, line: int, seen: Mapping[str, int]) -> UsageError:
+    """What to say of a metric that is none of time; a known one in another unit is named with its fellow."""
+    known, shown, same = ", ".join(sorted(_TIMED)), repr(name[:40]), _fellow(name)
+    if same is not None:
         hint = f"Convert its values and call it {same}, in {_TIMED[same].unit}."
         if same in seen:
-            return UsageError(f"The file mixes units: {same!r} (line {seen[same]}) and {told}.", hint)
-        return UsageError(f"The metric {told} is not in the unit that is judged, {same}.", hint)
+            return UsageError(
+                f"The file mixes units: {same!r} (line {seen[same]}) and {shown} (line {line}).", hint
+            )
+        return UsageError(
+            f"The metric {shown} (line {line}) is not in the unit that is judged, {same}.", hint
+        )
     if name in {metric.value for metric in Metric}:
         return UsageError(
             f"Line {line}: {name} is no metric of time, and only times are judged here.",
             f"Leave its rows out; the metrics are {known}.",
         )
-    return UsageError(f"Line {line}: there is no metric {name[:40]!r}.", f"The metrics are {known}.")
+    return UsageError(f"Line {line}: there is no metric {shown}.", f"The metrics are {known}.")
+
+
+@lru_cache(maxsize=16)
+def _fellow(name: str) -> str | None:
+    """The metric of time that this name is in another unit; remembered, as it stands in line after line."""
+    return next((each for each in _TIMED if _quantity(each) == _quantity(name)), None)
 
 
 def _quantity(metric: str) -> str:

@@ -1,7 +1,9 @@
 """What is read from a CSV of times, and what is refused with a sentence and what to do."""
 
 import gzip
+import tracemalloc
 from collections.abc import Callable
+from io import BytesIO
 
 import pytest
 
@@ -110,6 +112,19 @@ def test_units_that_differ_within_a_block_are_refused() -> None:
     rows = Measured(prompts=9).rows()
     mixed = [in_seconds(row) if (row[0], row[3]) == ("control", "p0") else row for row in rows]
     assert "16 of 144 prompts differ more than 300 times" in refusal(as_csv(mixed)).message
+
+
+def test_names_that_are_no_metrics_take_no_memory_however_many_there_are() -> None:
+    """Each of 5,000 rows has a name of its own, of a kilobyte; a later one is TPOT in seconds."""
+    names = [f"{number:01000}" for number in range(5000)]
+    text = "\n".join([",".join(BARE), *(f"control,0,0,p,{name},1" for name in [*names, "tpot_s"])])
+    held = BytesIO(text.encode())
+    tracemalloc.start()
+    with pytest.raises(UsageError, match="'tpot_s' \\(line 5002\\) is not in the unit"):
+        list(read_rows(held))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1e6
 
 
 def test_a_request_that_hung_is_no_other_unit() -> None:
