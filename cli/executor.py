@@ -22,15 +22,15 @@ def make_executor(settings: Settings, name: str) -> Executor:
 
     Raises `UsageError` when none is registered under the name.
     """
-    from experiments.job.context import DEFAULT_STAGE_LIMITS_S
+    from experiments.job.context import stage_limits_s
     from experiments.job.place import Place
 
-    limits_s = {stage: min(limit, settings.stage_limit_s) for stage, limit in DEFAULT_STAGE_LIMITS_S.items()}
     place = Place(
         artifacts_dir=settings.artifacts_dir,
         cache_dir=settings.cache_dir,
         quantize_python=quantize_python_of(settings),
-        limits_s=limits_s,
+        limits_s=stage_limits_s(settings.stage_limit_s),
+        load_limit_s=settings.load_limit_s,
     )
     return cast("Executor", registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place))
 

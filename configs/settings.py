@@ -17,6 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from configs.limits import LOAD_LIMIT_S
+
 ENVIRONMENT_PREFIX = "AUTOINFER_"
 """What the name of every environment variable of autoinfer begins with."""
 
@@ -31,8 +33,9 @@ BELOW_DATA_DIR = {
 }
 """Folders and files that lie in the data folder unless they are given, and their names there."""
 
-BEATS_IN_A_LEASE = 3
-"""Heartbeats a lease must hold, so that two may be late or lost before the job is taken away."""
+LOOKS_IN_A_LEASE = 3
+"""Looks of a worker at its job that a lease must hold: it is extended at a look, and two may be late or lost
+before the job is taken away."""
 
 
 class Source(StrEnum):
@@ -88,25 +91,21 @@ class Settings(BaseSettings):
         default=30.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds after its last heartbeat until a worker's job is given to another worker.",
-    )
-    heartbeat_s: float = Field(
-        default=5.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Seconds between heartbeats of a worker; at most a third of the lease.",
+        description="Seconds after its last heartbeat until a worker's job is given to another worker; it "
+        "beats three times in them.",
     )
     load_limit_s: float = Field(
-        default=300.0,
+        default=LOAD_LIMIT_S,
         gt=0,
         allow_inf_nan=False,
         description="Seconds an engine process may take to load a checkpoint and compile.",
     )
-    stage_limit_s: float = Field(
-        default=1800.0,
+    stage_limit_s: float | None = Field(
+        default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds one stage of an experiment may take before it is ended.",
+        description="Seconds any stage of an experiment may take before it is ended; not given, each kind of "
+        "stage has a limit of its own.",
     )
     queue_poll_s: float = Field(
         default=0.1,
@@ -118,7 +117,8 @@ class Settings(BaseSettings):
         default=1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds between two looks of a worker at its running job; its end is noticed at once.",
+        description="Seconds between two looks of a worker at its running job, at most a third of the lease; "
+        "its end is noticed at once.",
     )
     log_poll_s: float = Field(
         default=0.5,
@@ -143,11 +143,11 @@ class Settings(BaseSettings):
         return filled
 
     @model_validator(mode="after")
-    def _heartbeats_fit_the_lease(self) -> Settings:
-        if self.heartbeat_s * BEATS_IN_A_LEASE > self.lease_s:
+    def _looks_fit_the_lease(self) -> Settings:
+        if self.job_poll_s * LOOKS_IN_A_LEASE > self.lease_s:
             raise ValueError(
-                f"heartbeat_s is {self.heartbeat_s:g} and lease_s {self.lease_s:g}: "
-                "a lease must hold at least three heartbeats"
+                f"job_poll_s is {self.job_poll_s:g} and lease_s {self.lease_s:g}: a worker extends its lease "
+                "when it looks at its job, so a lease must hold at least three looks"
             )
         return self
 
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
         copy._origins = dict(origins)
         return copy
 
-    def shown(self) -> dict[str, str | float]:
+    def shown(self) -> dict[str, str | float | None]:
         """The values as they may be shown: paths as text, passwords of URLs as `***`."""
         values = self.model_dump(mode="json")
         return values | {"database_url": without_password(self.database_url)}
@@ -188,7 +188,11 @@ class Settings(BaseSettings):
     def as_environment(self) -> dict[str, str]:
         """The variables that give a process started from here the same settings."""
         values = self.model_dump(mode="json")
-        return {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in values.items()}
+        return {
+            f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
 
 def without_password(url: str) -> str:

@@ -155,8 +155,8 @@ def _refuse_empty(value: object, what: str) -> None:
 
 def _wrong_value(error: ValidationError, origins: Mapping[str, Origin]) -> UsageError:
     place = error.errors(include_url=False)[0]["loc"]
-    # A rule that binds two settings has no place of its own; there is one, of lease and heartbeat.
-    names = [str(place[0])] if place else ["lease_s", "heartbeat_s"]
+    # A rule that binds two settings has no place of its own; there is one, of lease and look.
+    names = [str(place[0])] if place else ["lease_s", "job_poll_s"]
     given = [f"{name} comes from the {origins[name]}" for name in names if name in origins]
     return UsageError(
         f"The settings do not hold: {first_problem(error)}", f"Correct it: {' and '.join(given)}."

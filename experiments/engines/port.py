@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
+from configs.limits import LOAD_LIMIT_S
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
 
@@ -217,10 +218,17 @@ class Engine(Protocol):
         ...
 
     def launch(
-        self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        log_path: Path,
+        cache_dir: Path,
+        load_limit_s: float = LOAD_LIMIT_S,
     ) -> Launch:
         """Start a fresh process and wait until it is ready. `cache_dir` outlives launches (compiled code).
 
-        Raises `Infeasible` with the cause, taken from the process's log, when it does not come up.
+        Raises `Infeasible` with the cause, taken from the process's log, when it does not come up; of the
+        kind `timed_out` when it is not ready after `load_limit_s` seconds, and is ended then.
         """
         ...

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from configs.limits import LOAD_LIMIT_S
 from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import GenerationRequest, ScoringDocument, ScoringTask
@@ -30,6 +31,13 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
 }
 """Seconds a stage may take, several times what each took with the largest model it is meant for: loads take
 up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute."""
+
+
+def stage_limits_s(every_s: float | None) -> dict[Stage, float]:
+    """Seconds each stage may take: `every_s` for all of them where it is given, else those above."""
+    if every_s is None:
+        return dict(DEFAULT_STAGE_LIMITS_S)
+    return dict.fromkeys(DEFAULT_STAGE_LIMITS_S, every_s)
 
 
 class Material(Protocol):
@@ -107,7 +115,8 @@ class JobContext:
     """Where a job runs and what with.
 
     `folder` is the job's own; `cache_dir` outlives launches (compiled code); `cores` bounds how many
-    launches load at once; `tool_versions` go into the keys of the artifacts it builds.
+    launches load at once; `tool_versions` go into the keys of the artifacts it builds; `load_limit_s` is the
+    most that one launch may take until it is ready.
     """
 
     folder: Path
@@ -119,3 +128,4 @@ class JobContext:
     checkpoint_stages: tuple[CheckpointStage, ...] = ()
     tool_versions: Mapping[str, Json] = field(default_factory=dict)
     limits_s: Mapping[Stage, float] = field(default_factory=lambda: DEFAULT_STAGE_LIMITS_S)
+    load_limit_s: float = LOAD_LIMIT_S

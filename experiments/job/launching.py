@@ -195,7 +195,12 @@ class RunningJob:
         logs.mkdir(exist_ok=True)
         log_path = logs / f"{stage.value}-{each.arm.value}-{each.index}.log"
         return self.engine.launch(
-            each.configuration, each.checkpoint, self.spec.device, log_path, self.context.cache_dir
+            each.configuration,
+            each.checkpoint,
+            self.spec.device,
+            log_path,
+            self.context.cache_dir,
+            self.context.load_limit_s,
         )
 
     def _opened(self, stage: Stage, each: Wanted, launch: Launch) -> OpenLaunch:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from configs.limits import LOAD_LIMIT_S
 from experiments.job.context import DEFAULT_STAGE_LIMITS_S
 from experiments.measurement.evidence import Stage
 
@@ -15,8 +16,9 @@ RECORDS_NAME = "records.jsonl"
 
 
 class Place(BaseModel):
-    """Folders of the machine that a job uses; `limits_s` are seconds a stage; `quantize_python` is the Python
-    that has llmcompressor, where it is not to be looked for."""
+    """Folders of the machine that a job uses; `limits_s` are seconds a stage, `load_limit_s` seconds a launch
+    until it is ready; `quantize_python` is the Python that has llmcompressor, where it is not to be looked
+    for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,3 +26,4 @@ class Place(BaseModel):
     cache_dir: Path
     quantize_python: Path | None = None
     limits_s: dict[Stage, float] = Field(default_factory=lambda: dict(DEFAULT_STAGE_LIMITS_S))
+    load_limit_s: float = LOAD_LIMIT_S

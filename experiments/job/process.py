@@ -71,6 +71,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
                 checkpoint_stages=workshop.checkpoint_stages,
                 tool_versions=workshop.tool_versions,
                 limits_s=place.limits_s,
+                load_limit_s=place.load_limit_s,
             )
             run_job(spec, context, workshop.engine, workshop.judge, records, abandon)
         except AutoinferError as error:

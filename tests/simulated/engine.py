@@ -13,11 +13,13 @@ Machete for groups of 32, as vLLM.
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from configs.limits import LOAD_LIMIT_S
 from experiments.engines.port import (
     DocumentScore,
     DraftingCheck,
@@ -62,7 +64,7 @@ def _with_recorded_time(configuration: Configuration) -> dict[str, KnobValue]:
 
 
 class SimulatedLaunch:
-    def __init__(self, configuration: Configuration, log_path: Path) -> None:
+    def __init__(self, configuration: Configuration, log_path: Path, load_limit_s: float) -> None:
         self.configuration = configuration
         started = time.monotonic()
         with log_path.open("ab") as log:
@@ -78,11 +80,18 @@ class SimulatedLaunch:
         self._send(
             {"knobs": _with_recorded_time(configuration), "lock": str(log_path.with_name("one-at-a-time"))}
         )
+        late = threading.Timer(load_limit_s, self.process.kill)
+        late.start()
         try:
             self._receive()
-        except Infeasible:
+        except Infeasible as dead:
             self.close()
+            if not late.is_alive():
+                late_too = f"The simulated process was not ready within {load_limit_s:g} s."
+                raise Infeasible("timed_out", late_too) from dead
             raise
+        finally:
+            late.cancel()
         self.load_s = time.monotonic() - started
 
     def resolved(self) -> Mapping[str, Json]:
@@ -200,6 +209,12 @@ class SimulatedEngine:
         return Configuration.of(knobs)
 
     def launch(
-        self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        log_path: Path,
+        cache_dir: Path,
+        load_limit_s: float = LOAD_LIMIT_S,
     ) -> SimulatedLaunch:
-        return SimulatedLaunch(configuration, log_path)
+        return SimulatedLaunch(configuration, log_path, load_limit_s)

@@ -15,16 +15,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from configs.cpu import usable_cores
+from configs.limits import LOAD_LIMIT_S
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.launch import ReferenceLaunch
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.space.configuration import Configuration, KnobValue
-
-LAUNCH_TIMEOUT_S = 900.0
-"""Most seconds until a launch is ready. A cold compilation of 12 layers takes 25-45 s on two cores; this
-leaves room for one of a deep model on a busy machine."""
 
 REQUEST_TIMEOUT_S = 900.0
 """Most seconds for one request: scoring is the longest, and a first long request may compile."""
@@ -43,10 +40,7 @@ class ReferenceEngine:
     name = "reference"
     max_concurrency = 1
 
-    def __init__(
-        self, launch_timeout_s: float = LAUNCH_TIMEOUT_S, request_timeout_s: float = REQUEST_TIMEOUT_S
-    ) -> None:
-        self._launch_timeout_s = launch_timeout_s
+    def __init__(self, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         self._request_timeout_s = request_timeout_s
 
     def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
@@ -83,7 +77,13 @@ class ReferenceEngine:
         return Configuration.of(kept)
 
     def launch(
-        self, configuration: Configuration, checkpoint: Path, device: str, log_path: Path, cache_dir: Path
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        log_path: Path,
+        cache_dir: Path,
+        load_limit_s: float = LOAD_LIMIT_S,
     ) -> Launch:
         """Start a fresh process and wait until it has loaded, and compiled, and is ready.
 
@@ -91,9 +91,7 @@ class ReferenceEngine:
         """
         self.check(configuration, checkpoint, device)
         order = order_for(configuration, checkpoint, device, cache_dir)
-        return ReferenceLaunch(
-            configuration, order, log_path, self._launch_timeout_s, self._request_timeout_s
-        )
+        return ReferenceLaunch(configuration, order, log_path, load_limit_s, self._request_timeout_s)
 
 
 def order_for(configuration: Configuration, checkpoint: Path, device: str, cache_dir: Path) -> LaunchOrder:

@@ -59,7 +59,7 @@ class ReferenceLaunch:
         configuration: Configuration,
         order: LaunchOrder,
         log_path: Path,
-        launch_timeout_s: float,
+        load_limit_s: float,
         request_timeout_s: float,
     ) -> None:
         """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
@@ -89,7 +89,7 @@ class ReferenceLaunch:
             raise
         threading.Thread(target=self._read, daemon=True).start()
         try:
-            self.load_parts_s: Mapping[str, float] = self._ask(data_of(order), launch_timeout_s, "load")
+            self.load_parts_s: Mapping[str, float] = self._ask(data_of(order), load_limit_s, "load")
             """Seconds of the server's imports, of its weights and of its compilation."""
         except BaseException:
             self.close()

@@ -220,6 +220,16 @@ class EngineConformance:
         with pytest.raises(Infeasible):
             launch.generate(setting.request())
 
+    def test_a_launch_that_is_not_ready_in_time_is_ended(self, setting: EngineSetting) -> None:
+        before = children()
+        log, cache = setting.folder / "late.log", setting.folder / "cache"
+        with pytest.raises(Infeasible, match="within") as told:
+            setting.engine.launch(
+                Configuration.of(setting.knobs), setting.checkpoint, setting.device, log, cache, 0.01
+            )
+        assert told.value.kind == "timed_out"
+        assert wait_until_gone(children() - before) == []
+
     def test_a_process_that_dies_is_told_in_a_sentence(self, setting: EngineSetting) -> None:
         before = children()
         launch = setting.launch()

@@ -430,17 +430,22 @@ def test_a_control_that_does_not_run_is_not_the_candidate_s_fault(run: Run):
 
 @pytest.mark.parametrize("hangs", ["generate", "score"])
 def test_a_stage_that_hangs_is_ended_at_its_limit(run: Run, hangs: str):
-    limits = {Stage.QUICK: 0.3, Stage.EVALUATE: 0.3}
+    stage = Stage.QUICK if hangs == "generate" else Stage.EVALUATE
     result = run(
         a_test_job(FASTER | {"simulated.hangs": hangs}),
         [MeasurePair(Stage.QUICK, 2), Evaluate()],
-        limits_s=limits,
+        limits_s={stage: 0.3},
     )
-    stage = Stage.QUICK if hangs == "generate" else Stage.EVALUATE
     assert result.failure == Failure(
         "timed_out", f"The stage {stage.value} took longer than its limit of 0.3 s."
     )
     assert (result.stages[-1].stage, result.stages[-1].outcome) == (stage, "timed_out")
+
+
+def test_a_launch_that_is_not_ready_within_the_load_limit_is_infeasible(run: Run):
+    """The limit of loading is a setting of its own: the stage's is far away."""
+    result = run(a_test_job(FASTER | {"simulated.load_s": 60}), load_limit_s=0.5)
+    assert result.failure == Failure("timed_out", "The simulated process was not ready within 0.5 s.")
 
 
 def test_a_stage_that_computes_in_the_job_itself_is_given_up():

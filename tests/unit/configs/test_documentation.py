@@ -12,6 +12,7 @@ from configs.campaign import CampaignSpec, load_campaign
 from configs.catalog import Kind, packaged_names
 from configs.settings import DATABASE_FILE, ENVIRONMENT_PREFIX, Settings
 from configs.settings_sources import load_settings
+from experiments.job.context import DEFAULT_STAGE_LIMITS_S
 from experiments.space.knob import Knob, listed, written
 from experiments.space.loading import load_space
 
@@ -20,7 +21,8 @@ PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text(encod
 
 def rows(heading: str) -> dict[str, list[str]]:
     """The table under a heading: the cells of each row by its first cell, without code marks."""
-    section = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    section = re.split(rf"\n##+ {heading}\n", PAGE, maxsplit=1)[1]
+    section = re.split(r"\n##+ ", section, maxsplit=1)[0]
     table = [line for line in section.splitlines() if line.startswith("|")][2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     return {row[0].strip("`"): [cell.replace("`", "") for cell in row[1:]] for row in cells}
@@ -56,10 +58,19 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
             assert value == Path(default.replace("~", "/home/me"))
         elif name == "database_url":
             assert default == f"{DATABASE_FILE} in data_dir"
+        elif value is None:
+            assert default == "none"
         elif isinstance(value, Path):
             assert default == f"{value.relative_to(settings.data_dir)} in data_dir"
         else:
             assert float(default) == value
+
+
+def test_the_limits_of_stages_are_documented() -> None:
+    documented = rows("The limits of stages")
+    assert {stage: float(limit) for stage, (limit,) in documented.items()} == {
+        stage.value: limit for stage, limit in DEFAULT_STAGE_LIMITS_S.items()
+    }
 
 
 def test_every_campaign_field_is_documented_with_its_default() -> None:

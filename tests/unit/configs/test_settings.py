@@ -47,7 +47,7 @@ def test_each_source_yields_to_the_one_above(home: Path) -> None:
     in_environment = load(home, AUTOINFER_STAGE_LIMIT_S="30")
     on_line = load(home, {"stage_limit_s": 40}, AUTOINFER_STAGE_LIMIT_S="30")
     found = [s.stage_limit_s for s in (default, in_data, in_file, in_environment, on_line)]
-    assert found == [1800, 10, 20, 30, 40]
+    assert found == [None, 10, 20, 30, 40]
     origins = [
         s.origins()["stage_limit_s"] for s in (default, in_data, in_file, in_environment, on_line)
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def test_a_named_settings_file_replaces_the_one_in_the_working_folder(home: Path
     own = home / "own.toml"
     own.write_text("stage_limit_s = 77", encoding="utf-8")
     settings = load(home, file="stage_limit_s = 20\nload_limit_s = 21", settings_file=own)
-    assert (settings.stage_limit_s, settings.load_limit_s) == (77, 300)
+    assert (settings.stage_limit_s, settings.load_limit_s) == (77, 900)
     with pytest.raises(UsageError, match="There is no settings file"):
         load(home, settings_file=home / "none.toml")
 
@@ -120,7 +120,7 @@ def test_the_default_data_dir_follows_the_platform() -> None:
         ({"AUTOINFER_LEASE_S": "soon"}, "lease_s is 'soon'", "environment (AUTOINFER_LEASE_S)"),
         ({"AUTOINFER_LEASE_S": "inf"}, "lease_s is 'inf'", "environment (AUTOINFER_LEASE_S)"),
         ({"AUTOINFER_STAGE_LIMIT_S": "-1"}, "stage_limit_s is '-1'", "(AUTOINFER_STAGE_LIMIT_S)"),
-        ({"AUTOINFER_HEARTBEAT_S": "11"}, "at least three heartbeats", "heartbeat_s comes from the env"),
+        ({"AUTOINFER_JOB_POLL_S": "11"}, "at least three looks", "job_poll_s comes from the env"),
         ({"command_line": {"leas_s": 1}}, "no setting 'leas_s', which the command line gives", "lease_s"),
         ({"command_line": {"lease_s": "x"}}, "lease_s is 'x'", "command line (--lease-s)"),
         ({"command_line": {"database_url": ""}}, "--db on the command line is empty", "leave it out"),
@@ -175,5 +175,5 @@ def test_settings_made_directly_read_neither_environment_nor_files(
     monkeypatch.chdir(home / "work")
     (home / "work" / "autoinfer.toml").write_text("load_limit_s = 999", encoding="utf-8")
     settings = Settings(data_dir=home / "d")
-    assert (settings.lease_s, settings.load_limit_s) == (30, 300)
+    assert (settings.lease_s, settings.load_limit_s) == (30, 900)
     assert settings.artifacts_dir == home / "d" / "artifacts"
