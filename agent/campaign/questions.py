@@ -1,8 +1,10 @@
 """The campaign's own questions: from its file to hypotheses that stand first in the queue.
 
-`check_questions` is asked before a campaign begins: a knob or value that the space does not have is a mistake
-of writing. What the space has and this model, engine or parameter budget does not allow is no mistake: such a
-question becomes a hypothesis that is infeasible, with the cause, and the campaign goes on.
+`check_questions` is asked before a campaign begins: an unknown knob, a value of another type than the knob's
+and a knob that means nothing beside the others are mistakes of writing. A value that the space does not have,
+and what this model, engine or parameter budget does not allow, is no mistake of writing, for one file is asked
+of many models: such a question becomes a hypothesis that is infeasible, with the cause, and the campaign goes
+on.
 """
 
 from __future__ import annotations
@@ -24,20 +26,21 @@ from configs.questions import FEWEST, KnobSetting, Question
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Knob
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 
 def check_questions(spec: CampaignSpec, space: Space, where: str) -> None:
-    """Raise `UsageError` for a question with an unknown knob, an illegal value or an inactive knob.
+    """Raise `UsageError` for a question with an unknown knob, a value of a type that its knob never has, or
+    an inactive knob.
 
     The message names `where`, which is the campaign's file, the field and the question.
     """
-    default = space.configuration({})
     for number, question in enumerate(spec.questions):
         for arm, knobs in (("control", question.control), ("candidate", question.candidate)):
             try:
-                space.with_change(default, _checked(knobs, space))
+                _check_written(knobs, space)
             except UsageError as error:
                 field = f"questions.{number}.{arm}"
                 raise UsageError(
@@ -110,18 +113,24 @@ def _draft(
     )
 
 
-def _checked(knobs: Mapping[str, KnobSetting], space: Space) -> dict[str, KnobValue]:
-    """The knobs with a value for each; raises `UsageError` for what the space does not have."""
-    found: dict[str, KnobValue] = {}
+def _check_written(knobs: Mapping[str, KnobSetting], space: Space) -> None:
+    """Raise `UsageError` for what is a mistake of writing whatever the model is."""
+    given: dict[str, KnobValue] = {}
     for name, value in knobs.items():
         knob = space.knob(name)
         if value == FEWEST and not knob.allows(FEWEST):
             if not knob.values:
                 raise UsageError(f"{name} has no values to take the fewest of.", f"It can be {knob.choices}.")
             value = knob.values[0]
-        knob.check(value)
-        found[name] = value
-    return found
+        if not _is_of_its_type(value, knob):
+            knob.check(value)
+        given[name] = value
+    if all(space.knob(name).allows(value) for name, value in given.items()):
+        space.with_change(space.configuration({}), given)
+
+
+def _is_of_its_type(value: KnobValue, knob: Knob) -> bool:
+    return type(value) in {*map(type, knob.values), *([str] if knob.also is not None else [])}
 
 
 def _arm(knobs: Mapping[str, KnobSetting], legal: Legal, baseline: Configuration) -> Configuration:
@@ -137,7 +146,7 @@ def _arm(knobs: Mapping[str, KnobSetting], legal: Legal, baseline: Configuration
         try:
             found = space.with_change(baseline, given)
         except UsageError as error:
-            cause = legal.why_not(given) or error.message
+            cause = legal.why_not(given) or str(error)
             continue
         refusal = legal.refused(found)
         if refusal is None:

@@ -37,8 +37,10 @@ QUESTIONS = [
     question("on_its_own_control", {**SLOW_BITS, "simulated.threads": 2}, SLOW_BITS),
     question("candidate_dies", {"simulated.fails": "load"}, {}),
     question("control_dies", {"simulated.tpot_ms": 9.9}, {"simulated.fails": "load"}),
+    question("not_in_the_space", {"simulated.tpot_ms": 8.5}, {}),
     question("fast", {"simulated.tpot_ms": 7.0}, {}),
 ]
+TESTED = ["on_its_own_control", "candidate_dies", "control_dies", "fast"]
 
 
 def dispatched(database: Database) -> list[str]:
@@ -59,7 +61,7 @@ def test_questions_are_tested_first_in_their_order_and_the_campaign_goes_on(tmp_
     database, campaign_id = start(tmp_path, questions=QUESTIONS)
     reason = drive(database, tmp_path, campaign_id)
     order = dispatched(database)
-    assert order[:4] == ["on_its_own_control", "candidate_dies", "control_dies", "fast"]
+    assert order[:4] == TESTED
     assert "left open" not in reason
     with database.read() as session:
         rows = {row.question: row for row in session.scalars(select(Hypothesis)) if row.question}
@@ -67,19 +69,22 @@ def test_questions_are_tested_first_in_their_order_and_the_campaign_goes_on(tmp_
         assert rows["control_dies"].state is HypothesisState.INFEASIBLE
         assert "The control did not run" in (rows["control_dies"].state_reason or "")
         assert "no memory for the weights" in (rows["control_dies"].state_reason or "")
+        assert rows["not_in_the_space"].state is HypothesisState.INFEASIBLE
+        assert "simulated.tpot_ms cannot be 8.5" in (rows["not_in_the_space"].state_reason or "")
         assert rows["fast"].state is HypothesisState.SUPPORTED
         outcome = campaign_outcome(session, campaign_id)
         ranked = events.read(session, kinds=[EventKind.QUEUE_RANKED])[0]
     assert outcome["best"]["configuration"]["simulated.tpot_ms"] == 7.0
     assert outcome["open_questions"] == []
-    assert (ranked.data or {})["order"][:4] == [rows[name["id"]].id for name in QUESTIONS]
+    assert (ranked.data or {})["order"][:4] == [rows[name].id for name in TESTED]
     database.close()
 
 
 def test_a_budget_that_ends_first_says_which_questions_are_open(tmp_path: Path) -> None:
     database, campaign_id = start(tmp_path, questions=QUESTIONS, budget="1s")
     reason = drive(database, tmp_path, campaign_id)
-    assert "4 questions of 4 left open: on_its_own_control, candidate_dies, control_dies, fast" in reason
+    asked = ", ".join(each["id"] for each in QUESTIONS)
+    assert f"5 questions of 5 left open: {asked}" in reason
     with database.read() as session:
-        assert len(campaign_outcome(session, campaign_id)["open_questions"]) == 4
+        assert len(campaign_outcome(session, campaign_id)["open_questions"]) == 5
     database.close()

@@ -97,8 +97,8 @@ def campaign_file(folder: Path, **changes: Any) -> Path:
             ["mine.yaml: questions.0.candidate of the question threads", "There is no knob 'serving.thread'"],
         ),
         (
-            {"control": {"serving.threads": 3}},
-            ["mine.yaml: questions.0.control of the question threads", "serving.threads cannot be 3"],
+            {"control": {"serving.threads": "3"}},
+            ["mine.yaml: questions.0.control of the question threads", 'serving.threads cannot be "3"'],
         ),
         (
             {"candidate": {"pruning.layers_removed": 2}},

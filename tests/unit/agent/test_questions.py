@@ -95,13 +95,14 @@ def plain_checkpoint(folder: Path, **changes: object) -> str:
     ("candidate", "said"),
     [
         ({"quantization.group": 32}, "There is no knob 'quantization.group'"),
-        ({**AWQ, "quantization.group_size": 48}, "quantization.group_size cannot be 48"),
         ({**AWQ, "quantization.group_size": "32"}, 'quantization.group_size cannot be "32"'),
+        ({**AWQ, "quantization.group_size": 32.0}, "quantization.group_size cannot be 32.0"),
+        ({**AWQ, "quantization.symmetric": 1}, "quantization.symmetric cannot be 1"),
+        ({**AWQ, "quantization.corpus": 3}, "quantization.corpus cannot be 3"),
         ({"quantization.group_size": 32}, "only means something when quantization.method is awq or rtn"),
-        ({**AWQ, "quantization.corpus": "internet"}, "quantization.corpus cannot be internet"),
     ],
 )
-def test_what_the_space_does_not_have_is_refused_with_file_field_and_question(
+def test_an_unknown_knob_a_value_of_another_type_and_a_knob_that_means_nothing_are_refused_at_once(
     candidate: Knobs, said: str
 ) -> None:
     spec = asking(question("fine", AWQ), question("wrong", candidate))
@@ -111,6 +112,36 @@ def test_what_the_space_does_not_have_is_refused_with_file_field_and_question(
         "The file mine.yaml: questions.1.candidate of the question wrong: "
     )
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("candidate", "cause"),
+    [
+        (
+            {**AWQ, "quantization.group_size": 96},
+            "quantization.group_size cannot be 96. It can be 32, 64 or 128.",
+        ),
+        (
+            {"pruning.method": "depth", "pruning.layers_removed": 12},
+            "pruning.layers_removed cannot be 12. It can be 1, 2, 3, 4, 5, 6, 7 or 8.",
+        ),
+        (
+            {**AWQ, "quantization.corpus": "internet"},
+            "quantization.corpus cannot be internet. It can be raw, ",
+        ),
+        ({"quantization.method": "gptq", "quantization.bits": 4}, "quantization.method cannot be gptq. "),
+        ({"drafting.method": "mtp", "drafting.draft_tokens": 0}, "drafting.draft_tokens cannot be 0. "),
+    ],
+)
+@pytest.mark.parametrize("arm", ["candidate", "control"])
+def test_a_value_outside_the_space_makes_its_question_infeasible_and_leaves_the_others(
+    database: Database, candidate: Knobs, cause: str, arm: str
+) -> None:
+    outside = question("out", candidate) if arm == "candidate" else question("out", AWQ, candidate)
+    rows = posed(database, asking(outside, question("bits", AWQ)))
+    assert rows["out"].state is HypothesisState.INFEASIBLE
+    assert (rows["out"].state_reason or "").startswith(cause)
+    assert rows["bits"].state is HypothesisState.QUEUED
 
 
 def test_questions_are_queued_with_their_own_arms_metric_and_least_effect(database: Database) -> None:
