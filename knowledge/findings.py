@@ -26,7 +26,7 @@ from db.models import (
     Launch,
     Verdict,
 )
-from db.states import FindingStatus
+from db.states import FindingStatus, VerdictOutcome
 from knowledge.rules import FindingDraft, VerdictFact, derive
 from knowledge.scope import Scope
 from knowledge.stored import (
@@ -42,6 +42,9 @@ from knowledge.stored import (
 _GENERATION_MARK = "~"
 """Between a key and the number of its generation: a stale finding keeps its key, what comes after it gets the
 next."""
+
+OPEN_OUTCOMES = frozenset({VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED})
+"""Verdicts that decide nothing about the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,32 @@ def _facts(session: Session, verdict_id: int) -> list[VerdictFact]:
     rows = session.execute(query).all()
     versions = _versions(session, [row[1] for row in rows])
     levers = [row.Hypothesis.lever for row in rows if row.Hypothesis is not None]
-    return [_fact(*row, lever=levers[0] if levers else "", versions=versions[row[1].id]) for row in rows]
+    judged = {row[1].id: (row[1].reproduces_experiment_id, row.Verdict.outcome) for row in rows}
+    return [
+        _fact(
+            *row,
+            lever=levers[0] if levers else "",
+            versions=versions[row[1].id],
+            of_an_open_test=_reruns_an_open_test(row[1].id, judged),
+        )
+        for row in rows
+    ]
+
+
+def _reruns_an_open_test(experiment_id: int, judged: Mapping[int, tuple[int | None, VerdictOutcome]]) -> bool:
+    """Whether the experiment reruns a test, maybe by way of other reruns, that no verdict decided.
+
+    `judged` are the experiments on the same pair of configurations, where an original is: what each reruns,
+    and its outcome.
+    """
+    original, outcome = judged[experiment_id]
+    if original is None:
+        return False
+    while original is not None:
+        if original not in judged:
+            return True
+        original, outcome = judged[original]
+    return outcome in OPEN_OUTCOMES
 
 
 def _fact(
@@ -115,6 +143,7 @@ def _fact(
     *,
     lever: str,
     versions: Mapping[str, object],
+    of_an_open_test: bool,
 ) -> VerdictFact:
     control = configuration_of(control_knobs)
     plan = experiment.plan
@@ -142,6 +171,7 @@ def _fact(
         high_log=verdict.interval_high_log,
         quality_held=quality_held(verdict.quality),
         cause=experiment.failure or verdict.reason,
+        of_an_open_test=of_an_open_test,
     )
 
 

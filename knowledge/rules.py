@@ -13,8 +13,10 @@ The rules, by the outcomes of the verdicts that reached a conclusion there:
 `supported` beyond a small margin and `refuted` at a larger one do not disagree: the effect lies between them.
 An inconclusive verdict makes no finding, but its estimate is pooled with the others, because leaving it out
 would keep the lucky ones alone; when the pooled interval then no longer lies beyond the margin, the strength
-says `weakened`. A confounded verdict says nothing about the change and is left out. The smallest claim is
-made first: nothing here joins scopes or changes into a wider statement.
+says `weakened`. So it is with a rerun of a test that was left open, whatever the rerun says: it has no place
+in the campaign's control of false discoveries, and whoever reruns until it is supported would get round that.
+A confounded verdict says nothing about the change and is left out. The smallest claim is made first: nothing
+here joins scopes or changes into a wider statement.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ class VerdictFact:
 
     Effects and `min_effect` are in the metric's scale: natural logs of candidate over control and 0.03 for
     3 %; for a share, differences and 0.02 for two points. `quality_held` is `None` where quality was not
-    measured; `cause` is the verdict's own sentence.
+    measured; `cause` is the verdict's own sentence. `of_an_open_test`: it reruns a test that no verdict
+    decided.
     """
 
     verdict_id: int
@@ -87,6 +90,7 @@ class VerdictFact:
     high_log: float | None
     quality_held: bool | None
     cause: str
+    of_an_open_test: bool = False
 
     @property
     def key(self) -> str:
@@ -100,7 +104,10 @@ class VerdictFact:
 
     @property
     def saying(self) -> Saying | None:
-        """What the verdict says of the change; `None` for an inconclusive or confounded one."""
+        """What the verdict says of the change; `None` for an inconclusive or confounded one, and for any of a
+        rerun of an open test."""
+        if self.of_an_open_test:
+            return None
         match self.outcome:
             case VerdictOutcome.SUPPORTED:
                 return Saying.HELPS

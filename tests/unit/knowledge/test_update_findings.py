@@ -1,3 +1,4 @@
+import pytest
 from sqlalchemy import func, select
 
 from db.event_kinds import EventKind
@@ -8,6 +9,7 @@ from knowledge.notes import add_note
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
 SUPPORTED, REFUTED = VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED
+INCONCLUSIVE, CONFOUNDED = VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED
 
 
 def findings(history: History) -> list[Finding]:
@@ -70,6 +72,34 @@ def test_a_reproduction_that_disagrees_contradicts_it(history: History) -> None:
     (found,) = findings(history)
     assert found.status is FindingStatus.CONTRADICTED
     assert relations(history, found) == [EvidenceRelation.SUPPORTS, EvidenceRelation.CONTRADICTS]
+
+
+@pytest.mark.parametrize("left_open", [INCONCLUSIVE, CONFOUNDED])
+@pytest.mark.parametrize("said", [SUPPORTED, REFUTED])
+def test_the_rerun_of_an_open_test_makes_no_finding_nor_does_a_rerun_of_that(
+    history: History, left_open: VerdictOutcome, said: VerdictOutcome
+) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    first = history.judge(hypothesis, left_open)
+    again = history.judge(hypothesis, said, reproduces=first.experiment_id)
+    history.judge(hypothesis, said, reproduces=again.experiment_id)
+    assert findings(history) == []
+    assert kinds(history) == []
+
+
+def test_the_rerun_of_an_open_test_is_pooled_with_a_test_that_decided(history: History) -> None:
+    hypothesis = history.propose({"serving.threads": 1})
+    left_open = history.judge(hypothesis, INCONCLUSIVE, effect=(-0.02, -0.08, 0.04))
+    other = history.start("second")
+    history.judge(history.propose({"serving.threads": 1}, campaign_id=other), SUPPORTED)
+    history.judge(hypothesis, SUPPORTED, effect=(-0.10, -0.12, -0.08), reproduces=left_open.experiment_id)
+    (found,) = findings(history)
+    assert found.strength == "single"
+    assert relations(history, found) == [
+        EvidenceRelation.INFORMS,
+        EvidenceRelation.SUPPORTS,
+        EvidenceRelation.INFORMS,
+    ]
 
 
 def test_the_same_change_in_another_campaign_of_the_same_model_is_the_same_finding(history: History) -> None:
