@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.output import console, fields, state
-from knowledge.figures import signed
+from knowledge.figures import against_control, signed
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -122,7 +122,7 @@ class Teller:
         ]
         if baseline is not None:
             rows += [
-                ("naive default", f"{naive['tpot_ms']:.2f} ms a token"),
+                ("naive default", _naive_words(naive)),
                 ("baseline", f"{baseline['tpot_ms']:.2f} ms a token ({_knobs(baseline['configuration'])})"),
                 ("best", _best_words(best, baseline)),
             ]
@@ -145,7 +145,14 @@ def _false_ones(outcome: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 def _is_housekeeping(event: Event) -> bool:
     """Whether the agent only replaced proposals of its own by the same on a better configuration."""
-    return event.kind == "hypothesis.withdrawn" and (event.data or {}).get("by") == "agent"
+    from agent.proposers.user import PROPOSER as USER
+
+    data = event.data or {}
+    return event.kind == "hypothesis.withdrawn" and data.get("by") == "agent" and data.get("proposer") != USER
+
+
+def _naive_words(naive: dict[str, Any]) -> str:
+    return "did not run" if naive["tpot_ms"] is None else f"{naive['tpot_ms']:.2f} ms a token"
 
 
 def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
@@ -153,7 +160,7 @@ def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
         return "the baseline; nothing measured beats it by the smallest effect worth having"
     interval = best["speedup_interval"]
     around = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
-    words = f"{best['tpot_ms']:.2f} ms a token, {best['speedup']:.3f}×{around} as fast"
+    words = f"{against_control(best)}, {best['speedup']:.3f}×{around} as fast as the baseline"
     if best["bits_per_byte"] is not None and baseline["bits_per_byte"] is not None:
         change = 100 * (best["bits_per_byte"] / baseline["bits_per_byte"] - 1)
         words += f", bits per byte {signed(change)} %"

@@ -133,7 +133,7 @@ def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user"
         text,
         _label(hypothesis),
         hypothesis.campaign_id,
-        {"by": by},
+        {"by": by, "proposer": hypothesis.proposer},
     )
     return hypothesis
 

@@ -23,6 +23,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
 from knowledge.figures import (
+    against_control,
     changed,
     counted,
     effect,
@@ -317,7 +318,7 @@ def _best(facts: CampaignFacts) -> PartView:
     interval = best.get("speedup_interval")
     around = f" [{interval[0]:.3f}, {interval[1]:.3f}]" if isinstance(interval, list) else ""
     basis = ", multiplied along a chain of supported steps" if best.get("speedup_basis") == "chain" else ""
-    taken = f", {milliseconds(tpot_ms)} a token" if tpot_ms is not None else ""
+    taken = f", {against_control(best)}" if tpot_ms is not None else ""
     lines.append(str(Configuration.of(_part(best, "configuration"))))
     sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{taken} ({best['experiment']})."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))

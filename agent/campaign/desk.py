@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
-from agent.campaign.learn import Baseline
 from agent.campaign.legal import Legal
+from agent.campaign.measured import Baseline
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from statistics import fmean
-from typing import Any
+from dataclasses import asdict
 
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
 from agent.campaign.facts import STEP_LENGTH
+from agent.campaign.measured import Baseline as Baseline
+from agent.campaign.measured import read_baseline
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import confounders
 from db import events
@@ -26,13 +26,12 @@ from db.states import (
     HypothesisState,
     VerdictOutcome,
 )
-from experiments.engines.port import PartTime
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.named import load_judge
 from experiments.job.seal import TAMPERED, other_judge
-from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
+from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import JudgeVerdict, Outcome
-from experiments.recording import load_evidence, load_launches, load_stages, load_test_spec
+from experiments.recording import load_evidence, load_stages, load_test_spec
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
@@ -45,19 +44,6 @@ the one that was preregistered."""
 
 CONFOUNDERS = "confounders"
 """Where a verdict's `judge` keeps what ran differently beyond the claimed change: key, control, candidate."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """What the baseline experiment measured: geometric means in ms over all its launches, by configuration
-    digest; the parts of a decode step; bits per byte of the baseline (None if it was not evaluated); the
-    copy bandwidth of the target as the launches' environment tells it (None if it was not measured)."""
-
-    tpot_ms: dict[str, float]
-    ttft_ms: dict[str, float]
-    profile: tuple[PartTime, ...]
-    bits_per_byte: float | None
-    bandwidth_bytes_per_s: float | None
 
 
 def unlearnt(session: Session, campaign_id: int) -> list[int]:
@@ -96,30 +82,6 @@ def unlearnt(session: Session, campaign_id: int) -> list[int]:
     return list(session.scalars(query))
 
 
-def read_baseline(session: Session, experiment_id: int) -> Baseline:
-    """What a baseline experiment measured, from its samples."""
-    launches = load_launches(session, experiment_id)
-    parts: list[dict[str, Any]] = []
-    for stage in load_stages(session, experiment_id):
-        if stage.stage is Stage.PROFILE:
-            found = stage.detail.get("parts")
-            parts = found if isinstance(found, list) else []  # type: ignore[assignment]
-    return Baseline(
-        tpot_ms=_by_configuration(launches, Metric.TPOT_MS),
-        ttft_ms=_by_configuration(launches, Metric.TTFT_MS),
-        profile=tuple(PartTime(**part) for part in parts),
-        bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
-        bandwidth_bytes_per_s=_bandwidth(launches),
-    )
-
-
-def bits_per_byte(launches: tuple[LaunchRecord, ...], arm: Arm) -> float | None:
-    """Total bits over total bytes of the evaluated documents of one arm."""
-    bits = [v for each in launches if each.arm is arm for v in each.values(Metric.NLL_BITS)]
-    size = [v for each in launches if each.arm is arm for v in each.values(Metric.TEXT_BYTES)]
-    return math.fsum(bits) / math.fsum(size) if bits and size else None
-
-
 def learn_baseline(session: Session, experiment_id: int) -> None:
     """Make the chosen configuration the campaign's baseline, or mark the experiment failed."""
     experiment = session.get_one(Experiment, experiment_id)
@@ -144,25 +106,26 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     naive = store.configurations(session, [campaign.naive_configuration_id])
     naive_digest = naive[campaign.naive_configuration_id].digest
     subject = format_label(Noun.EXPERIMENT, experiment_id)
-    ratio = measured.tpot_ms[naive_digest] / measured.tpot_ms[baseline.digest]
     quality = "" if measured.bits_per_byte is None else f", {measured.bits_per_byte:.4f} bits per byte"
     events.append(
         session,
         EventKind.CAMPAIGN_BASELINE,
-        f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; the naive "
-        f"default takes {measured.tpot_ms[naive_digest]:.2f} ms, {ratio:.2f}× as long",
+        f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; "
+        f"{_against_naive(measured, baseline.digest, naive_digest)}",
         subject=subject,
         campaign_id=campaign.id,
         data={
             "baseline": {
                 "configuration": dict(baseline),
                 "tpot_ms": measured.tpot_ms[baseline.digest],
+                "sweep_tpot_ms": measured.sweep_tpot_ms.get(baseline.digest),
                 "ttft_ms": measured.ttft_ms[baseline.digest],
                 "bits_per_byte": measured.bits_per_byte,
             },
             "naive": {
                 "configuration": dict(naive[campaign.naive_configuration_id]),
-                "tpot_ms": measured.tpot_ms[naive_digest],
+                "tpot_ms": measured.tpot_ms.get(naive_digest),
+                "sweep_tpot_ms": measured.sweep_tpot_ms.get(naive_digest),
             },
         },
     )
@@ -181,6 +144,19 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
             campaign_id=campaign.id,
             data={"by_kind_ms": by_kind},
         )
+
+
+def _against_naive(measured: Baseline, baseline: str, naive: str) -> str:
+    """How the naive default compares, by digest: by the sweep alone, which timed both side by side."""
+    if naive == baseline:
+        return "that is the naive default itself"
+    before, after = measured.sweep_tpot_ms.get(naive), measured.sweep_tpot_ms.get(baseline)
+    if before is None or after is None:
+        return "the naive default did not last through the sweep"
+    return (
+        f"side by side in the sweep the naive default took {before / after:.2f}× as long "
+        f"({before:.2f} against {after:.2f} ms)"
+    )
 
 
 def learn_test(session: Session, experiment_id: int) -> Outcome | None:
@@ -331,23 +307,3 @@ def settle(session: Session, experiment: Experiment) -> None:
     experiment.failure_kind = "crashed"
     experiment.failure = error or "every worker that took it was lost"
     experiment.finished_at = now()
-
-
-def _bandwidth(launches: tuple[LaunchRecord, ...]) -> float | None:
-    for launch in launches:
-        machine = launch.environment.get("machine")
-        if isinstance(machine, dict):
-            found = machine.get("copy_bandwidth_bytes_per_s")
-            if isinstance(found, int | float):
-                return float(found)
-    return None
-
-
-def _by_configuration(launches: tuple[LaunchRecord, ...], metric: Metric) -> dict[str, float]:
-    """Geometric mean of a latency metric in ms, by configuration digest; each launch weighs the same."""
-    logs: dict[str, list[float]] = {}
-    for launch in launches:
-        values = launch.values(metric)
-        if values:
-            logs.setdefault(launch.configuration_digest, []).append(fmean(map(math.log, values)))
-    return {digest: math.exp(fmean(values)) for digest, values in logs.items()}

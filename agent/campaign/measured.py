@@ -1,14 +1,63 @@
-"""What the baseline experiment measured, under the configurations as the campaign knows them now."""
+"""What the baseline experiment measured, under the configurations as the campaign knows them now.
+
+The sweep compares configurations side by side, in one window: what it says of two of them is their ratio.
+The noise launches, of the baseline alone, are fresh processes later: they say what the baseline takes, free
+of the luck that made it the best of the sweep. The two are not mixed: a machine that slowed down in between
+would make the baseline slower than what it beat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from agent.campaign.facts import Facts
-from agent.campaign.learn import Baseline, read_baseline
+from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
+from experiments.recording import load_launches, load_stages
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the baseline experiment measured.
+
+    `tpot_ms` and `ttft_ms` are by configuration digest, as the baseline's own launches scale them: the
+    baseline's is the geometric mean of its launches after the sweep, that of another configuration of the
+    sweep is as many times the baseline's as the sweep measured. `sweep_tpot_ms` is what the sweep measured
+    itself. A configuration that did not last through the sweep is in none of them. `profile` are the parts of
+    a decode step, `bits_per_byte` is the baseline's (None if it was not evaluated), `bandwidth_bytes_per_s`
+    the copy bandwidth of the target as the launches' environment tells it (None if it was not measured).
+    """
+
+    tpot_ms: dict[str, float]
+    ttft_ms: dict[str, float]
+    profile: tuple[PartTime, ...]
+    bits_per_byte: float | None
+    bandwidth_bytes_per_s: float | None
+    sweep_tpot_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+def read_baseline(session: Session, experiment_id: int) -> Baseline:
+    """What a baseline experiment measured, from its samples."""
+    launches = load_launches(session, experiment_id)
+    parts: list[dict[str, Any]] = []
+    for stage in load_stages(session, experiment_id):
+        if stage.stage is Stage.PROFILE:
+            found = stage.detail.get("parts")
+            parts = found if isinstance(found, list) else []  # type: ignore[assignment]
+    return Baseline(
+        tpot_ms=scaled(launches, Metric.TPOT_MS),
+        ttft_ms=scaled(launches, Metric.TTFT_MS),
+        profile=tuple(PartTime(**part) for part in parts),
+        bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
+        bandwidth_bytes_per_s=_bandwidth(launches),
+        sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
+    )
 
 
 def read_measured(session: Session, facts: Facts) -> Baseline:
@@ -19,8 +68,60 @@ def read_measured(session: Session, facts: Facts) -> Baseline:
         measured,
         tpot_ms=_now(measured.tpot_ms, facts.stored_digests),
         ttft_ms=_now(measured.ttft_ms, facts.stored_digests),
+        sweep_tpot_ms=_now(measured.sweep_tpot_ms, facts.stored_digests),
     )
+
+
+def scaled(launches: Sequence[LaunchRecord], metric: Metric) -> dict[str, float]:
+    """A latency metric in ms by configuration digest, as `Baseline.tpot_ms` says; pure.
+
+    Where nothing was launched after the sweep, the sweep's own values.
+    """
+    sweep = _means(_lasting(launches), metric)
+    alone = _means((each for each in launches if each.stage is Stage.NOISE), metric)
+    for digest, value in alone.items():
+        if digest in sweep:
+            scale = value / sweep[digest]
+            sweep = {each: value if each == digest else ms * scale for each, ms in sweep.items()}
+        else:
+            sweep[digest] = value
+    return sweep
+
+
+def bits_per_byte(launches: tuple[LaunchRecord, ...], arm: Arm) -> float | None:
+    """Total bits over total bytes of the evaluated documents of one arm."""
+    bits = [v for each in launches if each.arm is arm for v in each.values(Metric.NLL_BITS)]
+    size = [v for each in launches if each.arm is arm for v in each.values(Metric.TEXT_BYTES)]
+    return math.fsum(bits) / math.fsum(size) if bits and size else None
 
 
 def _now(by_digest: Mapping[str, float], stored: Mapping[str, str]) -> dict[str, float]:
     return {**by_digest, **{now: by_digest[then] for now, then in stored.items() if then in by_digest}}
+
+
+def _lasting(launches: Iterable[LaunchRecord]) -> list[LaunchRecord]:
+    """The launches of the sweep that were timed to its end; the others saw other prompts and times."""
+    swept = [each for each in launches if each.stage is Stage.SWEEP]
+    blocks = [len({sample.block for sample in each.samples}) for each in swept]
+    most = max(blocks, default=0)
+    return [each for each, count in zip(swept, blocks, strict=True) if count == most]
+
+
+def _means(launches: Iterable[LaunchRecord], metric: Metric) -> dict[str, float]:
+    """Geometric mean of a latency metric in ms, by configuration digest; each launch weighs the same."""
+    logs: dict[str, list[float]] = {}
+    for launch in launches:
+        values = launch.values(metric)
+        if values:
+            logs.setdefault(launch.configuration_digest, []).append(fmean(map(math.log, values)))
+    return {digest: math.exp(fmean(values)) for digest, values in logs.items()}
+
+
+def _bandwidth(launches: tuple[LaunchRecord, ...]) -> float | None:
+    for launch in launches:
+        machine = launch.environment.get("machine")
+        if isinstance(machine, dict):
+            found = machine.get("copy_bandwidth_bytes_per_s")
+            if isinstance(found, int | float):
+                return float(found)
+    return None

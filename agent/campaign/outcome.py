@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.facts import Facts, Incumbent, is_on, read_facts
-from agent.campaign.learn import bits_per_byte
-from agent.campaign.measured import read_measured
+from agent.campaign.measured import bits_per_byte, read_measured
+from agent.judge.pairs import TIMED_STAGES, paired_blocks
 from agent.proposers.port import Trial
 from db import events
 from db.event_kinds import EventKind
@@ -20,7 +20,9 @@ from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric
+from experiments.measurement.location import hodges_lehmann
 from experiments.recording import load_launches
+from knowledge.figures import against_control
 from knowledge.queries.discovery import discovery_view, tests_of
 
 COUNTED = (
@@ -36,11 +38,15 @@ COUNTED = (
 def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     """The result of a campaign, running or stopped, as plain JSON data.
 
-    `baseline`, `naive` and `best` are None until they were measured. `best.speedup` is baseline TPOT over
-    best TPOT, measured in one experiment against the baseline where there is one (`speedup_basis` is its
-    label), else multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval
-    is the verdict's, at the judge's level, and None when the best is the baseline itself. `note` says where
-    the best's time stands for this engine alone, None where it does not. `open_questions`
+    `baseline`, `naive` and `best` are None until they were measured. `baseline.tpot_ms` is of fresh launches
+    after the sweep, `naive.tpot_ms` as many times that as the sweep measured side by side (`sweep_tpot_ms`),
+    None where the naive default did not last through it. `best.speedup` is baseline TPOT over best TPOT,
+    measured in one experiment against the baseline where there is one (`speedup_basis` is its label), else
+    multiplied along the chain of supported changes (`speedup_basis` is `chain`); its interval is the
+    verdict's, at the judge's level, and None when the best is the baseline itself. `best.tpot_ms` and
+    `best.control_tpot_ms` are the arms of `best.experiment`, measured side by side; `baseline.tpot_ms` is of
+    another time and is not to be divided by them. The control of a chain's last step is the best before it.
+    `note` says where the best's time stands for this engine alone, None where it does not. `open_questions`
     are the ids of what the campaign asks and nothing decided yet. `discovery` is what the online control of
     false discoveries bounds (`knowledge.queries.discovery`).
     """
@@ -90,7 +96,7 @@ def note_best(session: Session, campaign_id: int) -> None:
         session,
         EventKind.CAMPAIGN_BEST,
         f"The best is now {best['speedup']:.3f}×{around} as fast as the baseline: "
-        f"{best['tpot_ms']:.2f} ms a token ({incumbent.configuration})"
+        f"{against_control(best)} ({incumbent.configuration})"
         + (f"; {best['note']}" if best["note"] else ""),
         subject=best["experiment"],
         campaign_id=campaign_id,
@@ -106,15 +112,24 @@ def _measured(session: Session, facts: Facts) -> dict[str, Any]:
     baseline = {
         "configuration": dict(facts.baseline),
         "tpot_ms": measured.tpot_ms[digest],
+        "sweep_tpot_ms": measured.sweep_tpot_ms.get(digest),
         "ttft_ms": measured.ttft_ms[digest],
         "bits_per_byte": measured.bits_per_byte,
     }
-    naive = {"configuration": dict(facts.naive), "tpot_ms": measured.tpot_ms[facts.naive.digest]}
+    naive = {
+        "configuration": dict(facts.naive),
+        "tpot_ms": measured.tpot_ms.get(facts.naive.digest),
+        "sweep_tpot_ms": measured.sweep_tpot_ms.get(facts.naive.digest),
+    }
     incumbent = facts.incumbent
     assert incumbent is not None
     if incumbent.experiment_id is None:
         best: dict[str, Any] = {
-            **baseline,
+            "configuration": dict(facts.baseline),
+            "tpot_ms": baseline["tpot_ms"],
+            "ttft_ms": baseline["ttft_ms"],
+            "control_tpot_ms": baseline["tpot_ms"],
+            "bits_per_byte": baseline["bits_per_byte"],
             "speedup": 1.0,
             "speedup_interval": None,
             "speedup_basis": None,
@@ -132,6 +147,7 @@ def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any
     shown = direct.experiment_id if direct is not None else incumbent.experiment_id
     assert shown is not None
     launches = load_launches(session, shown)
+    tpot, ttft = arms_ms(launches, Metric.TPOT_MS), arms_ms(launches, Metric.TTFT_MS)
     if direct is not None:
         verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == shown)).one()
         low, high = verdict.interval_low_log, verdict.interval_high_log
@@ -142,8 +158,9 @@ def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any
         speedup, interval, basis = math.exp(-incumbent.log_ratio), None, "chain"
     return {
         "configuration": dict(incumbent.configuration),
-        "tpot_ms": _mean_ms(launches, Metric.TPOT_MS),
-        "ttft_ms": _mean_ms(launches, Metric.TTFT_MS),
+        "tpot_ms": tpot[Arm.CANDIDATE],
+        "ttft_ms": ttft[Arm.CANDIDATE],
+        "control_tpot_ms": tpot[Arm.CONTROL],
         "speedup": speedup,
         "speedup_interval": interval,
         "speedup_basis": basis,
@@ -179,11 +196,23 @@ def direct_trial(facts: Facts, incumbent: Incumbent) -> Trial | None:
     return None
 
 
-def _mean_ms(launches: tuple[LaunchRecord, ...], metric: Metric) -> float | None:
-    """Geometric mean over the candidate's launches, each weighing the same."""
-    logs = [
-        fmean(map(math.log, values))
-        for each in launches
-        if each.arm is Arm.CANDIDATE and (values := each.values(metric))
-    ]
-    return math.exp(fmean(logs)) if logs else None
+def arms_ms(launches: Iterable[LaunchRecord], metric: Metric) -> dict[Arm, float | None]:
+    """What each arm of an experiment took, in ms; None where no pair of launches measured it.
+
+    Only what the judge compares, as it does: blocks that both launches of a pair have; the centre of a launch
+    is the Hodges-Lehmann estimate over the medians of its blocks; pairs weigh the same, on the log scale. So
+    the quotient of the arms is the speedup of the verdict but for the rounding of robust estimates.
+    """
+    records: dict[tuple[int, Arm], list[LaunchRecord]] = {}
+    for each in launches:
+        if each.stage in TIMED_STAGES:
+            records.setdefault((each.index, each.arm), []).append(each)
+    centres: dict[Arm, list[float]] = {arm: [] for arm in Arm}
+    for index in sorted({index for index, _ in records}):
+        blocks = paired_blocks(
+            records.get((index, Arm.CONTROL), ()), records.get((index, Arm.CANDIDATE), ()), metric
+        )
+        if blocks:
+            centres[Arm.CONTROL].append(hodges_lehmann([median(each.values()) for _, each, _ in blocks]))
+            centres[Arm.CANDIDATE].append(hodges_lehmann([median(each.values()) for *_, each in blocks]))
+    return {arm: math.exp(fmean(logs)) if logs else None for arm, logs in centres.items()}

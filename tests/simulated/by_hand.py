@@ -3,7 +3,7 @@
 The database, the queue, the recording and the learning are the real ones.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -20,6 +20,7 @@ from experiments.job.result import Failure, JobResult, StageRecord
 from experiments.job.spec import BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Sample, Stage
 from experiments.space.configuration import Configuration
+from experiments.space.space import Space
 from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
@@ -67,23 +68,42 @@ def run_by_hand(
 
 def measure_baseline(database: Database, campaign_id: int, tpot_ms: float = 10.0) -> Configuration:
     """Dispatch, record and learn trial 0: the space's default, at `tpot_ms`."""
+    return measure_sweep(database, campaign_id, lambda space: {space.configuration({}): tpot_ms})
+
+
+def measure_sweep(
+    database: Database,
+    campaign_id: int,
+    sweep: Callable[[Space], Mapping[Configuration, float]],
+    later_ms: float | None = None,
+) -> Configuration:
+    """Dispatch, record and learn trial 0: the best of what `sweep` says of TPOT in ms, which is returned.
+
+    Its fresh launches after the sweep take `later_ms`; without, there are none.
+    """
     with database.write() as session:
         facts = read_facts(session, campaign_id)
         space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
         experiment_id = dispatch_baseline(session, facts, space)
-    default = space.configuration({})
+    found = sweep(space)
+    chosen = min(found, key=lambda each: found[each])
+    swept = [
+        launch(Arm.CONTROL, each, ms, index, Stage.SWEEP) for index, (each, ms) in enumerate(found.items())
+    ]
+    later = [] if later_ms is None else [(index, later_ms) for index in range(2)]
+    fresh = [launch(Arm.CONTROL, chosen, ms, index, Stage.NOISE) for index, ms in later]
 
     def result(spec: BaselineJob | TestJob) -> JobResult:
         return JobResult(
-            launches=(launch(Arm.CONTROL, default, tpot_ms, stage=Stage.SWEEP),),
+            launches=(*swept, *fresh),
             stages=(StageRecord(Stage.SWEEP, BEGAN, 1.0, "done"),),
-            chosen=dict(default),
+            chosen=dict(chosen),
         )
 
     _record(database, experiment_id, result)
     with database.write() as session:
         learn_baseline(session, experiment_id)
-    return default
+    return chosen
 
 
 def waiting(session: Session, campaign_id: int) -> tuple[Facts, tuple[Queued, ...]]:

@@ -8,8 +8,8 @@ import pytest
 
 from agent.campaign.desk import QUESTIONS, Desk, combined
 from agent.campaign.facts import Facts, Queued, find_incumbent
-from agent.campaign.learn import Baseline
 from agent.campaign.legal import Legal
+from agent.campaign.measured import Baseline
 from agent.proposers.port import Trial
 from configs.campaign import load_campaign
 from db.states import CampaignState

@@ -15,8 +15,8 @@ from agent.campaign.desk import Desk
 from agent.campaign.enqueue import enqueue
 from agent.campaign.facts import read_facts
 from agent.campaign.held import WAITS, release_held
-from agent.campaign.learn import Baseline
 from agent.campaign.legal import legal_here
+from agent.campaign.measured import Baseline
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from db.models import Campaign, Hypothesis

@@ -12,8 +12,8 @@ from agent.campaign import store
 from agent.campaign.create import create_campaign, survey
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts, read_facts
-from agent.campaign.learn import Baseline
 from agent.campaign.legal import legal_here
+from agent.campaign.measured import Baseline
 from agent.campaign.settling import settled
 from agent.proposers.draft import claim
 from agent.proposers.rules import RulesProposer

@@ -136,11 +136,14 @@ def test_the_best_is_told_with_its_interval_and_the_naive_default_beside_the_bas
             "speedup_interval": [1.45, 1.55],
             "speedup_basis": "E-0007",
             "tpot_ms": 8.33,
+            "control_tpot_ms": 12.4,
             "configuration": {"serving.threads": 1},
         },
     }
     part = summarize(replace(EMPTY, outcome=outcome)).best
-    assert part.sentence == "1.500× [1.450, 1.550] as fast as the baseline, 8.33 ms a token (E-0007)."
+    assert part.sentence == (
+        "1.500× [1.450, 1.550] as fast as the baseline, 8.33 ms a token against 12.4 ms (E-0007)."
+    )
     assert part.lines == (
         "The baseline takes 12.5 ms a token; the engine's own default takes 20.0 ms.",
         "serving.threads=1",

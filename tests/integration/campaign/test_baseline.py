@@ -1,0 +1,96 @@
+"""Trial 0 against the naive default: compared where they were timed side by side, and nowhere else."""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.campaign.desk import Desk
+from agent.campaign.facts import read_facts
+from agent.campaign.legal import legal_here
+from agent.campaign.measured import read_measured, scaled
+from agent.campaign.outcome import campaign_outcome
+from db import events
+from db.event_kinds import EventKind
+from db.session import Database
+from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.space.configuration import Configuration
+from experiments.space.space import Space
+from tests.simulated.by_hand import launch, measure_sweep
+from tests.simulated.campaign import start
+
+NAIVE_MS, BEST_MS = 5.0, 4.5
+SLOWER_LATER_MS = 6.0
+"""The baseline's launches after the sweep, on a machine that has slowed down meanwhile."""
+
+
+def both(space: Space) -> Mapping[Configuration, float]:
+    return {
+        space.configuration({}): NAIVE_MS,
+        space.configuration({"simulated.threads": 2}): BEST_MS,
+    }
+
+
+def best_alone(space: Space) -> Mapping[Configuration, float]:
+    """The naive default died while it was swept."""
+    return {space.configuration({"simulated.threads": 2}): BEST_MS}
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
+    database, campaign_id = start(tmp_path)
+    yield database, campaign_id
+    database.close()
+
+
+def test_the_best_of_the_sweep_is_never_reported_slower_than_what_it_beat(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    measure_sweep(database, campaign_id, both, SLOWER_LATER_MS)
+    with database.read() as session:
+        outcome = campaign_outcome(session, campaign_id)
+        (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
+    baseline, naive = outcome["baseline"], outcome["naive"]
+    assert baseline["tpot_ms"] <= naive["tpot_ms"]
+    assert baseline["tpot_ms"] == pytest.approx(SLOWER_LATER_MS, rel=2e-3)
+    assert naive["tpot_ms"] / baseline["tpot_ms"] == pytest.approx(NAIVE_MS / BEST_MS, rel=1e-3)
+    assert naive["sweep_tpot_ms"] == pytest.approx(NAIVE_MS, rel=2e-3)
+    assert "took 1.11× as long (5.00 against 4.50 ms)" in told.text
+
+
+def test_the_prior_takes_from_the_sweep_what_the_sweep_compared(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    measure_sweep(database, campaign_id, both, SLOWER_LATER_MS)
+    with database.read() as session:
+        facts = read_facts(session, campaign_id)
+        legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+        desk = Desk(facts, legal, read_measured(session, facts), ())
+    assert desk.view.tpot_ms == pytest.approx(SLOWER_LATER_MS, rel=2e-3)
+    assert facts.baseline is not None
+    back = legal.space.with_change(facts.baseline, {"simulated.threads": 1})
+    predicted = desk.beliefs.predict(facts.baseline, back)
+    assert math.exp(predicted.log_ratio_mean) == pytest.approx(NAIVE_MS / BEST_MS, rel=2e-3)
+
+
+def test_a_naive_default_that_dies_in_the_sweep_leaves_a_campaign_with_a_baseline(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    measure_sweep(database, campaign_id, best_alone, SLOWER_LATER_MS)
+    with database.read() as session:
+        outcome = campaign_outcome(session, campaign_id)
+        (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
+    assert outcome["naive"]["tpot_ms"] is None
+    assert "did not last through the sweep" in told.text
+
+
+def test_what_was_timed_for_a_part_of_the_sweep_is_compared_with_nothing() -> None:
+    whole = launch(Arm.CONTROL, Configuration.of({"a": 1}), 10.0, stage=Stage.SWEEP)
+    cut = launch(Arm.CONTROL, Configuration.of({"a": 2}), 9.0, stage=Stage.SWEEP)
+    short = tuple(sample for sample in cut.samples if sample.block == 0)
+    partly = type(cut)(
+        cut.arm, 1, cut.stage, cut.configuration_digest, cut.resolved, cut.environment, cut.load_s, short
+    )
+    assert list(scaled((whole, partly), Metric.TPOT_MS)) == [whole.configuration_digest]
