@@ -176,6 +176,9 @@ def _report(report: StageReport) -> str:
     parts = [f"Stage {report.stage} ({report.recipe}), artifact `A-{report.artifact[:SHOWN_DIGITS]}`"]
     if report.bits_per_weight is not None:
         parts.append(f"{report.bits_per_weight:.3f} bits a weight")
+    if report.step_bytes_by_part:
+        read = ", ".join(f"{part} {size(count)}" for part, count in report.step_bytes_by_part.items())
+        parts.append(f"a step reads {size(sum(report.step_bytes_by_part.values()))} ({read})")
     if report.corpus is not None or report.corpus_fingerprint is not None:
         fingerprint = (report.corpus_fingerprint or "unknown")[:SHOWN_DIGITS]
         parts.append(f"calibrated on {(report.corpus or 'text').rstrip('.')}, fingerprint `{fingerprint}`")

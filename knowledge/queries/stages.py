@@ -89,12 +89,14 @@ class RankCorrelation(View):
 
 
 class StageReport(View):
-    """What a stage that makes checkpoints told, as far as it is shown: `recipe` in words."""
+    """What a stage that makes checkpoints told, as far as it is shown: `recipe` in words, and by part the
+    bytes of weights that a decode step reads of what it wrote (empty where it told none)."""
 
     stage: str
     artifact: str
     recipe: str
     bits_per_weight: float | None = None
+    step_bytes_by_part: Mapping[str, int] = {}
     corpus: str | None = None
     corpus_fingerprint: str | None = None
     removed_layers: tuple[int, ...] = ()
@@ -128,6 +130,11 @@ def stage_report(stage: str, detail: Mapping[str, Any]) -> StageReport | None:
         artifact=artifact,
         recipe=_recipe(stage, report),
         bits_per_weight=number(report.get("bits_per_weight")),
+        step_bytes_by_part={
+            part: count
+            for part, count in _object(_object(report.get("step_bytes_by_part")).get("after")).items()
+            if isinstance(count, int)
+        },
         corpus=_text(corpus.get("described")),
         corpus_fingerprint=_text(corpus.get("fingerprint")),
         removed_layers=tuple(each for each in removed if isinstance(each, int))

@@ -212,6 +212,7 @@ def an_asking_history(folder: Path) -> AskingHistory:
     quantize: dict[str, Json] = {
         "recipe": {"method": "awq", "group_size": 32},
         "bits_per_weight": 4.625,
+        "step_bytes_by_part": {"before": {"mlp": 4096}, "after": {"mlp": 1024, "lm_head": 512}},
         "corpus": {"described": "Running text.", "fingerprint": "c0ffee" * 8},
     }
     evaluated = {

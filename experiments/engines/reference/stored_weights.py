@@ -58,21 +58,28 @@ def bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
     return {part: found[part] for part in PARTS if found[part]}
 
 
-def step_weight_bytes(files: CheckpointFiles) -> int:
-    """Bytes of weights, as stored, that one decode step of the text model reads.
+def step_bytes_by_part(files: CheckpointFiles) -> dict[str, int]:
+    """Bytes of weights, as stored, that one decode step of the text model reads of each part.
 
-    Of the embedding one row is read; a head tied to it is read whole. Neither the MTP head nor a vision tower
-    takes part, and a packed weight's shape is no weight.
+    Of the embedding one row is read; a head tied to it is read whole and stands as `lm_head`. Neither an MTP
+    head nor a vision tower takes part, and a packed weight's shape is no weight.
     """
-    read, embedding, row, head = 0, 0, 0, False
+    found: Counter[str] = Counter()
+    tied = 0
     for name, (shape, size) in _sizes(files).items():
         part = part_of(name)
         if part == "embedding":
-            embedding, row = size, size // shape[0]
+            found[part], tied = size // shape[0], size
         elif part in READ_EVERY_STEP and not name.endswith(".weight_shape"):
-            read += size
-            head = head or part == "lm_head"
-    return read + row + (0 if head else embedding)
+            found[part] += size
+    found["lm_head"] = found["lm_head"] or tied
+    return {part: found[part] for part in PARTS if found[part]}
+
+
+def step_weight_bytes(files: CheckpointFiles) -> int:
+    """Bytes of weights, as stored, that one decode step of the text model reads; by part they are
+    `step_bytes_by_part`."""
+    return sum(step_bytes_by_part(files).values())
 
 
 def bits_per_weight(files: CheckpointFiles, modules: Mapping[str, PackedModule]) -> float:
@@ -100,6 +107,7 @@ def stored_weights(files: CheckpointFiles, served_dtype: str) -> Mapping[str, Js
         "stored": described(modules) if modules else dense,
         "served": f"{served_dtype} (dequantized)" if modules else served_dtype,
         "step_weight_bytes": step_weight_bytes(files),
+        "step_bytes_by_part": dict(step_bytes_by_part(files)),
         "bytes_by_part": dict(bytes_by_part(files)),
         "latency_representative": not modules,
     }

@@ -20,7 +20,12 @@ from experiments.engines.reference.inspection import (
     inspect_checkpoint,
 )
 from experiments.engines.reference.packed_layout import packed_modules
-from experiments.engines.reference.stored_weights import bits_per_weight, bytes_by_part, step_weight_bytes
+from experiments.engines.reference.stored_weights import (
+    bits_per_weight,
+    bytes_by_part,
+    step_bytes_by_part,
+    step_weight_bytes,
+)
 from experiments.measurement.evidence import Json, Stage
 from experiments.space.configuration import Configuration
 from experiments.stages.quantize.carried import check_carried
@@ -108,6 +113,10 @@ def quantize(
         "bits_per_weight": bits_per_weight(after, packed_modules(after)),
         "bytes_by_part": {"before": dict(bytes_by_part(files)), "after": dict(bytes_by_part(after))},
         "step_weight_bytes": {"before": step_weight_bytes(files), "after": step_weight_bytes(after)},
+        "step_bytes_by_part": {
+            "before": dict(step_bytes_by_part(files)),
+            "after": dict(step_bytes_by_part(after)),
+        },
         "relative_weight_error": told["errors"],
         "corpus": {"fingerprint": text.fingerprint, "described": text.described} if text else None,
         "calibration_tokens": sum(map(len, text.documents)) if text else 0,

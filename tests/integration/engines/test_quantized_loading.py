@@ -17,6 +17,7 @@ from experiments.engines.reference.stored_weights import (
     PARTS,
     bytes_by_part,
     part_of,
+    step_bytes_by_part,
     step_weight_bytes,
     stored_weights,
 )
@@ -115,6 +116,37 @@ def test_what_is_stored_is_told_by_part_and_in_bits(tmp_path: Path) -> None:
     quantized = sum(module.outputs * module.inputs for module in packed_modules(files).values())
     saved = quantized * (16 - 5.25) / 8
     assert before - step_weight_bytes(files) == saved
+
+
+def test_what_a_step_reads_is_told_by_part_and_sums_to_the_whole(tmp_path: Path) -> None:
+    model = tiny_model()
+    write_checkpoint(tmp_path, model, dtype=torch.bfloat16)
+    files = inspect_checkpoint(tmp_path)
+    stored, read = bytes_by_part(files), step_bytes_by_part(files)
+    assert "lm_head" not in stored, "a tied head is stored as the embedding alone"
+    assert read["embedding"] == stored["embedding"] // model.config.vocab_size == 48 * 2
+    assert read["lm_head"] == stored["embedding"]
+    for part in ("gdn", "attention", "mlp", "norm"):
+        assert read[part] == stored[part]
+    assert sum(read.values()) == step_weight_bytes(files)
+    packed(4, False)(tmp_path)
+    files = inspect_checkpoint(tmp_path)
+    read = step_bytes_by_part(files)
+    assert sum(read.values()) == step_weight_bytes(files)
+    shapes = sum(2 * 8 for name in files.tensors if name.endswith("mlp.up_proj.weight_shape"))
+    assert bytes_by_part(files)["mlp"] - read["mlp"] >= shapes > 0, "a packed weight's shape is not read"
+    assert stored_weights(files, "float32")["step_bytes_by_part"] == read
+
+
+def test_neither_an_mtp_head_nor_a_vision_tower_is_read_in_a_step(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, tiny_model(), wrapper=True)
+    before = step_bytes_by_part(inspect_checkpoint(tmp_path))
+    weights = load_file(tmp_path / "model.safetensors")
+    more = {"mtp.fc.weight": torch.ones(4, 4), "model.visual.blocks.0.mlp.fc1.weight": torch.ones(4, 4)}
+    save_file(weights | more, tmp_path / "model.safetensors")
+    files = inspect_checkpoint(tmp_path)
+    assert {"mtp", "vision"} <= bytes_by_part(files).keys()
+    assert step_bytes_by_part(files) == before
 
 
 def test_every_tensor_has_a_part() -> None:

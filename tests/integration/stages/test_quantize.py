@@ -128,6 +128,10 @@ def test_the_report_tells_what_was_done(original: Path, awq: tuple[Path, Mapping
     assert parts["after"]["mtp"] == parts["before"]["mtp"]
     assert parts["after"]["mlp"] < parts["before"]["mlp"]
     assert report["step_weight_bytes"]["after"] < report["step_weight_bytes"]["before"]
+    for side, read in report["step_bytes_by_part"].items():
+        assert sum(read.values()) == report["step_weight_bytes"][side]
+        assert "mtp" not in read
+    assert report["step_bytes_by_part"]["after"]["mlp"] < report["step_bytes_by_part"]["before"]["mlp"]
     errors = report["relative_weight_error"]
     assert set(errors) == {
         *(f"self_attn.{name}_proj" for name in "qkvo"),

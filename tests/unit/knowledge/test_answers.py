@@ -68,7 +68,8 @@ def test_the_page_tells_effects_in_the_metrics_own_scale(asking: AskingHistory) 
         "say nothing of other models, machines or versions",
         "Times are those of prompts of code, the decode step run eagerly",
         "another draw of calibration text gives another checkpoint",
-        "4.625 bits a weight; calibrated on Running text, fingerprint `c0ffeec0ffee`",
+        "4.625 bits a weight; a step reads 1.5 KiB (mlp 1.0 KiB, lm_head 512 B); "
+        "calibrated on Running text, fingerprint `c0ffeec0ffee`",
         "| 1.0000 on 1 document |",
         "| 50.0 % of 2 items |",
         "autoinfer reproduce E-0001`; done so: E-0002 supported",
