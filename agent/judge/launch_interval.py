@@ -234,7 +234,7 @@ def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tupl
         return Outcome.INCONCLUSIVE, sentences.quality_undecided(reading)
     if not reading.beyond:
         return Outcome.INCONCLUSIVE, sentences.undecided(plan, reading)
-    if not reading.evaluated:
+    if not reading.evaluated or quality != Quality.HELD:
         return Outcome.INCONCLUSIVE, sentences.quality_missing(plan, reading)
     if reading.validated < plan.validation_pairs:
         return Outcome.INCONCLUSIVE, sentences.unvalidated(plan, reading)

@@ -87,10 +87,12 @@ class Bound:
 class QualityReport:
     """The tests and what is reported beside them; None stands for what was not measured.
 
-    `bits_asked`, `tasks_asked` and the two `…drafting_asked` say which of them decide; `drafting` is the
-    candidate's.
+    `scored`: the candidate was screened or evaluated, so that what was asked for and is None could not be
+    told. `bits_asked`, `tasks_asked` and the two `…drafting_asked` say which of them decide; `drafting` is
+    that of the candidate.
     """
 
+    scored: bool
     bits: Bound | None
     tasks: Bound | None
     bits_asked: bool
@@ -105,8 +107,8 @@ class QualityReport:
 
     @property
     def state(self) -> Quality:
-        """The tests together: one that is worse decides, and all must hold."""
-        if self.bits is None and self.tasks is None:
+        """The tests together: one that is worse decides, and all that were asked for must hold."""
+        if not self.scored:
             return Quality.NOT_MEASURED
         found = set()
         if self.bits_asked:
@@ -131,7 +133,7 @@ class QualityReport:
 
     def sentence(self) -> str:
         """The tests that decide in words, with numbers; without a full stop."""
-        if self.bits is None and self.tasks is None:
+        if not self.scored:
             return "quality was not measured"
         parts = [*self._bits_words(), *self._tasks_words()]
         if self.drafting_asked:
@@ -192,6 +194,7 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
     documents = sorted(bits[Arm.CONTROL].keys() & bits[Arm.CANDIDATE].keys())
     lost, gained, items = lost_and_gained(tasks[Arm.CONTROL], tasks[Arm.CANDIDATE])
     return QualityReport(
+        scored=evaluated or bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN)),
         bits=bits_bound(
             [bits[Arm.CONTROL][name] for name in documents],
             [bits[Arm.CANDIDATE][name] for name in documents],

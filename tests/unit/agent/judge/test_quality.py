@@ -10,16 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multinomial
 
+from agent.judge.launch_interval import LaunchIntervalJudge
 from agent.judge.quality import MIN_DOCUMENTS, Quality, bits_bound, quality_report, task_bound
 from experiments.measurement.evidence import Arm, Evidence, Stage
+from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import StoppingPlan, Workload
-from tests.simulation.experiment import PLAN, SimulatedExperiment, Truth, profile_of
+from experiments.space.configuration import Change
+from tests.simulation.experiment import COMPILED, PLAN, SimulatedExperiment, Truth, profile_of, run
+
+DRAFTED = (Change("drafting.method", "none", "mtp"), Change("drafting.draft_tokens", None, 2))
 
 
-def evidence(truth: Truth, plan: StoppingPlan = PLAN) -> Evidence:
+def evidence(truth: Truth, plan: StoppingPlan = PLAN, stage: Stage = Stage.EVALUATE) -> Evidence:
     rng = np.random.default_rng(3)
     experiment = SimulatedExperiment(plan, truth, rng, profile_of(plan, truth, 1, rng))
-    experiment._evaluate(Stage.EVALUATE)
+    experiment._evaluate(stage)
     return experiment.evidence()
 
 
@@ -130,3 +135,33 @@ def test_documents_of_one_arm_alone_count_for_nothing() -> None:
     whole = evidence(Truth())
     half = tuple(record for record in whole.launches if record.arm == Arm.CANDIDATE)
     assert quality_report(PLAN, Evidence(half, whole.noise, ())).bits is None
+
+
+def asked_for(documents: int, items: int) -> StoppingPlan:
+    work = Workload(evaluation_documents=documents, evaluation_items=items)
+    return PLAN.model_copy(update={"workload": work})
+
+
+@pytest.mark.parametrize("stage", [Stage.SCREEN, Stage.EVALUATE])
+def test_what_was_asked_for_and_could_not_be_measured_is_undecided_once_it_was_tried(stage: Stage) -> None:
+    plan = asked_for(MIN_DOCUMENTS - 1, 0)
+    tried = evidence(Truth(bits_document_sd=0.0), plan, stage)
+    report = quality_report(plan, tried)
+    assert (report.bits, report.tasks) == (None, None)
+    assert report.state == Quality.UNDECIDED
+    assert "fewer than 8 paired documents" in report.sentence()
+
+
+@pytest.mark.parametrize("changes", [COMPILED, DRAFTED])
+@pytest.mark.parametrize("bits_log", [0.0, 0.2])
+def test_a_gain_whose_quality_could_not_be_measured_is_never_supported(
+    changes: tuple[Change, ...], bits_log: float
+) -> None:
+    truth = Truth(effect_log=math.log(0.7), bits_log=bits_log, bits_document_sd=0.0, changes=changes)
+    plan = asked_for(MIN_DOCUMENTS - 1, 0)
+    verdict, _ = run(LaunchIntervalJudge(), plan, truth, np.random.default_rng(2))
+    assert verdict.outcome == Outcome.INCONCLUSIVE
+    assert "do not settle the quality" in verdict.reason
+    enough, _ = run(LaunchIntervalJudge(), asked_for(MIN_DOCUMENTS, 0), truth, np.random.default_rng(2))
+    if changes == COMPILED:
+        assert enough.outcome == (Outcome.SUPPORTED if bits_log == 0 else Outcome.REFUTED)
