@@ -4,6 +4,9 @@ A test belongs to the *stream* when its plan was sealed with a level of support.
 time do, whoever proposed them. Not in it: baselines and noise runs, which claim nothing; reproductions, which
 can't make anything supported; claims on quality and bytes, which have no e-value and are told apart; and
 tests from before there was such a control.
+
+A supported claim may be false in two ways: what it claims is not so, or the quality that it must keep is
+worse than a margin. The control is of the first alone, so both are counted.
 """
 
 from __future__ import annotations
@@ -32,21 +35,33 @@ _TIMED = frozenset(metric.value for metric in TIMED_METRICS)
 
 @dataclass(frozen=True)
 class DispatchedTest:
-    """One dispatched test: `support_alpha` is its level in the stream, None outside it."""
+    """One dispatched test: `support_alpha` is its level in the stream, None outside it; `guarded`: its
+    quality was looked at."""
 
     experiment_id: int
     metric: str
     alpha: float
     support_alpha: float | None
     supported: bool
+    guarded: bool = False
+
+
+class GuardView(View):
+    """The guard of quality: `checked` tests whose quality was looked at, each of which lets one that is worse
+    than a margin pass with a chance of alpha at most; `expected_false`, the sum of these and never more than
+    the supported, bounds the expected number of supported ones whose quality is worse."""
+
+    checked: int
+    expected_false: float
 
 
 class DiscoveryView(View):
     """What the online control says of a campaign.
 
     `tests` and `supported` count the stream; `expected_false` bounds the expected number of supported ones
-    that are false: the lesser of alpha times `supported` and the sum of the levels spent. `outside` is what
-    is not in the stream.
+    whose time is false: the lesser of alpha times `supported` and the sum of the levels spent. `quality` is
+    what their guard may have let pass, which no online control bounds. `outside` is what is not in the
+    stream.
     """
 
     procedure: str
@@ -55,17 +70,19 @@ class DiscoveryView(View):
     supported: int
     spent_alpha: float
     expected_false: float
+    quality: GuardView
     outside: OutsideView
 
 
 class OutsideView(View):
     """Tests outside the stream, each at a level of its own: how many, how many of them are supported, and the
-    sum of their levels, which bounds the expected number of false ones. Claims on bytes are left out: bytes
-    are counted, and have no error."""
+    sum of their levels, which bounds the expected number of those that are false in what they claim. Bytes
+    are counted, so that claim adds nothing to it; its guard is one like the others."""
 
     tests: int
     supported: int
     expected_false: float
+    quality: GuardView
 
 
 class LevelView(View):
@@ -81,17 +98,29 @@ class LevelView(View):
 PROCEDURE = "e-LOND"
 """What sets the levels (`agent.discovery.e_lond`)."""
 
+ON_AVERAGE = "on average over campaigns like this"
+"""What the bounds are of: none is one given what this campaign found."""
+
+NOT_MEASURED = "not measured"
+"""State of the quality in a verdict before anything was scored (`agent.judge.quality`)."""
+
 
 def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tuple[DispatchedTest, ...]]:
     """The dispatched tests of hypotheses, oldest first, by campaign; one statement."""
     query = (
-        select(Experiment.campaign_id, Experiment.id, Experiment.plan, Verdict.outcome)
+        select(
+            Experiment.campaign_id,
+            Experiment.id,
+            Experiment.plan,
+            Verdict.outcome,
+            Verdict.quality["state"].as_string(),
+        )
         .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
         .where(Experiment.campaign_id.in_(campaign_ids), Experiment.kind == ExperimentKind.TEST)
         .order_by(Experiment.id)
     )
     found: dict[int, list[DispatchedTest]] = defaultdict(list)
-    for campaign_id, experiment_id, plan, outcome in session.execute(query):
+    for campaign_id, experiment_id, plan, outcome, quality in session.execute(query):
         found[campaign_id].append(
             DispatchedTest(
                 experiment_id,
@@ -99,6 +128,7 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
                 number(plan.get("alpha")) or 0.0,
                 number(plan.get("support_alpha")),
                 outcome is VerdictOutcome.SUPPORTED,
+                quality not in (None, NOT_MEASURED),
             )
         )
     return {each: tuple(found[each]) for each in campaign_ids}
@@ -109,13 +139,9 @@ def discovery_view(tested: Sequence[DispatchedTest], alpha: float) -> DiscoveryV
     stream = [each for each in tested if each.support_alpha is not None]
     levels = [each.support_alpha for each in stream if each.support_alpha is not None]
     supported = sum(each.supported for each in stream)
-    beside = [
-        each
-        for each in tested
-        if each.support_alpha is None and each.metric != Metric.STEP_WEIGHT_BYTES.value
-    ]
-    beside_supported = sum(each.supported for each in beside)
-    own_levels = [each.alpha * (1 if each.metric in _TIMED else SCORED_SHARE) for each in beside]
+    beside = [each for each in tested if each.support_alpha is None]
+    estimated = [each for each in beside if each.metric != Metric.STEP_WEIGHT_BYTES.value]
+    own_levels = [each.alpha * (1 if each.metric in _TIMED else SCORED_SHARE) for each in estimated]
     spent = fsum(levels)
     return DiscoveryView(
         procedure=PROCEDURE,
@@ -124,12 +150,22 @@ def discovery_view(tested: Sequence[DispatchedTest], alpha: float) -> DiscoveryV
         supported=supported,
         spent_alpha=spent,
         expected_false=min(alpha * supported, spent),
+        quality=_guard(stream),
         outside=OutsideView(
             tests=len(beside),
-            supported=beside_supported,
-            expected_false=min(float(beside_supported), fsum(own_levels)),
+            supported=sum(each.supported for each in beside),
+            expected_false=min(float(sum(each.supported for each in estimated)), fsum(own_levels)),
+            quality=_guard(beside),
         ),
     )
+
+
+def _guard(tested: Sequence[DispatchedTest]) -> GuardView:
+    """A guard that lets too many pass does so before anybody knows what is supported: each that was asked
+    counts, not those alone that came to be supported."""
+    levels = [each.alpha for each in tested if each.guarded]
+    supported = float(sum(each.supported for each in tested))
+    return GuardView(checked=len(levels), expected_false=min(supported, fsum(levels)))
 
 
 def level_of(session: Session, experiment: Experiment, details: Mapping[str, object]) -> LevelView | None:
@@ -155,15 +191,14 @@ def level_of(session: Session, experiment: Experiment, details: Mapping[str, obj
 
 
 def discovery_sentence(found: DiscoveryView) -> str | None:
-    """What a person is told, such as: at most 0.2 of the 4 supported are expected to be false (online control
-    at 5 %); None where nothing on time was supported."""
+    """What a person is told of the supported on time; None where there is none."""
     if not found.supported:
         return None
-    on_time = " on time" if found.outside.supported else ""
+    be, their = _verb(found.supported)
     return (
-        f"at most {_count(found.expected_false)} of the {found.supported} supported{on_time} "
-        f"{'is' if found.supported == 1 else 'are'} expected to be false "
-        f"(online control at {100 * found.alpha:g} %)"
+        f"at most {_count(found.expected_false)} of the {found.supported} supported on time {be} expected to "
+        f"be false in {their} time (online control at {100 * found.alpha:g} %, of the time alone)"
+        f"{_quality_words(found.quality, their, found.alpha)}, {ON_AVERAGE}"
     )
 
 
@@ -173,16 +208,34 @@ def outside_sentence(found: DiscoveryView) -> str | None:
     if not outside.supported:
         return None
     if not found.tests:
+        be, their = _verb(outside.supported)
+        quality = _quality_words(outside.quality, their, found.alpha)
         return (
-            f"at most {_count(outside.expected_false)} of the {outside.supported} supported "
-            f"{'is' if outside.supported == 1 else 'are'} expected to be false (each at a level of its own, "
-            "without online control)"
+            f"at most {_count(outside.expected_false)} of the {outside.supported} supported {be} expected to "
+            f"be false in {their} claim (each at a level of its own, without online control){quality}, "
+            f"{ON_AVERAGE}"
         )
+    quality = _quality_words(outside.quality, "their", found.alpha)
     return (
         f"{counted(outside.supported, 'other claim is', 'other claims are')} supported outside this control, "
         f"each at a level of its own: at most {_count(outside.expected_false)} of them expected to be false "
-        f"({outside.tests} tested)"
+        f"in their claim ({outside.tests} tested){quality}, {ON_AVERAGE}"
     )
+
+
+def _quality_words(found: GuardView, their: str, alpha: float) -> str:
+    """What the guard adds; a claim may have none, where its campaign scores nothing beside it."""
+    if not found.checked:
+        return "; no quality was checked"
+    each = " each" if found.checked > 1 else ""
+    return (
+        f" and {_count(found.expected_false)} in {their} quality ({found.checked} checked at "
+        f"{100 * alpha:g} %{each})"
+    )
+
+
+def _verb(count: int) -> tuple[str, str]:
+    return ("is", "its") if count == 1 else ("are", "their")
 
 
 def _count(value: float) -> str:

@@ -218,7 +218,13 @@ def test_the_outcome_tells_how_many_of_the_supported_are_expected_to_be_false(
         "supported": 1,
         "spent_alpha": level(ALPHA, 0, 0),
         "expected_false": level(ALPHA, 0, 0),
-        "outside": {"tests": 0, "supported": 0, "expected_false": 0.0},
+        "quality": {"checked": 0, "expected_false": 0.0},
+        "outside": {
+            "tests": 0,
+            "supported": 0,
+            "expected_false": 0.0,
+            "quality": {"checked": 0, "expected_false": 0.0},
+        },
     }
 
 
@@ -240,5 +246,7 @@ def test_people_see_the_seal_the_level_and_the_bound(
     told = capsys.readouterr().out
     assert f"sealed as  {detail.preregistration_digest}" in told
     assert "test 1 of the campaign on time, at 0.022: supported from an e-value of 45.7 on" in told
-    bound = "at most 0.022 of the 1 supported is expected to be false (online control at 5 %)"
+    bound = (
+        "at most 0.022 of the 1 supported on time is expected to be false in its time (online control at 5 %"
+    )
     assert told.count(bound) == 2

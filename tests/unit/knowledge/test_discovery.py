@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from db.states import VerdictOutcome
@@ -27,37 +29,62 @@ def test_the_bound_is_alpha_times_the_supported_or_what_was_spent_whichever_is_l
     assert few.expected_false == few.spent_alpha == 0.001
 
 
-def test_people_are_told_a_bound_that_is_rounded_up() -> None:
+def test_people_are_told_a_bound_that_is_rounded_up_and_what_it_is_of() -> None:
     found = discovery_view([timed(n, 0.2, supported=n < 4) for n in range(10)], ALPHA)
-    assert discovery_sentence(found) == (
-        "at most 0.2 of the 4 supported are expected to be false (online control at 5 %)"
+    assert str(discovery_sentence(found)).startswith(
+        "at most 0.2 of the 4 supported on time are expected to be false in their time (online control at "
+        "5 %, of the time alone)"
     )
     one = discovery_view([timed(1, 0.0218744, supported=True)], ALPHA)
-    assert discovery_sentence(one) == (
-        "at most 0.022 of the 1 supported is expected to be false (online control at 5 %)"
-    )
+    told = str(discovery_sentence(one))
+    assert told.startswith("at most 0.022 of the 1 supported on time is expected to be false in its time")
+    assert told.endswith("; no quality was checked, on average over campaigns like this")
+
+
+def test_every_guard_that_was_asked_may_have_let_one_pass_that_is_worse() -> None:
+    """20 lossy candidates at 5 % each: one is expected to pass, and then it is the only one supported."""
+    lossy = [replace(timed(n, 0.02, supported=n == 0), guarded=True) for n in range(20)]
+    unguarded = [timed(n, 0.02, supported=False) for n in range(20, 30)]
+    found = discovery_view([*lossy, *unguarded], ALPHA)
+    assert (found.quality.checked, found.quality.expected_false) == (20, 1)
+    assert "and 1 in its quality (20 checked at 5 % each), on average" in str(discovery_sentence(found))
+    many = discovery_view([replace(each, supported=True) for each in lossy[:4]], ALPHA)
+    assert many.quality.expected_false == pytest.approx(4 * ALPHA)
+    assert "and 0.2 in their quality (4 checked at 5 % each)" in str(discovery_sentence(many))
 
 
 def test_without_anything_supported_nothing_is_said() -> None:
-    found = discovery_view([timed(1, 0.02, supported=False)], ALPHA)
+    found = discovery_view([replace(timed(1, 0.02, supported=False), guarded=True)], ALPHA)
     assert discovery_sentence(found) is None
     assert outside_sentence(found) is None
-    assert discovery_view([], ALPHA).expected_false == 0
+    assert found.quality.expected_false == discovery_view([], ALPHA).expected_false == 0
 
 
-def test_claims_on_quality_are_told_apart_each_at_its_own_level_and_bytes_have_no_error() -> None:
+def test_claims_on_quality_are_told_apart_each_at_its_own_level_and_bytes_by_their_guard() -> None:
     tested = [
         timed(1, 0.02, supported=True),
-        DispatchedTest(2, "nll_bits", ALPHA, None, supported=True),
-        DispatchedTest(3, "task_correct", ALPHA, None, supported=False),
-        DispatchedTest(4, "step_weight_bytes", ALPHA, None, supported=True),
+        DispatchedTest(2, "nll_bits", ALPHA, None, supported=True, guarded=True),
+        DispatchedTest(3, "task_correct", ALPHA, None, supported=False, guarded=True),
+        DispatchedTest(4, "step_weight_bytes", ALPHA, None, supported=True, guarded=True),
     ]
     found = discovery_view(tested, ALPHA)
     assert (found.tests, found.supported) == (1, 1)
-    assert (found.outside.tests, found.outside.supported) == (2, 1)
+    assert (found.outside.tests, found.outside.supported) == (3, 2)
     assert found.outside.expected_false == pytest.approx(2 * ALPHA / 4)
-    assert "of the 1 supported on time is expected" in str(discovery_sentence(found))
-    assert str(outside_sentence(found)).startswith("1 other claim is supported outside this control")
+    assert found.outside.quality.checked == 3
+    assert found.outside.quality.expected_false == pytest.approx(3 * ALPHA)
+    assert outside_sentence(found) == (
+        "2 other claims are supported outside this control, each at a level of its own: at most 0.025 of "
+        "them expected to be false in their claim (3 tested) and 0.15 in their quality (3 checked at 5 % "
+        "each), on average over campaigns like this"
+    )
+
+
+def test_a_claim_on_bytes_alone_is_not_told_as_faultless() -> None:
+    found = discovery_view([DispatchedTest(1, "step_weight_bytes", ALPHA, None, True, True)], ALPHA)
+    assert (found.outside.expected_false, found.outside.quality.expected_false) == (0, ALPHA)
+    assert str(outside_sentence(found)).startswith("at most 0 of the 1 supported is expected")
+    assert "and 0.05 in its quality (1 checked at 5 %)" in str(outside_sentence(found))
 
 
 def test_tests_from_before_there_was_a_control_count_at_their_own_level() -> None:
@@ -69,10 +96,13 @@ def test_tests_from_before_there_was_a_control_count_at_their_own_level() -> Non
 def test_the_database_gives_the_same(history: History) -> None:
     history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
     history.judge(history.propose({"serving.dtype": "bfloat16"}), VerdictOutcome.REFUTED)
+    untold = history.propose({"serving.threads": 1, "serving.dtype": "bfloat16"})
+    history.judge(untold, VerdictOutcome.REFUTED, quality="not measured")
     with history.database.read() as session:
         found = campaign_detail(session, history.campaign_id).discovery
         assert found is not None
-        assert (found.outside.tests, found.outside.supported) == (2, 1)
+        assert (found.outside.tests, found.outside.supported) == (3, 1)
+        assert found.outside.quality.checked == 2
         assert campaign_facts(session, history.campaign_id).discovery == found
 
 
