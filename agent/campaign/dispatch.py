@@ -101,9 +101,8 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
     `why` says why it goes now, where that is not its place in the queue.
     """
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
-    plan = stopping_plan(
-        facts, hypothesis, None if place is None else place.support_alpha, _full_pairs(session, facts)
-    )
+    full_pairs = _full_pairs(session, facts)
+    plan = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha, full_pairs)
     row = session.get_one(Hypothesis, hypothesis.id)
     row.state = HypothesisState.TESTING
     row.state_changed_at = now()
@@ -126,17 +125,24 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         if place is None
         else f"; it is test {place.test} of the campaign on time, supported at {place.support_alpha:.2g}"
     )
+    planned = facts.spec.plan.full_pairs
+    fewer = (
+        f"; the budget pays for {full_pairs} of the plan's {planned} exploratory launch pairs"
+        if place is not None and full_pairs < planned
+        else ""
+    )
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
         f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
-        f"are sealed as {seal[:12]}{level}{'; ' * bool(why)}{why}",
+        f"are sealed as {seal[:12]}{level}{fewer}{'; ' * bool(why)}{why}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
         data={
             "preregistration_digest": seal,
             "experiment_id": experiment_id,
             "level": None if place is None else asdict(place),
+            "full_pairs": full_pairs,
         },
     )
     return experiment_id

@@ -201,6 +201,25 @@ def test_the_level_is_told_when_it_is_sealed_and_shown_with_the_verdict(
         assert shown.e_value == verdict.judge["details"]["e_value"]
 
 
+@pytest.mark.parametrize(
+    ("pair_s", "told"),
+    [
+        (60.0, "; the budget pays for 4 of the plan's 16 exploratory launch pairs"),
+        (0.01, ""),
+    ],
+)
+def test_a_test_that_may_take_fewer_pairs_than_the_plan_says_so(
+    campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch, pair_s: float, told: str
+) -> None:
+    monkeypatch.setattr("agent.campaign.dispatch.pair_seconds", lambda *_: pair_s)
+    database, campaign_id = campaign
+    with database.write() as session:
+        first = dispatched(session, campaign_id, 0)
+        event = events.read(session, kinds=[EventKind.HYPOTHESIS_PREREGISTERED])[-1]
+        assert event.text.endswith(f"supported at 0.022{told}")
+        assert (event.data or {})["full_pairs"] == session.get_one(Experiment, first).plan["full_pairs"]
+
+
 def test_the_outcome_tells_how_many_of_the_supported_are_expected_to_be_false(
     campaign: tuple[Database, int],
 ) -> None:
