@@ -17,8 +17,8 @@ from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Hypothesis, HypothesisParent
-from db.states import HypothesisState
+from db.models import Experiment, Hypothesis, HypothesisParent, Verdict
+from db.states import ExperimentKind, HypothesisState
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change
 from experiments.space.space import Space
@@ -51,29 +51,54 @@ def accept(
 
     `question` is the id of the campaign's question that it answers, `separates` the confounded experiment
     whose causes it takes apart (see `agent.campaign.separating`). Raises `Duplicate` for the same candidate
-    against the same control on the same metric (a campaign's question may repeat what another one asked), and
-    `UsageError` for a draft that is illegal in the space or says nothing.
+    against the same control on the same metric (a campaign's question may repeat what another one asked, and
+    the user what was withdrawn or broke), and `UsageError` for a draft that is illegal in the space or says
+    nothing.
     """
     judged = metric if draft.metric is None else draft.metric.value
-    control_id = store.configuration_id(session, draft.control)
-    candidate_id = store.configuration_id(session, draft.candidate)
-    same_arms = session.execute(
-        select(Hypothesis.id, Hypothesis.state).where(
-            Hypothesis.campaign_id == campaign_id,
-            Hypothesis.control_configuration_id == control_id,
-            Hypothesis.candidate_configuration_id == candidate_id,
-            Hypothesis.metric == judged,
-        )
-    )
-    earlier = [
-        Earlier(number, draft.control.digest, draft.candidate.digest, state.value)
-        for number, state in same_arms
-    ]
-    refused = refusal(draft, space, earlier if question is None else [])
+    earlier = () if question is not None else same_arms(session, campaign_id, draft, judged)
+    refused = refusal(draft, space, earlier)
     if refused is not None:
         kind = UsageError if refused.duplicate_of is None else Duplicate
         raise kind(refused.reason, refused.hint)
     return put_down(session, campaign_id, draft, judged, question=question, separates=separates)
+
+
+def same_arms(
+    session: Session, campaign_id: int, draft: Draft, metric: str, *, with_questions: bool = True
+) -> tuple[Earlier, ...]:
+    """The campaign's hypotheses that compare what the draft compares, oldest first."""
+    broke = (
+        select(Verdict.id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(
+            Verdict.hypothesis_id == Hypothesis.id,
+            Verdict.launches == 0,
+            Experiment.kind == ExperimentKind.TEST,
+        )
+    )
+    rows = session.execute(
+        select(Hypothesis.id, Hypothesis.state, broke.exists())
+        .where(
+            Hypothesis.campaign_id == campaign_id,
+            Hypothesis.control_configuration_id == store.configuration_id(session, draft.control),
+            Hypothesis.candidate_configuration_id == store.configuration_id(session, draft.candidate),
+            Hypothesis.metric == metric,
+            *(() if with_questions else (Hypothesis.question.is_(None),)),
+        )
+        .order_by(Hypothesis.id)
+    )
+    return tuple(
+        Earlier(
+            number,
+            draft.control.digest,
+            draft.candidate.digest,
+            state.value,
+            void=state is HypothesisState.WITHDRAWN
+            or (state is HypothesisState.INCONCLUSIVE and without_launches),
+        )
+        for number, state, without_launches in rows
+    )
 
 
 def put_down(

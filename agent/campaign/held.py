@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
-from agent.campaign.accept import accept, change_digest
+from agent.campaign.accept import accept, change_digest, same_arms
 from agent.campaign.claims import refuted_if, unpredicted
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
@@ -24,6 +24,7 @@ from agent.proposers.user import Enqueued, check_words, user_draft
 from configs.errors import UsageError
 from configs.questions import is_latency
 from db.clock import now
+from db.labels import Noun, format_label
 from db.models import Hypothesis
 from db.states import HypothesisState
 from experiments.measurement.evidence import Metric
@@ -116,18 +117,10 @@ def release_held(session: Session, desk: Desk) -> None:
 def _rebase(session: Session, row: Hypothesis, draft: Draft) -> None:
     control = store.configuration_id(session, draft.control)
     candidate = store.configuration_id(session, draft.candidate)
-    twin = session.scalars(
-        select(Hypothesis.id).where(
-            Hypothesis.campaign_id == row.campaign_id,
-            Hypothesis.control_configuration_id == control,
-            Hypothesis.candidate_configuration_id == candidate,
-            Hypothesis.metric == row.metric,
-            Hypothesis.question.is_(None),
-            Hypothesis.id != row.id,
-        )
-    ).first()
-    if twin is not None:
-        raise UsageError("On the baseline it is the same as an earlier one.", "See: autoinfer hypotheses")
+    for each in same_arms(session, row.campaign_id, draft, row.metric, with_questions=False):
+        if each.hypothesis_id != row.id and not each.void:
+            twin = format_label(Noun.HYPOTHESIS, each.hypothesis_id)
+            raise UsageError(f"On the baseline it is the same as {twin}.", f"See: autoinfer show {twin}")
     changes = draft.control.changes_to(draft.candidate)
     row.control_configuration_id, row.candidate_configuration_id = control, candidate
     row.change = {"changes": [asdict(change) for change in changes]}

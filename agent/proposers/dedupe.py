@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from agent.proposers.port import Draft, nothing_refused
+from agent.proposers.user import PROPOSER as USER
 from agent.surrogate.levers import joined
 from configs.errors import UsageError
 from db.labels import Noun, format_label
@@ -17,12 +18,16 @@ from experiments.space.space import Space
 
 @dataclass(frozen=True)
 class Earlier:
-    """A hypothesis that exists: its arms by digest and its state in a word."""
+    """A hypothesis that exists: its arms by digest and its state in a word.
+
+    `void`: nothing was learnt of it, because it was withdrawn or its test broke.
+    """
 
     hypothesis_id: int
     control_digest: str
     candidate_digest: str
     state: str
+    void: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ def refusal(
 ) -> Refusal | None:
     """The first thing that speaks against a draft; None when it may be taken in.
 
-    `refused` is what a campaign's view says of configurations that are legal and can't be all the same.
+    A void one is no obstacle to a person who asks again; the agent's proposers don't bring back what was
+    withdrawn, nor run again what broke. `refused` is what a campaign's view says of configurations that are
+    legal and can't be all the same.
     """
     return (
         _illegal(draft, space)
@@ -55,8 +62,9 @@ def refusal(
 
 def _duplicate(draft: Draft, earlier: Iterable[Earlier]) -> Refusal | None:
     arms = (draft.control.digest, draft.candidate.digest)
+    asked_by_user = draft.proposer == USER
     for each in sorted(earlier, key=lambda each: each.hypothesis_id):
-        if (each.control_digest, each.candidate_digest) == arms:
+        if (each.control_digest, each.candidate_digest) == arms and not (each.void and asked_by_user):
             label = format_label(Noun.HYPOTHESIS, each.hypothesis_id)
             return Refusal(
                 f"{label} claims the same change of the same control, and is {each.state}.",

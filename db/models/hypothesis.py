@@ -11,7 +11,7 @@ from db.clock import Instant, now
 from db.models.base import DIGEST_LENGTH, NAME_LENGTH, Base, JsonObject, words
 from db.states import HypothesisState
 
-_NOT_ASKED = text("question IS NULL")
+_STANDS = text("question IS NULL AND state NOT IN ('withdrawn', 'inconclusive')")
 
 
 class Hypothesis(Base):
@@ -24,7 +24,8 @@ class Hypothesis(Base):
 
     __tablename__ = "hypothesis"
     __table_args__ = (
-        # What a campaign asks may repeat a comparison, each question once; nobody else may.
+        # What a campaign asks may repeat a comparison, each question once; nobody else may, unless nothing
+        # was learnt of the earlier one: it was withdrawn, or its test broke and left it inconclusive.
         Index(
             "uq_hypothesis_comparison",
             "campaign_id",
@@ -32,8 +33,8 @@ class Hypothesis(Base):
             "control_configuration_id",
             "metric",
             unique=True,
-            sqlite_where=_NOT_ASKED,
-            postgresql_where=_NOT_ASKED,
+            sqlite_where=_STANDS,
+            postgresql_where=_STANDS,
         ),
         UniqueConstraint("campaign_id", "question", name="uq_hypothesis_question"),
         Index(None, "campaign_id", "state", "rank"),

@@ -9,13 +9,14 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import accept
+from agent.campaign.accept import Duplicate, accept
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.facts import read_facts
 from agent.campaign.learn import learn_test, unlearnt
 from agent.campaign.legal import legal_here
 from agent.campaign.reproduce import conclude, enqueue_reproduction
 from agent.proposers.port import Draft
+from agent.proposers.user import PROPOSER as USER
 from agent.surrogate.levers import joined
 from configs.errors import AutoinferError
 from db import events
@@ -23,6 +24,7 @@ from db.event_kinds import EventKind
 from db.models import Configuration, Event, Experiment, Hypothesis, Job, Launch, Verdict
 from db.session import Database, open_database
 from db.states import ExperimentState, HypothesisState, JobState
+from experiments.job.result import Failure
 from experiments.job.seal import TAMPERED
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
@@ -52,7 +54,7 @@ class Dispatched:
             return learn_test(session, self.experiment_id)
 
 
-def propose(database: Database, campaign_id: int, tpot_ms: float) -> int:
+def propose(database: Database, campaign_id: int, tpot_ms: float, proposer: str = "rules") -> int:
     with database.write() as session:
         facts = read_facts(session, campaign_id)
         space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
@@ -67,7 +69,7 @@ def propose(database: Database, campaign_id: int, tpot_ms: float) -> int:
             min_effect=0.03,
             refuted_if="It is not.",
             rationale="The answer is a knob.",
-            proposer="rules",
+            proposer=proposer,
         )
         return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
 
@@ -263,6 +265,23 @@ def goes_on(it: Dispatched) -> None:
         learn_test(session, further)
         verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == further)).one()
         assert verdict.judge["name"] == "launch-interval"
+
+
+def test_a_hypothesis_whose_test_broke_can_be_tested_again_by_its_user(dispatched: Dispatched) -> None:
+    it = dispatched
+    run_by_hand(it.database, it.experiment_id, one_pair, Failure("error", "No space left on device"))
+    assert it.learn() is Outcome.INCONCLUSIVE
+    with pytest.raises(Duplicate, match="H-001 claims the same change"):
+        propose(it.database, it.campaign_id, 7.0)
+    again = propose(it.database, it.campaign_id, 7.0, USER)
+    experiment_id = dispatch(it.database, it.campaign_id, again)
+    run_by_hand(it.database, experiment_id, one_pair)
+    with it.database.write() as session:
+        learn_test(session, experiment_id)
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == experiment_id)).one()
+        assert verdict.launches == 2
+    with pytest.raises(Duplicate, match="H-002 claims the same change"):
+        propose(it.database, it.campaign_id, 7.0, USER)
 
 
 def test_what_was_left_alone_is_judged_and_shows_its_seal(dispatched: Dispatched) -> None:

@@ -1,11 +1,16 @@
-"""What is told on the terminal when a campaign begins."""
+"""What is told on the terminal when a campaign begins, and while it runs."""
 
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from agent.proposers.user import PROPOSER as USER
 from cli.telling import Teller
 from configs.campaign import load_campaign
+from db.models import Hypothesis
+from db.states import HypothesisState
+from knowledge import steering
 from tests.history.campaign_history import a_full_history
 
 
@@ -17,3 +22,21 @@ def test_the_header_names_the_budget_as_a_user_writes_it(
     Teller(history.database, 1, quiet=False).header(load_campaign("default", {"budget": budget}), "here.db")
     history.close()
     assert f"budget {'1h30m' if budget == '90m' else budget}\n" in capsys.readouterr().out
+
+
+def test_only_the_agents_own_proposals_are_withdrawn_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = a_full_history(tmp_path)
+    teller = Teller(history.database, 1, quiet=False)
+    with history.database.write() as session:
+        waiting = session.scalars(select(Hypothesis).where(Hypothesis.state == HypothesisState.QUEUED)).all()
+        users, agents = waiting[0].id, waiting[1].id
+        waiting[0].proposer = USER
+        steering.withdraw(session, users, "On the baseline it is the same as H-001.", by="agent")
+        steering.withdraw(session, agents, "H-001 is the best now.", by="agent")
+    teller.tell_new()
+    history.close()
+    printed = capsys.readouterr().out
+    assert "was withdrawn: On the baseline it is the same as H-001." in printed
+    assert "H-001 is the best now" not in printed

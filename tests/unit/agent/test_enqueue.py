@@ -108,7 +108,15 @@ class TestBeforeTheBaseline:
         find_baseline(database, **{"serving.dtype": "bfloat16"})
         assert row_of(database, first).state is HypothesisState.QUEUED
         assert row_of(database, second).state is HypothesisState.WITHDRAWN
-        assert "the same as an earlier one" in (row_of(database, second).state_reason or "")
+        assert row_of(database, second).state_reason == "On the baseline it is the same as H-001."
+
+    def test_one_that_repeats_what_was_withdrawn_stays(self, database: Database) -> None:
+        first = put(database, "One", "serving.compile=default", "serving.dtype=bfloat16")
+        second = put(database, "Two", "serving.compile=default")
+        with database.write() as session:
+            steering.withdraw(session, first, "never mind")
+        find_baseline(database, **{"serving.dtype": "bfloat16"})
+        assert row_of(database, second).state is HypothesisState.QUEUED
 
     def test_the_same_again_is_refused(self, database: Database) -> None:
         put(database, "One", "serving.compile=default")
@@ -121,6 +129,16 @@ class TestBeforeTheBaseline:
             steering.withdraw(session, number, "never mind")
         find_baseline(database)
         assert row_of(database, number).state is HypothesisState.WITHDRAWN
+
+    def test_what_its_user_withdrew_may_be_asked_again(self, database: Database) -> None:
+        first = put(database, "One", "serving.compile=default")
+        with database.write() as session:
+            steering.withdraw(session, first, "never mind")
+        again = put(database, "After all", "serving.compile=default")
+        assert row_of(database, again).state is HypothesisState.PROPOSED
+        assert row_of(database, first).state is HypothesisState.WITHDRAWN
+        with pytest.raises(UsageError, match="H-002 claims the same change"):
+            put(database, "Once more", "serving.compile=default")
 
     def test_the_readmes_example_is_taken_before_and_stands_after(self, database: Database) -> None:
         (line,) = re.findall(r"^autoinfer enqueue (?:.*\\\n)*.*$", README, re.MULTILINE)

@@ -8,6 +8,7 @@ import pytest
 
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.draft import draft_of
+from agent.proposers.user import PROPOSER as USER
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, view
@@ -30,6 +31,15 @@ def test_a_duplicate_points_to_the_earliest_one_and_its_state() -> None:
     assert found.reason.startswith("H-007 claims the same change")
     assert "refuted" in found.reason
     assert "autoinfer show H-007" in found.hint
+
+
+def test_what_nothing_was_learnt_of_may_be_asked_again_by_a_person_alone() -> None:
+    void = replace(earlier(BASELINE, COMPILED), state="withdrawn", void=True)
+    assert refusal(replace(DRAFT, proposer=USER), SPACE, [void]) is None
+    for proposer, known in ((DRAFT.proposer, void), (USER, replace(void, void=False))):
+        found = refusal(replace(DRAFT, proposer=proposer), SPACE, [known])
+        assert found is not None
+        assert found.duplicate_of == 7
 
 
 def test_the_same_candidate_against_another_control_is_no_duplicate() -> None:
