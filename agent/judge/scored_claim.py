@@ -1,8 +1,9 @@
 """Claims on quality and on bytes: judged by scoring alone, nothing is timed. Pure.
 
 **Steps.** One evaluation of both arms → unless the interval already says that the gain is too small, or the
-guardrail that it is worse, a validation by fresh processes on documents and items that the evaluation did not
-use → stop. A first look that leaves the claim or its guardrail open is no end: the second one is paid for.
+guardrail that it is worse, a validation on documents and items that the evaluation did not use, by a fresh
+process of the candidate (the control's scores may be kept from an earlier one) → stop. A first look that
+leaves the claim or its guardrail open is no end: the second one is paid for.
 
 **Supported** only after the validation, if the interval over everything scored lies beyond `min_effect`; the
 validation alone has its mean beyond `min_effect` and the upper end of its own interval, one-sided at alpha,
@@ -19,7 +20,7 @@ its effect a gain that is there is at most alpha / 2. Only the second look suppo
 gain smaller than `min_effect` is at most alpha / 4, which the validation's own agreement only lowers. Where
 the plan's level of support is stricter still, the interval over everything must lie beyond `min_effect` at
 that level too; its e-value is then 1 / level, and 0 where it does not (a test as an e-value of two values).
-Bytes are counted and have no error; the validation reads them from fresh processes.
+Bytes are counted and have no error; the validation reads the candidate's from a fresh process.
 """
 
 from __future__ import annotations

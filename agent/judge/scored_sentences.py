@@ -112,9 +112,9 @@ def _further(plan: StoppingPlan, reading: ScoredReading) -> str:
     if found is None:
         return f"too few further {UNITS[plan.metric]}s were left to confirm it"
     if plan.metric is Metric.STEP_WEIGHT_BYTES:
-        return f"fresh processes read {effect(found.mean, None, None, plan.metric.value)}"
+        return f"a fresh process of the candidate read {effect(found.mean, None, None, plan.metric.value)}"
     return (
-        f"{_counted(plan, found.count)} more, scored by fresh processes, alone showed "
+        f"{_counted(plan, found.count)} more, the candidate's by a fresh process, alone showed "
         f"{effect(found.mean, None, None, plan.metric.value)}"
     )
 

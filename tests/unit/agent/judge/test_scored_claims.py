@@ -86,7 +86,7 @@ def test_fewer_bits_are_told_in_percent_with_how_many_documents_and_what_guards_
     assert verdict.reason.startswith("Bits per byte −2.")
     for part in (
         f"{2 * documents} documents",
-        f"{documents} documents more, scored by fresh processes",
+        f"{documents} documents more, the candidate's by a fresh process",
         "beyond the 0.5 % asked for",
         "quality held: tasks 0.0 points",
     ):
