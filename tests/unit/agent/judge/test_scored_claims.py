@@ -392,7 +392,7 @@ def scored(values: dict[str, list[float]], arm: Arm, stage: Stage) -> LaunchReco
     return LaunchRecord(arm, 0, stage, arm.value, {}, {}, 1.0, samples)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.floats(1.0, 1e6), min_size=1, max_size=40),
     st.lists(st.sampled_from([0.0, 1.0]), max_size=60),
