@@ -30,6 +30,10 @@ FEWEST = "fewest"
 """In place of a knob's value: its first value, in the space's order, at which the arm is legal and within the
 parameter budget. So a file can say `pruning.layers_removed: fewest` for models of any size."""
 
+Role = Literal["decides", "adds", "noise"]
+"""What a contrast is to its question: the answer is made of those that decide it, others add to it; in one of
+noise nothing but a draw at random differs, and effects are read against it."""
+
 KnobSetting = StrictBool | StrictInt | StrictFloat | StrictStr
 """A knob's value as YAML gives it; 1, 1.0, true and "1" differ."""
 
@@ -57,11 +61,21 @@ class Question(BaseModel):
     min_effect: Fraction = Field(gt=0, lt=1)
     why: str = Field(min_length=1)
     """Why it is asked: the rationale of the hypothesis."""
+    role: Role = "decides"
+    if_supported: str | None = Field(default=None, min_length=1)
+    """What the answer says when the claim is supported, a clause without a full stop; the claim itself if not
+    given."""
+    if_refuted: str | None = Field(default=None, min_length=1)
+    """What it says when the gain is smaller than `min_effect`."""
 
     @model_validator(mode="after")
     def _compares_two(self) -> Question:
         if self.control == self.candidate:
             raise ValueError(f"control and candidate of the question {self.id} are the same")
+        if self.role != "decides" and (self.if_supported or self.if_refuted):
+            raise ValueError(
+                f"the question {self.id} decides nothing, so it has no if_supported and no if_refuted"
+            )
         return self
 
 

@@ -7,96 +7,94 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from configs.catalog import Kind, packaged_names
-from configs.quantities import format_duration
-from configs.questions import is_latency
-from db.states import VerdictOutcome
-from experiments.space.configuration import Configuration
+from knowledge.answers_scope import SHOWN_DIGITS, commands_again, scope_blocks
+from knowledge.answers_sentence import SETTLED, answer_sentence, verdict_word
+from knowledge.draws import read_against_draws
 from knowledge.figures import better, counted, effect, listed, margin, metric_word, milliseconds, signed, size
 from knowledge.queries.answers import AnswersView, AnswerView, ArmView, ContrastView
 from knowledge.queries.stages import RankCorrelation, StageReport
-
-SHOWN_DIGITS = 12
-"""Hexadecimal digits of a digest or fingerprint."""
 
 _TASKS = "task_correct"
 _VALUE_TITLES = {"nll_bits": "bits per byte", _TASKS: "items solved", "step_weight_bytes": "judged bytes"}
 """What the arms' own values are called, for metrics that have one."""
 _UNITS_OF = {"nll_bits": "document", _TASKS: "item"}
 """What one sample of a scored metric is of."""
-_SETTLED = (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
 
 
 def answers_markdown(view: AnswersView) -> str:
     """The page `autoinfer answers` writes."""
     blocks = [
         f"# What {view.campaign} ({view.name}) answered",
-        *_scope(view),
-        *(block for number, answer in enumerate(view.answers, 1) for block in _answer(number, answer)),
+        *scope_blocks(view),
+        *(
+            block
+            for number, answer in enumerate(view.answers, 1)
+            for block in _answer(number, answer, view.contrasts)
+        ),
         *_rankings(view),
         *_unanswered(view),
-        *_reproduce(view),
+        *commands_again(view),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def _scope(view: AnswersView) -> list[str]:
-    budget = ""
-    if view.parameter_budget is not None:
-        budget = (
-            f" Parameter budget: {view.parameter_budget}; a model's own MTP head counts in every arm, also "
-            "where nothing uses it."
-        )
-    mode = (view.baseline or {}).get("serving.compile", "off")
-    how = "run eagerly" if mode == "off" else f"compiled ({mode})"
-    timed = ""
-    if any(is_latency(each.metric) for each in view.contrasts):
-        timed = f" Times are those of prompts of code, the decode step {how} unless an arm says otherwise."
-    baseline = "not measured" if view.baseline is None else f"`{Configuration.of(view.baseline)}`"
-    ended = f" It ended: {view.stopped_because}." if view.stopped_because else ""
-    alpha = next((each.alpha for each in view.contrasts), 0.0)
-    spent = format_duration(view.spent_s) if view.spent_s else "no time"
-    return [
-        f"Measured {view.scope}; fingerprint of the model `{view.model_fingerprint[:SHOWN_DIGITS]}`. The "
-        "answers hold there and say nothing of other models, machines or versions. Intervals speak of the "
-        "checkpoints that were scored: another draw of calibration text gives another checkpoint, and how "
-        "far two draws differ only a contrast of two draws tells.",
-        f"Baseline: {baseline}. Knobs that an arm does not name are the baseline's.{budget} The campaign "
-        f"took {spent}.{ended}{timed}",
-        f"Effects are candidate against control: less is better, but for {metric_word(_TASKS)}, where more "
-        f"is. Brackets are {100 * (1 - alpha):g} % intervals that hold whenever the experiment stopped. "
-        "Supported: beyond what was claimed. Refuted: less than that, or quality beyond its margins.",
-    ]
-
-
-def _answer(number: int, answer: AnswerView) -> list[str]:
-    contrasts = answer.contrasts
-    return [
-        f"## {number}. {answer.asks}",
-        f"{_counts(contrasts)}.",
-        _table(
-            ("contrast", "metric", "claim", "verdict", "effect", "n", "experiment"),
-            (
+def _answer(number: int, answer: AnswerView, every: Sequence[ContrastView]) -> list[str]:
+    contrasts = [each for each in answer.contrasts if each.role != "noise"]
+    noise = [each for each in answer.contrasts if each.role == "noise"]
+    blocks = [f"## {number}. {answer.asks}", answer_sentence(answer.contrasts, every)]
+    if contrasts:
+        blocks += [
+            f"{_counts(contrasts)}.",
+            _table(
+                ("contrast", "metric", "claim", "verdict", "effect", "beyond a draw", "n", "experiment"),
                 (
-                    f"`{each.id}`",
-                    metric_word(each.metric),
-                    f"{better(each.metric)} it by {margin(each.min_effect, each.metric)}",
-                    _verdict(each),
-                    effect(each.effect, each.low, each.high, each.metric),
-                    _n(each),
-                    each.experiment or "—",
-                )
-                for each in contrasts
+                    (
+                        f"`{each.id}`",
+                        metric_word(each.metric),
+                        f"{better(each.metric)} it by {margin(each.min_effect, each.metric)}",
+                        verdict_word(each),
+                        effect(each.effect, each.low, each.high, each.metric),
+                        _beyond(each, every),
+                        _n(each),
+                        each.experiment or "—",
+                    )
+                    for each in contrasts
+                ),
             ),
-        ),
-        *(block for each in contrasts for block in _contrast(each)),
-    ]
+        ]
+    if noise:
+        blocks += [
+            "Nothing but a draw at random differs between the arms of these, so what they show is the noise "
+            "that effects are to be read against:",
+            _table(
+                ("contrast", "metric", "effect", "n", "experiment"),
+                (
+                    (
+                        f"`{each.id}`",
+                        metric_word(each.metric),
+                        effect(each.effect, each.low, each.high, each.metric),
+                        _n(each),
+                        each.experiment or "—",
+                    )
+                    for each in noise
+                ),
+            ),
+        ]
+    return [*blocks, *(block for each in answer.contrasts for block in _contrast(each))]
+
+
+def _beyond(contrast: ContrastView, every: Sequence[ContrastView]) -> str:
+    """Whether an effect lies beyond what other draws of calibration text change, in a word."""
+    reading = read_against_draws(contrast, every)
+    if reading is None:
+        return "—"
+    return {True: "yes", False: "no", None: "not known"}[reading.beyond]
 
 
 def _contrast(contrast: ContrastView) -> list[str]:
     lines = [
         f"- Why: {_sentence(contrast.why)}",
-        f"- Verdict: **{_verdict(contrast)}**. {_sentence(contrast.reason or contrast.why_open or '')}",
+        f"- Verdict: **{verdict_word(contrast)}**. {_sentence(contrast.reason or contrast.why_open or '')}",
     ]
     shared = _shared(contrast)
     if shared:
@@ -241,41 +239,19 @@ def _rankings(view: AnswersView) -> list[str]:
 
 
 def _unanswered(view: AnswersView) -> list[str]:
-    left = [each for each in view.contrasts if each.outcome not in _SETTLED]
+    left = [each for each in view.contrasts if each.outcome not in SETTLED]
     if not left:
         return ["## Not answered", "Nothing: every contrast was supported or refuted."]
-    lines = [
-        f"- `{each.id}` ({_verdict(each)}): {_sentence(each.reason or each.why_open or 'no reason is known')}"
-        for each in left
-    ]
+    reasons = [_sentence(each.reason or each.why_open or "no reason is known") for each in left]
+    lines = [f"- `{each.id}` ({verdict_word(each)}): {why}" for each, why in zip(left, reasons, strict=True)]
     return ["## Not answered", "\n".join(lines)]
-
-
-def _reproduce(view: AnswersView) -> list[str]:
-    campaign = view.name if view.name in packaged_names(Kind.CAMPAIGNS) else f"{view.name}.yaml"
-    model = "" if view.model == "reference" else " --model DIR"
-    given = "".join(f" {option}" for option in view.given)
-    return [
-        "## How to do it again",
-        f"```\nautoinfer run {campaign}{model}{given}\nautoinfer answers --out FILE\n```",
-    ]
 
 
 def _counts(contrasts: Sequence[ContrastView]) -> str:
     by_word: dict[str, int] = {}
     for each in contrasts:
-        by_word[_verdict(each)] = by_word.get(_verdict(each), 0) + 1
+        by_word[verdict_word(each)] = by_word.get(verdict_word(each), 0) + 1
     return f"{counted(len(contrasts), 'contrast')}: {listed([f'{n} {word}' for word, n in by_word.items()])}"
-
-
-def _verdict(contrast: ContrastView) -> str:
-    if contrast.outcome is not None:
-        return contrast.outcome.value
-    if contrast.state is None:
-        return "not asked"
-    return {"queued": "open", "proposed": "open", "testing": "open"}.get(
-        contrast.state.value, contrast.state.value
-    )
 
 
 def _n(contrast: ContrastView) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, or_, select
@@ -11,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from configs.campaign import load_campaign
 from configs.catalog import Kind, packaged_names
+from configs.questions import Role
 from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Experiment, Hypothesis, Launch, Measurement, Verdict
 from db.models.base import JsonObject
@@ -23,7 +25,7 @@ from knowledge.queries.resolved import flat
 from knowledge.queries.stages import StageReport, stage_reports
 from knowledge.queries.view import View
 from knowledge.scope import Scope
-from knowledge.stored import engine_of, number, versions_of, workload_of
+from knowledge.stored import engine_of, number, quality_held, versions_of, workload_of
 
 COUNTED_METRICS = (Metric.NLL_BITS, Metric.TEXT_BYTES, Metric.TASK_CORRECT, Metric.STEP_WEIGHT_BYTES)
 """Metrics of which the arms' own values are told; latencies are told as effects alone, in pairs."""
@@ -56,10 +58,14 @@ class ArmView(View):
 
 class ContrastView(View):
     """One contrast. Effects as the judge has them: natural logs of candidate over control, for `task_correct`
-    the share of items lost; `why_open` says why there is no verdict."""
+    the share of items lost; `why_open` says why there is no verdict; `quality_held` is None where it was not
+    measured or stayed open."""
 
     id: str
+    role: Role
     claim: str
+    if_supported: str | None
+    if_refuted: str | None
     why: str
     metric: str
     min_effect: float
@@ -71,6 +77,7 @@ class ContrastView(View):
     outcome: VerdictOutcome | None
     reason: str | None
     why_open: str | None
+    quality_held: bool | None
     effect: float | None
     low: float | None
     high: float | None
@@ -96,6 +103,8 @@ class AnswersView(View):
     name: str
     model: str
     model_fingerprint: str
+    seed: int
+    started_at: datetime | None
     state: CampaignState
     stopped_because: str | None
     baseline: JsonObject | None
@@ -142,6 +151,8 @@ def campaign_answers(session: Session, campaign_id: int) -> AnswersView:
         name=campaign.name,
         model=campaign.model,
         model_fingerprint=campaign.model_fingerprint,
+        seed=campaign.seed,
+        started_at=campaign.started_at,
         state=campaign.state,
         stopped_because=campaign.stopped_because,
         baseline=gathered.baseline,
@@ -209,7 +220,10 @@ class _Gathered:
         }
         return ContrastView(
             id=question["id"],
+            role=question.get("role", "decides"),  # a campaign of an earlier version stored none
             claim=question["claim"],
+            if_supported=question.get("if_supported"),
+            if_refuted=question.get("if_refuted"),
             why=question["why"],
             metric=metric,
             min_effect=question["min_effect"],
@@ -221,6 +235,7 @@ class _Gathered:
             outcome=None if verdict is None else verdict.outcome,
             reason=None if verdict is None else verdict.reason,
             why_open=None if verdict is not None else self._why_open(hypothesis),
+            quality_held=None if verdict is None else quality_held(verdict.quality),
             effect=None if verdict is None else verdict.effect_log,
             low=None if verdict is None else verdict.interval_low_log,
             high=None if verdict is None else verdict.interval_high_log,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from agent.campaign.create import survey
 from configs.campaign import CampaignSpec, load_campaign
 from configs.catalog import Kind, packaged_names
+from configs.questions import Question
 from db.session import Database
 from db.states import HypothesisState
 from experiments.drafters.packaged import packaged_drafter_path
@@ -18,6 +20,7 @@ from tests.unit.agent.test_questions import database, plain_checkpoint, posed
 __all__ = ["database"]  # the fixture
 
 LEVERS = load_campaign("levers")
+BY_ID = {question.id: question for question in LEVERS.questions}
 DRAFTED = {question.id for question in LEVERS.questions if "drafting.method" in question.candidate}
 
 
@@ -55,15 +58,53 @@ def test_whether_a_corpus_wins_back_what_larger_groups_lost_is_asked_on_bits_and
     assert back >= {(c, m) for c in ("instruct", "blend:0.5") for m in ("nll_bits", "task_correct")}
 
 
-def test_two_draws_of_one_corpus_are_compared_on_bits_and_on_items() -> None:
-    draws = {
-        question.metric: {
-            key for key, value in question.candidate.items() if question.control.get(key) != value
-        }
-        for question in LEVERS.questions
-        if "quantization.seed" in question.candidate
+def differing(question: Question) -> set[str]:
+    return {
+        name
+        for name in {*question.control, *question.candidate}
+        if question.control.get(name) != question.candidate.get(name)
     }
-    assert draws == {"nll_bits": {"quantization.seed"}, "task_correct": {"quantization.seed"}}
+
+
+def test_draws_of_one_corpus_are_compared_on_bits_and_on_items() -> None:
+    draws = [question for question in LEVERS.questions if question.role == "noise"]
+    assert {question.metric for question in draws} == {"nll_bits", "task_correct"}
+    assert all(differing(question) == {"quantization.seed"} for question in draws)
+
+
+def test_the_blend_is_compared_with_raw_text_on_two_draws_of_both() -> None:
+    blends = [q for q in LEVERS.questions if q.asks == BY_ID["blend_items"].asks and q.role == "decides"]
+    assert all(differing(question) == {"quantization.corpus"} for question in blends)
+    assert [question.control.get("quantization.seed", 0) for question in blends] == [0, 1]
+
+
+def test_the_first_contrasts_decide_one_of_each_question_and_the_others_come_by_turns() -> None:
+    asks = list(dict.fromkeys(question.asks for question in LEVERS.questions))
+    assert [question.asks for question in LEVERS.questions[:16]] == asks * 4
+    assert {question.role for question in LEVERS.questions[:4]} == {"decides"}
+
+
+def test_a_draw_on_each_scored_metric_comes_within_the_first_three_turns() -> None:
+    early = {question.metric for question in LEVERS.questions[:12] if question.role == "noise"}
+    assert early == {"nll_bits", "task_correct"}
+
+
+def test_each_contrast_that_decides_says_what_its_outcomes_mean() -> None:
+    for question in LEVERS.questions:
+        told = (question.if_supported is not None, question.if_refuted is not None)
+        assert told == (question.role == "decides",) * 2, question.id
+
+
+def test_a_claim_on_quality_that_rests_on_a_draw_says_so() -> None:
+    resting = [
+        question
+        for question in LEVERS.questions
+        if question.role != "noise"
+        and question.metric in ("nll_bits", "task_correct")
+        and any(name.startswith("quantization.") for name in differing(question))
+    ]
+    assert len(resting) == 11
+    assert all(re.match(r"With (these samples|another draw of both)", each.claim) for each in resting)
 
 
 def test_every_claim_names_the_least_effect_that_it_is_judged_by() -> None:

@@ -58,6 +58,8 @@ def test_the_default_control_is_the_baseline(tmp_path: Path) -> None:
         ({"candidate": {"serving.threads": 1}}, "control and candidate of the question threads are the same"),
         ({"candidate": {"serving.threads": [1, 2]}}, "questions.0.candidate.serving.threads"),
         ({"because": "so"}, "there is no field questions.0.because"),
+        ({"role": "key"}, "questions.0.role is 'key': Input should be 'decides', 'adds' or 'noise'"),
+        ({"role": "noise", "if_refuted": "it is noise"}, "the question threads decides nothing"),
     ],
 )
 def test_a_wrong_field_of_a_question_is_named_with_the_file(

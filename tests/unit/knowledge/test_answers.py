@@ -16,6 +16,7 @@ from knowledge.queries.answers import AnswersView, campaign_answers
 from knowledge.queries.lookup import asking_campaign
 from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history
 from tests.history.campaign_history import History
+from tests.unit.knowledge.contrasts import another_draw
 
 
 @pytest.fixture
@@ -55,8 +56,54 @@ def test_a_contrast_has_what_was_found_of_both_arms(asking: AskingHistory) -> No
 
 def test_the_page_tells_effects_in_the_metrics_own_scale(asking: AskingHistory) -> None:
     page = answers_markdown(view_of(asking))
-    assert "| supported | −3.0 % [−3.9, −2.0] | 2 launches, 1 document | E-0001 |" in page
-    assert "| refuted | +1.3 points [−0.4, +2.9] |" in page
+    assert "| supported | −3.0 % [−3.9, −2.0] | not known | 2 launches, 1 document | E-0001 |" in page
+    assert "| refuted | +1.3 points [−0.4, +2.9] | not known |" in page
+
+
+def test_the_page_says_which_campaign_and_model_it_was_made_of(asking: AskingHistory) -> None:
+    view = view_of(asking)
+    assert view.started_at is not None
+    page = answers_markdown(view)
+    line = page.split("\n\n")[1]
+    assert line.startswith("Written by `autoinfer answers C-1` from its database")
+    assert f"campaign `default`, begun {view.started_at:%Y-%m-%d %H:%M} UTC, seed {view.seed}, " in line
+    assert f"model `reference` with the fingerprint `{'f' * 64}`" in line
+
+
+def test_each_question_opens_with_its_answer(asking: AskingHistory) -> None:
+    page = answers_markdown(view_of(asking))
+    answer = page.split(f"## 1. {LOSES}\n\n")[1].split("\n")[0]
+    assert answer.startswith("**Answer.** With these calibration samples: ")
+    assert "“g32_bits is better” is supported (`g32_bits`: −3.0 % [−3.9, −2.0], while no other draw" in answer
+    assert "“g32_items is better” is refuted (`g32_items`: +1.3 points [−0.4, +2.9], while" in answer
+    assert page.split(f"## 2. {CARRIES}\n\n")[1].startswith("**Open.** Open: “ranked is better” (")
+
+
+def test_contrasts_of_noise_stand_in_a_table_of_their_own_and_effects_are_read_against_them(
+    asking: AskingHistory,
+) -> None:
+    view = view_of(asking)
+    first, *others = view.answers
+    draw = another_draw((0.02, -0.01, 0.05))
+    first = first.model_copy(update={"contrasts": (*first.contrasts, draw)})
+    page = answers_markdown(view.model_copy(update={"answers": (first, *others)}))
+    assert "2 contrasts: 1 supported and 1 refuted." in page  # the draw is none of them
+    assert "| refuted | +1.3 points [−0.4, +2.9] | no |" in page
+    noise = page.split("Nothing but a draw at random differs")[1].split("###")[0]
+    assert "| `another_draw` | tasks solved | −2.0 points [−5.0, +1.0] | — | — |" in noise
+    assert "g32_items" not in noise
+
+
+def test_a_campaign_of_an_earlier_version_whose_questions_have_no_role_is_answered(tmp_path: Path) -> None:
+    history = AskingHistory(tmp_path)
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, history.campaign_id)
+        new = ("role", "if_supported", "if_refuted")
+        questions = [{k: v for k, v in each.items() if k not in new} for each in campaign.spec["questions"]]
+        campaign.spec = {**campaign.spec, "questions": questions}
+    view = view_of(history)
+    history.close()
+    assert {each.role for each in view.contrasts} == {"decides"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""A question's answer in a sentence, by template: the clauses of the contrasts that decide it, each with its
+effect, and what is open. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from db.states import HypothesisState, VerdictOutcome
+from knowledge.draws import Reading, read_against_draws
+from knowledge.figures import effect, listed
+from knowledge.queries.answers import ContrastView
+
+_SAMPLES = "With these calibration samples: "
+_AGAINST = {
+    True: "",
+    False: ", no more than another draw of the calibration text may change",
+    None: ", while no other draw of the calibration text was measured",
+}
+"""What is added to an effect that rests on a draw, by whether it lies beyond the draws that were measured."""
+SETTLED = (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
+"""Outcomes that answer a contrast."""
+_OPEN_STATES = (HypothesisState.QUEUED, HypothesisState.PROPOSED, HypothesisState.TESTING)
+
+
+def answer_sentence(contrasts: Sequence[ContrastView], every: Iterable[ContrastView]) -> str:
+    """The answer that the deciding ones of `contrasts` give; they are read against the draws among `every`
+    contrast of the campaign."""
+    deciding = [each for each in contrasts if each.role == "decides"]
+    if not deciding:
+        return "**Open:** no contrast decides this question."
+    among = tuple(every)
+    readings = {each.id: read_against_draws(each, among) for each in deciding}
+    told = [_settled(each, readings[each.id]) for each in deciding if each.outcome in SETTLED]
+    unfit = [each for each in deciding if verdict_word(each) == HypothesisState.INFEASIBLE.value]
+    left = [each for each in deciding if each.outcome not in SETTLED and each not in unfit]
+    parts = [
+        *told,
+        *(
+            f"{what}: {listed([_open(each, readings[each.id]) for each in these])}"
+            for what, these in (("open", left), ("not to be tested here", unfit))
+            if these
+        ),
+    ]
+    head = "**Open.**" if not told else "**In part.**" if left or unfit else "**Answer.**"
+    rests = any(readings.values())
+    text = "; ".join(parts)
+    sentence = _SAMPLES + text if rests else text[:1].upper() + text[1:]
+    return " ".join([head, f"{sentence}.", *_draws(readings.values())])
+
+
+def verdict_word(contrast: ContrastView) -> str:
+    """The outcome of a contrast, or its state where there is none; what waits or runs is `open`."""
+    if contrast.outcome is not None:
+        return contrast.outcome.value
+    if contrast.state is None:
+        return "not asked"
+    return "open" if contrast.state in _OPEN_STATES else contrast.state.value
+
+
+def _settled(contrast: ContrastView, reading: Reading | None) -> str:
+    claim = f"“{contrast.claim.rstrip('.')}”"
+    if contrast.outcome is VerdictOutcome.SUPPORTED:
+        words = contrast.if_supported or f"{claim} is supported"
+    elif contrast.quality_held is False:
+        words = f"{claim} is refuted, for the quality is worse than its margins allow"
+    else:
+        words = contrast.if_refuted or f"{claim} is refuted"
+    return f"{words.rstrip('.')} ({_figures(contrast, reading)})"
+
+
+def _open(contrast: ContrastView, reading: Reading | None) -> str:
+    told = _figures(contrast, reading) if contrast.effect is not None else f"`{contrast.id}`"
+    return f"“{contrast.claim.rstrip('.')}” ({told}, {verdict_word(contrast)})"
+
+
+def _figures(contrast: ContrastView, reading: Reading | None) -> str:
+    figures = effect(contrast.effect, contrast.low, contrast.high, contrast.metric)
+    return f"`{contrast.id}`: {figures}{'' if reading is None else _AGAINST[reading.beyond]}"
+
+
+def _draws(readings: Iterable[Reading | None]) -> list[str]:
+    """What the draws that were measured changed by themselves, each once."""
+    found = {each.id: each for reading in readings if reading is not None for each in reading.draws}
+    if not found:
+        return []
+    told = [f"`{name}` {effect(d.effect, d.low, d.high, d.metric)}" for name, d in found.items()]
+    return [f"Another draw of the calibration text alone: {listed(told)}."]
