@@ -63,7 +63,7 @@ def pause(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> 
     """Let a campaign finish what runs and take nothing new."""
     from knowledge.steering import pause_campaign
 
-    _change(ctx, campaign, pause_campaign, as_json, "is paused; what runs is finished")
+    _change(ctx, campaign, pause_campaign, as_json)
 
 
 @app.command()
@@ -71,7 +71,7 @@ def resume(ctx: typer.Context, campaign: Label = None, as_json: Json = False) ->
     """Let a paused campaign go on."""
     from knowledge.steering import resume_campaign
 
-    _change(ctx, campaign, resume_campaign, as_json, "goes on")
+    _change(ctx, campaign, resume_campaign, as_json)
 
 
 @app.command()
@@ -79,28 +79,42 @@ def stop(ctx: typer.Context, campaign: Label = None, as_json: Json = False) -> N
     """End a campaign; what runs is finished first."""
     from knowledge.steering import stop_campaign
 
-    _change(ctx, campaign, stop_campaign, as_json, "")
+    _change(ctx, campaign, stop_campaign, as_json)
 
 
 def _change(
-    ctx: typer.Context,
-    text: str | None,
-    act: Callable[[Session, int], Campaign],
-    as_json: bool,
-    done: str,
+    ctx: typer.Context, text: str | None, act: Callable[[Session, int], Campaign], as_json: bool
 ) -> None:
     from cli.opening import writing
     from cli.output import print_json, say
+    from db.campaign_owner import is_driven
     from db.labels import Noun, format_label
     from db.states import CampaignState
     from knowledge.queries.lookup import campaign_of
 
     with writing(ctx) as session:
         found = act(session, campaign_of(session, text))
-        state, reason = found.state, found.stopped_because
+        state, reason, driven = found.state, found.stopped_because, is_driven(session, found)
         label = format_label(Noun.CAMPAIGN, found.id)
     if as_json:
-        print_json({"campaign": label, "state": state.value, "stopped_because": reason})
+        said = {"campaign": label, "state": state.value, "stopped_because": reason, "driven": driven}
+        print_json(said)
         return
-    stopping = "has ended" if state is CampaignState.STOPPED else "ends when what runs is finished"
-    say(f"{label} {done or stopping}.")
+    sentence, hint = {
+        (CampaignState.PAUSED, True): (
+            "is paused; what runs is finished.",
+            f"autoinfer campaign resume {label}",
+        ),
+        (CampaignState.PAUSED, False): (
+            "is paused; no process drives it now.",
+            f"autoinfer run --resume {label}",
+        ),
+        (CampaignState.RUNNING, True): ("goes on.", ""),
+        (CampaignState.RUNNING, False): (
+            "is no longer paused, but no process drives it now.",
+            f"autoinfer run --resume {label}",
+        ),
+        (CampaignState.STOPPING, True): ("ends when what runs is finished.", ""),
+        (CampaignState.STOPPED, False): ("has ended.", ""),
+    }[state, driven]
+    say(f"{label} {sentence}", *([f"Go on with: {hint}"] if hint else []))

@@ -16,11 +16,13 @@ from sqlalchemy.orm import Session
 from configs.errors import UsageError
 from configs.validation import nearest
 from db import events
+from db.campaign_owner import free_from_the_dead, is_driven
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Directive, Hypothesis
-from db.states import CampaignState, DirectiveKind, HypothesisState
+from db.models import Campaign, Directive, Experiment, Hypothesis, Job
+from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState, JobState
+from experiments.worker.cancelling import cancel
 
 LEVER_DIRECTIVES = frozenset({DirectiveKind.FOCUS, DirectiveKind.BOOST, DirectiveKind.BAN})
 """The directives that name a lever alone."""
@@ -171,18 +173,17 @@ def resume_campaign(session: Session, campaign_id: int) -> Campaign:
 def stop_campaign(session: Session, campaign_id: int) -> Campaign:
     """End a campaign: its loop finishes what runs and stops; without a live loop it is stopped at once.
 
-    Raises `UsageError` when it has ended before.
+    Then what waits for a worker is cancelled, because nobody would learn from it; a job that runs is
+    finished, and learnt from if the campaign is resumed. Raises `UsageError` when it has ended before.
     """
     campaign = session.get_one(Campaign, campaign_id)
-    if campaign.state is CampaignState.STOPPING:
-        return campaign
     _check_alive(session, campaign_id)
-    present = session.scalars(select(now())).one()
-    lease = campaign.owner_lease_expires_at
-    if campaign.owner is not None and lease is not None and lease > present:
+    free_from_the_dead(session, campaign)
+    if is_driven(session, campaign):
         campaign.state = CampaignState.STOPPING
         session.flush()
         return campaign
+    _cancel_what_waits(session, campaign_id)
     campaign.state = CampaignState.STOPPED
     campaign.stopped_because = "the user stopped it"
     campaign.ended_at = now()
@@ -192,6 +193,20 @@ def stop_campaign(session: Session, campaign_id: int) -> Campaign:
         session, EventKind.CAMPAIGN_STOPPED, f"{label} ended: the user stopped it.", label, campaign_id
     )
     return campaign
+
+
+def _cancel_what_waits(session: Session, campaign_id: int) -> None:
+    """Cancel the queued jobs of a campaign that nobody drives; the hypotheses under test wait again."""
+    queued = select(Job).where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
+    for job in session.scalars(queued.order_by(Job.id)).all():
+        if cancel(session, job.id, "The campaign was stopped before a worker took it.") is JobState.CANCELLED:
+            tested = select(Experiment.hypothesis_id).where(
+                Experiment.id == job.experiment_id, Experiment.kind == ExperimentKind.TEST
+            )
+            hypothesis = session.get(Hypothesis, session.scalar(tested) or 0)
+            if hypothesis is not None and hypothesis.state is HypothesisState.TESTING:
+                hypothesis.state, hypothesis.state_changed_at = HypothesisState.QUEUED, now()
+    session.flush()
 
 
 def _move(

@@ -12,13 +12,13 @@ from sqlalchemy.orm import Session
 from agent.campaign.facts import FOUND, REFERENCE, asked_of
 from agent.campaign.legal import legal_here, read_profile
 from agent.campaign.named import check_names, engine_of
-from agent.campaign.owner import free_from_the_dead
 from agent.campaign.questions import check_questions
 from configs.campaign import CampaignSpec
 from configs.cpu import probe_cpu
 from configs.errors import UsageError
 from configs.quantities import format_duration
 from db import events
+from db.campaign_owner import free_from_the_dead
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label

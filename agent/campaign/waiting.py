@@ -5,11 +5,10 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db import queue
 from db.clock import after
 from db.models import Job, Worker
-from db.states import ExperimentState, JobState, WorkerState
-from experiments.worker.reaping import end_experiment
+from db.states import JobState, WorkerState
+from experiments.worker.cancelling import cancel
 
 SILENT_S = 120.0
 """Seconds without a sign of life after which a worker is taken as gone. A busy one gives three a lease, and
@@ -44,8 +43,4 @@ def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[in
 def give_up(session: Session, job_ids: list[int]) -> None:
     """Cancel these jobs: those that wait at once; the worker of one that runs ends it."""
     for job_id in job_ids:
-        if queue.cancel(session, job_id) is JobState.CANCELLED:
-            experiment_id = session.scalar(select(Job.experiment_id).where(Job.id == job_id))
-            if experiment_id is not None:
-                why = "The campaign's budget was spent before a worker took it."
-                end_experiment(session, experiment_id, ExperimentState.CANCELLED, "cancelled", why)
+        cancel(session, job_id, "The campaign's budget was spent before a worker took it.")

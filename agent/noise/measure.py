@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.owner import free_from_the_dead, new_owner
 from agent.campaign.waiting import nobody_takes
 from agent.campaign.worker_process import WorkerProcess
 from agent.noise.series import AaAsked, PairRow, dispatch_pair, next_pair, pairs_of, read_series
 from configs.campaign import CampaignSpec
 from configs.errors import AutoinferError, LeaseLost
 from db import campaign_lease, events, queue
+from db.campaign_owner import free_from_the_dead, new_owner
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label

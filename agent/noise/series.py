@@ -16,10 +16,10 @@ from agent.campaign import store
 from agent.campaign.create import Ground, found_on, stored_spec
 from agent.campaign.facts import FOUND, REFERENCE
 from agent.campaign.legal import legal_here
-from agent.campaign.owner import free_from_the_dead
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from db import events, queue
+from db.campaign_owner import free_from_the_dead
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label

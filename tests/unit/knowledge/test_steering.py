@@ -1,10 +1,21 @@
+import subprocess
+import sys
+
 import pytest
 from sqlalchemy import select
 
 from configs.errors import UsageError
-from db import campaign_lease
-from db.models import Campaign, Directive, Event, Hypothesis
-from db.states import CampaignState, DirectiveKind, HypothesisState, VerdictOutcome
+from db import campaign_lease, queue
+from db.campaign_owner import is_dead, new_owner
+from db.models import Campaign, Directive, Event, Experiment, Hypothesis, Job
+from db.states import (
+    CampaignState,
+    DirectiveKind,
+    ExperimentState,
+    HypothesisState,
+    JobState,
+    VerdictOutcome,
+)
 from knowledge import steering
 from tests.history.campaign_history import History
 
@@ -140,6 +151,53 @@ def test_stopping_lets_a_live_loop_finish_and_ends_at_once_without_one(history: 
     assert len(events(history, "campaign.stopped")) == 1
     with history.database.write() as session, pytest.raises(UsageError, match="C-1 has ended"):
         steering.stop_campaign(session, 1)
+
+
+def token_of_a_dead_process() -> str:
+    """The token of a loop of this machine that was killed."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    *here, _, random = new_owner().split("#")
+    return "#".join((*here, str(gone.pid), random))
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_stopping_ends_at_once_what_a_killed_loop_left(history: History, stopping: bool) -> None:
+    owner = token_of_a_dead_process()
+    with history.database.write() as session:
+        assert campaign_lease.take(session, 1, owner, 60.0)
+        if stopping:
+            session.get_one(Campaign, 1).state = CampaignState.STOPPING
+    with history.database.write() as session:
+        assert steering.stop_campaign(session, 1).state is CampaignState.STOPPED
+
+
+def test_what_waits_for_a_worker_is_cancelled_when_nobody_would_learn_from_it(history: History) -> None:
+    waiting = history.propose({"serving.threads": 1})
+    experiment_id = history.start_testing(waiting)
+    with history.database.write() as session:
+        session.get_one(Experiment, experiment_id).state = ExperimentState.PLANNED
+        queue.enqueue(session, "experiment", {}, campaign_id=1, experiment_id=experiment_id)
+    with history.database.write() as session:
+        steering.stop_campaign(session, 1)
+    with history.database.read() as session:
+        assert session.scalars(select(Job.state)).all() == [JobState.CANCELLED]
+        assert session.get_one(Experiment, experiment_id).state is ExperimentState.CANCELLED
+        assert session.get_one(Hypothesis, waiting).state is HypothesisState.QUEUED
+
+
+def test_only_an_owner_of_this_kernel_and_namespace_is_known_to_be_dead() -> None:
+    host, kernel, namespace, pid, random = token_of_a_dead_process().split("#")
+    assert is_dead("#".join((host, kernel, namespace, pid, random)))
+    for elsewhere in (
+        (host, kernel, "1", pid, random),  # another container under the same host name
+        (host, "another-boot", namespace, pid, random),
+        ("another-host", kernel, namespace, pid, random),
+        (host, pid, random),  # an older version, which did not say where
+        ("loop",),
+    ):
+        assert not is_dead("#".join(elsewhere))
+    assert not is_dead(new_owner())
 
 
 def test_an_ended_campaign_cannot_be_steered(history: History) -> None:

@@ -1,0 +1,63 @@
+"""Who drives a campaign: an owner token that tells host and process, so that a dead one is seen at once.
+
+A process id means something only where it was given: on one running kernel, in one namespace of process ids.
+Two containers may well have one host name and one database, so a token names its kernel and namespace too,
+and an owner elsewhere is believed alive until its lease runs out.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from functools import cache
+from pathlib import Path
+
+import psutil
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db import campaign_lease
+from db.clock import now
+from db.models import Campaign
+
+_MARK = "#"
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+def new_owner() -> str:
+    """A token for this process: where its id means something, its id, and a random part, because process ids
+    come again."""
+    return _MARK.join((*_here(), str(os.getpid()), uuid.uuid4().hex[:8]))
+
+
+def is_dead(owner: str) -> bool:
+    """Whether the owner was a process of this host that is gone; an owner elsewhere is believed alive."""
+    *where, pid, _ = owner.split(_MARK) if owner.count(_MARK) > 1 else ("", "", "")
+    return tuple(where) == _here() and pid.isdigit() and not psutil.pid_exists(int(pid))
+
+
+def is_driven(session: Session, campaign: Campaign) -> bool:
+    """Whether a loop has the campaign's lease and, as far as can be told from here, lives."""
+    if campaign.owner is None or campaign.owner_lease_expires_at is None or is_dead(campaign.owner):
+        return False
+    return campaign.owner_lease_expires_at > session.scalars(select(now())).one()
+
+
+def free_from_the_dead(session: Session, campaign: Campaign) -> None:
+    """Release the campaign's lease if its owner is dead, so that nobody waits for it to run out."""
+    if campaign.owner is not None and is_dead(campaign.owner):
+        campaign_lease.release(session, campaign.id, campaign.owner)
+        session.refresh(campaign)
+
+
+@cache
+def _here() -> tuple[str, ...]:
+    """Host name, running kernel and namespace of process ids; the last two are empty where nothing tells."""
+    try:
+        kernel, namespace = _BOOT_ID.read_text().strip(), str(_NAMESPACE.stat().st_ino)
+    except OSError:
+        kernel = namespace = ""
+    return socket.gethostname(), kernel, namespace
