@@ -57,10 +57,10 @@ def reproduce(
             waits += 1
             if worker:
                 process.keep_alive()
-            time.sleep(settings.queue_poll_s)
+            (process.wait if worker else time.sleep)(settings.job_poll_s)
 
         try:
-            done = run_again(database, original, wait)
+            done = run_again(database, original, wait, process.stop)
         finally:
             process.stop()
     if as_json:

@@ -25,7 +25,6 @@ from agent.campaign.learn import learn_baseline, learn_test, unlearnt
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.outcome import note_best
-from agent.campaign.owner import free_from_the_dead, new_owner
 from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
 from agent.campaign.waiting import give_up, nobody_takes, overdue
@@ -33,6 +32,7 @@ from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, LeaseLost
 from configs.quantities import format_duration
 from db import campaign_lease, events
+from db.campaign_owner import free_from_the_dead, new_owner
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -69,8 +69,9 @@ class LoopTimes:
 class CampaignLoop:
     """Drives one campaign until it stops; `run` returns why.
 
-    `worker` is kept alive when it is given; without it, workers started elsewhere take the jobs. `wait`
-    sleeps, `clock` is monotonic seconds; both are passed in for tests. `announce` is called after every turn.
+    `worker` is kept alive when it is given, and wakes the loop when a job of it has ended; without it,
+    workers started elsewhere take the jobs. `wait` takes seconds, `clock` is monotonic ones; both are passed
+    in for tests. `announce` is called after every turn.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class CampaignLoop:
         *,
         worker: WorkerProcess | None = None,
         times: LoopTimes | None = None,
-        wait: Callable[[float], None] = time.sleep,
+        wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
@@ -88,7 +89,7 @@ class CampaignLoop:
         self._campaign_id = campaign_id
         self._worker = worker
         self._times = times or LoopTimes()
-        self._wait = wait
+        self._wait = wait or (time.sleep if worker is None else worker.wait)
         self._clock = clock
         self._announce = announce
         self._owner = new_owner()

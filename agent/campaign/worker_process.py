@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from configs.errors import AutoinferError
+from experiments.worker.bell import BELL_VARIABLE
 
 MAX_QUICK_DEATHS = 3
 """Deaths in a row without a finished job after which the campaign gives up on its worker."""
@@ -15,12 +19,14 @@ MAX_QUICK_DEATHS = 3
 STOP_S = 20.0
 """Seconds a worker has to end its job's processes after it was asked to stop."""
 
+MOST_RINGS = 4096
+"""Bytes taken from the bell at once; a job that ended is one of them."""
+
 
 class WorkerProcess:
     """Starts `argv` and starts it again when it dies; ends it, and all it started, at the end.
 
-    The worker watches its standard input and ends when that closes, so it does not outlive the campaign,
-    not even one that was killed.
+    The worker rings when a job of it has ended (`experiments.worker.bell`), which `wait` hears.
     """
 
     def __init__(self, argv: Sequence[str], log: Path) -> None:
@@ -28,6 +34,7 @@ class WorkerProcess:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._deaths = 0
+        self._heard: int | None = None
 
     def __enter__(self) -> WorkerProcess:
         self.keep_alive()
@@ -59,11 +66,17 @@ class WorkerProcess:
                     f"Look into {self._log}, then continue with: autoinfer run",
                 )
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._argv, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
+        self._start()
         return died
+
+    def wait(self, timeout_s: float) -> None:
+        """Block until a job of the worker has ended, the worker died, or the time is over."""
+        if self._heard is None:
+            time.sleep(timeout_s)
+            return
+        rung, _, _ = select.select([self._heard], [], [], timeout_s)
+        if rung and not os.read(self._heard, MOST_RINGS):
+            self._stop_listening()
 
     def did_well(self) -> None:
         """A job came back: earlier deaths no longer count."""
@@ -72,16 +85,38 @@ class WorkerProcess:
     def stop(self) -> None:
         """Ask the worker to end, then wait; kill it when it does not."""
         process, self._process = self._process, None
+        self._stop_listening()
         if process is None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
         process.terminate()
         try:
             process.wait(timeout=STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def _start(self) -> None:
+        self._stop_listening()
+        self._heard, rung = os.pipe()
+        os.set_blocking(rung, False)  # a campaign that does not listen never holds its worker up
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={**os.environ, BELL_VARIABLE: str(rung)},
+                    pass_fds=(rung,),
+                )
+        finally:
+            os.close(rung)
+
+    def _stop_listening(self) -> None:
+        if self._heard is not None:
+            os.close(self._heard)
+            self._heard = None
 
     def _tail(self) -> str:
         try:

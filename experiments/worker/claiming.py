@@ -76,6 +76,13 @@ def take(
     return taken
 
 
+def is_device_busy(database: Database, name: WorkerName) -> bool:
+    """Whether a job runs on the worker's device, another worker's for one that is idle; reads only."""
+    running = exists().where(Job.state == JobState.RUNNING, Job.device == name.device_key)
+    with database.read() as session:
+        return bool(session.execute(select(running)).scalar_one())
+
+
 def _something_to_do(database: Database, name: WorkerName) -> bool:
     running = Job.state == JobState.RUNNING
     queued = exists().where(Job.state == JobState.QUEUED, Job.device_class.in_(name.device_classes))

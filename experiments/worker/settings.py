@@ -11,11 +11,12 @@ LEASE_S = 60.0
 short beside an experiment."""
 
 BUSY_POLL_S = 1.0
-"""How often a running job is looked at; rarely, because the look takes time from the measured machine. The
-end of a local job is noticed at once all the same."""
+"""How often a running job is looked at, by its worker and by another one that waits for the device; rarely,
+because the look takes time from the measured machine. Its worker notices the end of a local job at once."""
 
 IDLE_POLL_S = 0.1
-"""How often an idle worker looks for a job: nothing is measured then, and the wait adds to each dispatch."""
+"""How often an idle worker looks for a job while nothing is measured on its device: the wait adds to each
+dispatch."""
 
 PROGRESS_S = 2.0
 """How often progress is written to the database at most: each write is a synchronous one (`db.session`)."""

@@ -28,7 +28,8 @@ from experiments.job.result import JobResult
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
-from experiments.worker.claiming import Taken, take
+from experiments.worker.bell import ring
+from experiments.worker.claiming import Taken, is_device_busy, take
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WORKER_ROW_S, WorkerName, WorkerTimes
 
@@ -110,7 +111,7 @@ class _Worker:
                     break
                 else:
                     self._say_idle()
-                    self._stop.wait(self._times.idle_poll_s)
+                    self._stop.wait(self._idle_wait_s())
         finally:
             self._unregister()
         return ended
@@ -128,6 +129,7 @@ class _Worker:
             self._executor.cancel(taken.key)
             raise
         finally:
+            ring()
             self._said_at = 0.0  # idle again, unless another job is taken at once
 
     def _run_or_release(self, taken: Taken, reporter: Reporter) -> bool:
@@ -222,6 +224,12 @@ class _Worker:
             with self._database.write() as session:
                 workers.beat(session, self._id, WorkerState.IDLE)
             self._said_at = time.monotonic()
+
+    def _idle_wait_s(self) -> float:
+        """Until the next look into the queue: long where another worker's job runs on the device, for
+        nothing can be taken then and looking takes time from what is measured."""
+        busy = is_device_busy(self._database, self._name)
+        return self._times.busy_poll_s if busy else self._times.idle_poll_s
 
     def _unregister(self) -> None:
         with self._database.write() as session:

@@ -18,7 +18,7 @@ from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.recording import load_evidence, load_launches, load_noise, load_stages
 from experiments.space.configuration import Configuration
-from experiments.worker.settings import WorkerTimes
+from experiments.worker.settings import WorkerName, WorkerTimes
 from experiments.worker.worker import run_worker
 from tests.integration.worker.processes import assert_recorded_once, events_of, processes_of, wait_for
 from tests.simulated.places import simulated_executor
@@ -221,6 +221,37 @@ def test_a_job_whose_process_keeps_dying_fails_when_its_attempts_are_used_up(
     assert len(events_of(database, "job.failed")) == 1
 
 
+class Waits(threading.Event):
+    """The waits of an idle worker, which is stopped after the third."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout)
+        if len(self.seconds) == 3:
+            self.set()
+        return self.is_set()
+
+
+@pytest.mark.parametrize(("device", "wait_s"), [("cpu", TIMES.busy_poll_s), ("cpu:1", TIMES.idle_poll_s)])
+def test_an_idle_worker_looks_rarely_while_its_device_is_measured(
+    database: Database, campaign: int, tmp_path: Path, device: str, wait_s: float
+):
+    """Such as the second of two campaigns, or a reproduction's beside a campaign's; both jobs are for cpu."""
+    for _ in range(2):
+        enqueue_job(database, campaign, a_test_job)
+    measuring = WorkerName.here(device)
+    with database.write() as session:
+        assert queue.claim(session, "another", measuring.device_key, ("cpu",), 60) is not None
+        other = session.scalars(select(Job.id).where(Job.state == JobState.QUEUED)).one()
+        queue.cancel(session, other)
+    waits = Waits()
+    run_worker(database, simulated_executor(tmp_path), "cpu", times=TIMES, stop=waits)
+    assert waits.seconds == [wait_s] * 3
+
+
 class Running:
     """A worker in a thread, and the means to stop it."""
 
@@ -257,7 +288,7 @@ def test_progress_is_told_while_the_job_runs(database: Database, campaign: int, 
             assert experiment.progress == {"done": 0, "planned": 4, "text": "time launch pair 1"}
             assert session.execute(select(Worker.state)).scalar_one() is WorkerState.BUSY
             assert experiment.state is ExperimentState.RUNNING
-    assert events_of(database, "stage.started") == ["E-0001: time launch pair 1."]
+    assert events_of(database, "stage.started")[-1] == "E-0001: time launch pair 1."
 
 
 def test_a_cancelled_job_ends_with_all_its_processes(database: Database, campaign: int, tmp_path: Path):
