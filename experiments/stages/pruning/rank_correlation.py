@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from experiments.measurement.evidence import Json
 from experiments.stages.pruning.scores import FloatArray, LayerScores
@@ -107,7 +106,9 @@ def rank_agreement(first: LayerScores, second: LayerScores, seed: int = 0) -> Ra
 
 def spearman(first: FloatArray, second: FloatArray) -> FloatArray:
     """Spearman's correlation of each row of `[rows, layers]` with the same row of the other; NaN for none."""
-    ranks = [stats.rankdata(each, axis=1) for each in (first, second)]
+    from scipy.stats import rankdata  # loading it takes longer than everything else that a job loads
+
+    ranks = [rankdata(each, axis=1) for each in (first, second)]
     return _cosine(*(each - each.mean(axis=1, keepdims=True) for each in ranks))
 
 
