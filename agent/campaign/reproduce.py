@@ -11,15 +11,16 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.facts import read_facts
-from agent.campaign.learn import judge_experiment, settle, unsealed
+from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from configs.errors import AutoinferError, UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Job, Verdict
 from db.session import Database
-from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, VerdictOutcome
+from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
+from experiments.worker.cancelling import cancel
 from knowledge.figures import effect
 from knowledge.findings import update_findings
 from knowledge.stored import verdict_metric
@@ -37,18 +38,58 @@ class Reproduction:
     reason: str
 
 
-def reproduce(database: Database, experiment_id: int, wait: Callable[[], None]) -> Reproduction:
+def reproduce(
+    database: Database,
+    experiment_id: int,
+    wait: Callable[[], None],
+    stop: Callable[[], None] = lambda: None,
+) -> Reproduction:
     """Enqueue the experiment again, wait until a worker has run it, judge it, and compare.
 
-    `wait` is called between looks; it sleeps, and keeps a worker alive if there is one to keep. Raises
-    `UsageError` for an experiment without a verdict of its own, `AutoinferError` when the fresh run broke.
+    `wait` is called between looks; it sleeps, and keeps a worker alive if there is one to keep. A
+    reproduction that an earlier process left unfinished is gone on with. What interrupts the waiting ends the
+    reproduction: `stop` is called, which ends that worker, and the job is cancelled. Raises `UsageError` for
+    an experiment without a verdict of its own, `AutoinferError` when the fresh run broke.
     """
     with database.write() as session:
-        fresh_id = enqueue_reproduction(session, experiment_id)
-    while not _ended(database, fresh_id):
-        wait()
+        fresh_id = unfinished_reproduction(session, experiment_id)
+        if fresh_id is None:
+            fresh_id = enqueue_reproduction(session, experiment_id)
+    try:
+        while not _ended(database, fresh_id):
+            wait()
+    except BaseException:
+        stop()
+        with database.write() as session:
+            for job_id in session.scalars(select(Job.id).where(Job.experiment_id == fresh_id)).all():
+                cancel(session, job_id, "Whoever waited for the reproduction went away.")
+        raise
     with database.write() as session:
         return conclude(session, fresh_id)
+
+
+def unfinished_reproduction(session: Session, experiment_id: int) -> int | None:
+    """The newest reproduction of the experiment of which nothing was concluded yet; None for none.
+
+    One that was cancelled, broke, or is no longer what was sealed, will never be concluded.
+    """
+    query = (
+        select(Experiment)
+        .join(Job, Job.experiment_id == Experiment.id)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(
+            Experiment.reproduces_experiment_id == experiment_id,
+            Experiment.state.in_((ExperimentState.PLANNED, ExperimentState.RUNNING, ExperimentState.DONE)),
+            Job.state.in_((JobState.QUEUED, JobState.RUNNING, JobState.DONE)),
+            Job.cancel_requested.is_(False),
+            Verdict.id.is_(None),
+        )
+        .order_by(Experiment.id.desc())
+    )
+    for each in session.scalars(query):
+        if each.failure_kind not in NOT_THE_CANDIDATES_FAULT and unsealed(session, each) is None:
+            return each.id
+    return None
 
 
 def enqueue_reproduction(session: Session, experiment_id: int) -> int:
@@ -90,6 +131,8 @@ def conclude(session: Session, fresh_id: int) -> Reproduction:
     if again is None:
         settle(session, fresh)
         broken = unsealed(session, fresh)
+        if broken is None and fresh.failure_kind in NOT_THE_CANDIDATES_FAULT:
+            broken = f"{label} broke, which says nothing about the claim: {fresh.failure}"
         if broken is not None:
             raise AutoinferError(broken, f"Start it again with: autoinfer reproduce {_original_label(fresh)}")
         verdict_id, _ = judge_experiment(session, fresh)
