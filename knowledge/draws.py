@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from knowledge.queries.answers import ContrastView
+if TYPE_CHECKING:
+    from knowledge.queries.answers import ContrastView
 
 DRAW = "quantization.seed"
 """The knob that chooses the draw; active wherever text calibrates."""

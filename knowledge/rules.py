@@ -29,6 +29,7 @@ from math import log1p
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change, Configuration
+from knowledge.draws import rests_on_a_draw
 from knowledge.figures import SHARES, better, counted, effect, gain, metric_word
 from knowledge.figures import margin as margin_words
 from knowledge.pooling import Estimate, pool
@@ -217,7 +218,7 @@ def _agreed(
         strength = Strength.WEAKENED
     return FindingDraft(
         key=leading.key,
-        claim=f"{_statement(leading, pooled, margin)} {leading.scope.sentence()}.",
+        claim=f"{_statement(leading, pooled, margin)} {_where(leading)}.",
         rule=rule,
         strength=strength,
         status=FindingStatus.HOLDS,
@@ -250,7 +251,7 @@ def _contradicted(
     together = f"; pooled {_shown(first, pooled)}" if pooled is not None else ""
     return FindingDraft(
         key=first.key,
-        claim=f"{what}{together} {first.scope.sentence()}.",
+        claim=f"{what}{together} {_where(first)}.",
         rule=Rule.CONTRADICTED,
         strength=Strength.MIXED,
         status=FindingStatus.CONTRADICTED,
@@ -298,6 +299,13 @@ def _statement(fact: VerdictFact, pooled: Estimate | None, margin: float) -> str
             return f"{what} does not hold the quality limit: {_clause(fact.cause)}{measured};"
         case Saying.DOES_NOT_RUN:
             return f"{what} does not run: {_clause(fact.cause)};"
+
+
+def _where(fact: VerdictFact) -> str:
+    """The scope in words: of an effect that rests on a draw of calibration text, the draw too."""
+    candidate = {**fact.scope.control, **{change.knob: change.after for change in fact.changes}}
+    drawn = fact.estimate is not None and rests_on_a_draw(fact.metric, fact.scope.control, candidate)
+    return fact.scope.sentence() + (", with the calibration samples that were drawn" if drawn else "")
 
 
 def _said(fact: VerdictFact) -> Saying:

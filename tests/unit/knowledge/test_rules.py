@@ -104,6 +104,28 @@ def test_r1_tasks_are_told_in_points_and_bits_are_no_tpot() -> None:
     assert "lowers bits per byte by 10.0 % [8.0, 12.0]" in derived(supported(metric="nll_bits")).claim
 
 
+CALIBRATED = Configuration.of({"quantization.corpus": "raw", "quantization.seed": 0})
+OF_ONE_DRAW = ", with the calibration samples that were drawn."
+
+
+@pytest.mark.parametrize(
+    ("metric", "knob", "of_one_draw"),
+    [
+        ("task_correct", "quantization.corpus", True),
+        ("nll_bits", "quantization.corpus", True),
+        ("tpot_ms", "quantization.corpus", False),
+        ("task_correct", "serving.threads", False),
+    ],
+)
+def test_a_finding_that_rests_on_a_draw_of_calibration_text_says_so(
+    metric: str, knob: str, of_one_draw: bool
+) -> None:
+    change = Change(knob, "raw", "blend:0.5")
+    told = supported(metric=metric, scope=replace(SCOPE, control=CALIBRATED))
+    for each in (told, replace(told, outcome=VerdictOutcome.REFUTED)):
+        assert derived(replace(each, changes=(change,))).claim.endswith(OF_ONE_DRAW) is of_one_draw
+
+
 def test_a_claim_on_one_knob_of_a_lever_names_what_the_control_held_beside_it() -> None:
     knobs: dict[str, KnobValue] = {
         "quantization.method": "awq",
