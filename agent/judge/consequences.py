@@ -4,13 +4,16 @@ A resolved key is split into words (`kernels.linear_kernel` → kernels, linear,
 key
 
 - that its own knob pins, as the space declares (`Knob.pins`), or
-- whose words hold all words of the knob's own name (`serving.linear_kernel` explains `linear_kernel`), or
-- that has a word which `ALWAYS` gives to the knob or its group, or
+- that is named as the knob is: with all words of a name of several words (`serving.linear_kernel` explains
+  `linear_kernel`); with a name of one word where the key names the knob's group too (`drafting.method`), or,
+  of a `serving` knob, begins with it (`dtype`), or
+- that holds all words of a phrase which `CONSEQUENCES` gives to the knob, or
 - that names a kernel which the change cannot leave alone: turning quantization on or off changes the kernel
-  of linear layers, because no kernel serves both formats; drafting changes the kernels that verify.
+  of linear layers, because no kernel serves both formats; drafting verifies several tokens at once, by other
+  kernels than one.
 
 What is not among these is no consequence, however plausible: another group size may well run on another
-kernel, and that kernel is then a cause of its own.
+kernel, and that kernel is then a cause of its own. So is a drafter that differs where the target was changed.
 """
 
 from __future__ import annotations
@@ -19,57 +22,73 @@ from collections.abc import Collection, Iterable, Mapping
 
 from experiments.space.configuration import Change
 
-ALWAYS: Mapping[str, frozenset[str]] = {
-    "serving.dtype": frozenset({"dtype", "precision", "kernel", "kernels", "bytes", "served"}),
-    "serving.threads": frozenset({"threads", "affinity", "cpus", "cores"}),
-    "serving.compile": frozenset(
-        {
-            "compile",
-            "compiled",
-            "backend",
-            "inductor",
-            "graph",
-            "graphs",
-            "recompilations",
-            "mode",
-            "kernel",
-            "kernels",
-        }
+Phrases = tuple[frozenset[str], ...]
+
+
+def _phrases(*told: str) -> Phrases:
+    return tuple(frozenset(phrase.split()) for phrase in told)
+
+
+_STORED = _phrases("weights stored", "bits weight", "bits weights", "bytes", "checkpoint")
+"""How weights lie in the files."""
+
+_FEWER_LAYERS = (
+    *_phrases("pruning", "pruned", "removed", "layers", "parameters", "target layers drafter"),
+    *_STORED,
+)
+
+_STEPS = _phrases("capacity", "graphs", "recompilations")
+"""Steps that are built for other numbers of tokens."""
+
+CONSEQUENCES: Mapping[str, Phrases] = {
+    "serving.dtype": _phrases(
+        "dtype", "precision", "bytes", "weights served", "drafter bytes", "drafter dtype"
     ),
-    "pruning": frozenset(
-        {"pruning", "pruned", "removed", "layers", "layer", "parameters", "bytes", "checkpoint", "weights"}
+    "serving.threads": _phrases("threads", "affinity", "cpus", "cores"),
+    "serving.compile": _phrases(
+        "compile",
+        "compiled",
+        "inductor",
+        "graph",
+        "graphs",
+        "cudagraph",
+        "cudagraphs",
+        "recompilations",
+        "verify mode drafting",
     ),
-    "quantization": frozenset(
-        {
-            "quantization",
-            "quantized",
-            "bits",
-            "group",
-            "bytes",
-            "checkpoint",
-            "weights",
-            "dtype",
-            "representative",
-            "reason",
-        }
-    ),
-    "drafting": frozenset(
-        {
-            "drafting",
-            "draft",
-            "drafter",
-            "speculative",
-            "mtp",
-            "layers",
-            "parameters",
-            "bytes",
-            "capacity",
-            "graphs",
-            "recompilations",
-        }
-    ),
+    "pruning.method": _FEWER_LAYERS,
+    "pruning.layers_removed": _FEWER_LAYERS,
+    "pruning.criterion": _FEWER_LAYERS,
+    "pruning.restrict": _FEWER_LAYERS,
+    "pruning.ranked_on": _FEWER_LAYERS,
+    "pruning.order": _FEWER_LAYERS,
+    "quantization.method": (*_phrases("quantization", "quantized"), *_STORED),
+    "quantization.bits": _STORED,
+    "quantization.group_size": (*_phrases("quantization group"), *_STORED),
+    "quantization.symmetric": _STORED,
+    "quantization.out_proj_bits": _STORED,
+    "quantization.lm_head": (*_phrases("parameters"), *_STORED),
+    "quantization.keep": _STORED,
+    "quantization.corpus": _phrases("checkpoint"),
+    "quantization.samples": _phrases("checkpoint"),
+    "quantization.sample_tokens": _phrases("checkpoint"),
+    "quantization.seed": _phrases("checkpoint"),
+    "drafting.method": (*_phrases("drafting", "draft", "drafter", "speculative"), *_STEPS),
+    "drafting.draft_tokens": (*_phrases("verify tokens drafting", "speculative tokens"), *_STEPS),
+    "drafting.ngram_tokens": _STEPS,
+    "drafting.drafter": (*_phrases("drafter", "draft model"), *_STEPS),
 }
-"""For a knob or a group of knobs, words of resolved keys that its change explains."""
+"""For a knob, phrases: a resolved key that holds all words of one is explained by its change. `parameters` of
+a quantized head: it is no longer tied to the embedding."""
+
+SWITCHED: Phrases = _phrases("dtype", "weights", "representative", "reason")
+"""What turning quantization on or off explains besides."""
+
+STATE_WORDS = frozenset({"kv", "cache", "state"})
+"""Words of keys about what is kept between steps: the format of weights is none of it."""
+
+DRAFTER_WORDS = frozenset({"drafting", "draft", "drafter", "speculative"})
+"""Words of keys about what drafts: a phrase explains such a key only if it names one of them too."""
 
 KERNEL_WORDS = frozenset({"kernel", "kernels"})
 
@@ -78,6 +97,9 @@ LINEAR_WORDS = frozenset({"linear", "gemm", "matmul"})
 
 OTHER_KERNELS = frozenset({"attention", "gdn", "conv", "conv1d", "sampler", "sampling", "norm", "prefill"})
 """Words of keys that name kernels which never touch quantized weights."""
+
+VERIFYING = frozenset({"drafting.method", "drafting.draft_tokens"})
+"""Knobs that decide how many tokens a step verifies."""
 
 OFF = (None, "none", "off")
 """Values of a group's `method` at which it does nothing."""
@@ -96,19 +118,27 @@ def explained(key: str, changes: Iterable[Change], pinned: Collection[str] = ())
     if any(key == each or key.startswith(f"{each}.") for each in pinned):
         return True
     found = words(key)
-    return any(_explains(change, found) for change in changes)
+    return any(_named(change.knob, key, found) or _follows(change, found) for change in changes)
 
 
-def _explains(change: Change, found: frozenset[str]) -> bool:
-    group, _, name = change.knob.rpartition(".")
-    if words(name) <= found:
+def _named(knob: str, key: str, found: frozenset[str]) -> bool:
+    """Whether the key is named as the knob is."""
+    group, _, name = knob.rpartition(".")
+    own = words(name)
+    if not own <= found:
+        return False
+    return len(own) > 1 or words(group) <= found or (group == "serving" and key.partition(".")[0] == name)
+
+
+def _follows(change: Change, found: frozenset[str]) -> bool:
+    """Whether the key is a consequence of the change."""
+    phrases = CONSEQUENCES.get(change.knob, ())
+    if any(phrase <= found and (phrase & DRAFTER_WORDS or not found & DRAFTER_WORDS) for phrase in phrases):
         return True
-    for owner, consequences in ALWAYS.items():
-        if found & consequences and (change.knob == owner or change.knob.startswith(f"{owner}.")):
-            return True
-    if group == "quantization":
-        return name == "method" and _switches(change) and _is_linear_kernel(found)
-    if group == "drafting":
+    if change.knob == "quantization.method" and _switches(change) and not found & DRAFTER_WORDS:
+        told = any(phrase <= found for phrase in SWITCHED)
+        return _is_linear_kernel(found) or (told and not found & STATE_WORDS)
+    if change.knob in VERIFYING:
         return bool(found & KERNEL_WORDS) and not found & LINEAR_WORDS
     return False
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.measurement.evidence import (
     Arm,
@@ -36,6 +38,8 @@ from experiments.measurement.judging import (
 from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
 from experiments.measurement.plan import Prediction, StoppingPlan, Workload
 from experiments.space.configuration import Change
+
+Floats: TypeAlias = NDArray[np.float64]
 
 DEFAULT_PLAN = StoppingPlan(
     prediction=Prediction(log_ratio_mean=-0.1, log_ratio_sd=0.1), workload=Workload(evaluation_items=200)
@@ -95,6 +99,8 @@ class SimulatedExperiment:
     launches: list[LaunchRecord] = field(default_factory=list)
     blocks_run: int = 0
     pairs: int = 0
+    scored: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    """What became of documents and items by part: scored twice, the same weights give the same."""
 
     def evidence(self) -> Evidence:
         return Evidence(tuple(self.launches), self.noise, self.truth.changes)
@@ -172,15 +178,20 @@ class SimulatedExperiment:
     def _changed(self, arm: Arm) -> dict[str, Json]:
         """What the claimed change makes of the resolved configuration."""
         return {
-            change.knob.rpartition(".")[2]: change.after if arm == Arm.CANDIDATE else change.before
+            change.knob: change.after if arm == Arm.CANDIDATE else change.before
             for change in self.truth.changes
         }
 
     def _evaluate(self, stage: Stage, part: int = 0) -> None:
         work, truth = self.plan.workload, self.truth
         documents, items = work.evaluation_documents, work.evaluation_items
-        spread = self.rng.normal(truth.bits_log, truth.bits_document_sd, documents)
-        fate = self.rng.random(items) if truth.task_loss_chance or truth.task_gain_chance else np.ones(items)
+        if part not in self.scored:
+            by_chance = truth.task_loss_chance or truth.task_gain_chance
+            self.scored[part] = (
+                self.rng.normal(truth.bits_log, truth.bits_document_sd, documents),
+                self.rng.random(items) if by_chance else np.ones(items),
+            )
+        spread, fate = self.scored[part]
         for arm in Arm:
             shift = spread if arm == Arm.CANDIDATE else np.zeros(documents)
             samples = []

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.judge.confounding import CLOCK_TOLERANCE, differences
-from agent.judge.consequences import explained
+from agent.judge.consequences import CONSEQUENCES, explained
 from agent.judge.gates import check, confounders
 from agent.judge.launch_interval import LaunchIntervalJudge
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Outcome, Stop
 from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.space.configuration import Change
+from experiments.space.loading import load_space
 from tests.recorded.vllm_kernels import launch
 
 NOISE = NoiseProfile("target", Metric.TPOT_MS, 4, 3, 0.01)
@@ -83,13 +84,72 @@ def test_what_the_changed_knob_pins_by_the_spaces_word_is_explained_whatever_the
         ("linear_kernel", Change("drafting.method", "none", "mtp"), False),
         ("max_num_batched_tokens", Change("drafting.draft_tokens", 1, 2), False),
         ("attention_kernel", Change("serving.linear_kernel", "a", "b"), False),
-        ("attention.backend", Change("serving.compile", "off", "default"), True),
+        ("attention.backend", Change("serving.compile", "off", "default"), False),
+        ("attention_backend", Change("serving.compile", "off", "default"), False),
+        ("linear_kernel", Change("serving.compile", "off", "default"), False),
+        ("linear_kernel", Change("serving.dtype", "float32", "bfloat16"), False),
+        ("drafter_attention_kernel", Change("drafting.drafter", "packaged", "./mine"), True),
+        ("gdn_kernel", Change("drafting.ngram_tokens", 2, 3), False),
     ],
 )
 def test_a_change_explains_a_kernel_only_where_it_cannot_leave_it_alone(
     key: str, change: Change, expected: bool
 ) -> None:
     assert explained(key, [change]) is expected
+
+
+ON = Change("quantization.method", "none", "awq")
+OTHER = Change("quantization.method", "rtn", "awq")
+CORPUS = Change("quantization.corpus", "raw", "instruct")
+DRAFTS = Change("drafting.method", "none", "mtp")
+LONGER = Change("drafting.draft_tokens", 1, 2)
+FEWER = Change("pruning.method", "none", "depth")
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "expected"),
+    [
+        ("dtype", GROUPS, False),
+        ("kv_cache_dtype", GROUPS, False),
+        ("quantization.bits", CORPUS, False),
+        ("quantization.group_size", CORPUS, False),
+        ("state_dtype", CORPUS, False),
+        ("quantization.method", DRAFTS, False),
+        ("drafting.method", FEWER, False),
+        ("layers", LONGER, False),
+        ("bits", GROUPS, False),
+        ("weights.bytes_by_part.mlp", CORPUS, False),
+        ("weights.stored", CORPUS, False),
+        ("drafting.method", LONGER, False),
+        ("drafting.drafter.parameters", FEWER, False),
+        ("drafting.drafter.layers", FEWER, False),
+        ("parameters", DRAFTS, False),
+        ("parameters", GROUPS, False),
+        ("kv_cache_dtype", ON, False),
+        ("dtype", OTHER, False),
+        ("layers_norm_kernel", GROUPS, False),
+        ("dtype", ON, True),
+        ("weights.latency_representative", ON, True),
+        ("latency_reason", ON, True),
+        ("quantization.group_size", GROUPS, True),
+        ("quantization.corpus", CORPUS, True),
+        ("checkpoint", CORPUS, True),
+        ("drafting.drafter.target_layers", FEWER, True),
+        ("drafting.drafter.weight_bytes", Change("serving.dtype", "float32", "bfloat16"), True),
+        ("drafting.verify.mode", Change("serving.compile", "off", "default"), True),
+        ("weights.step_weight_bytes", FEWER, True),
+        ("parameters", Change("quantization.lm_head", "high", "quantized"), True),
+    ],
+)
+def test_a_word_counts_for_the_knob_that_it_belongs_to_and_for_no_neighbour(
+    key: str, change: Change, expected: bool
+) -> None:
+    assert explained(key, [change]) is expected
+
+
+@pytest.mark.parametrize("space", ["reference", "levers"])
+def test_every_knob_of_the_packaged_spaces_has_its_consequences(space: str) -> None:
+    assert {knob.name for knob in load_space(space).knobs} <= CONSEQUENCES.keys()
 
 
 def test_a_key_that_one_arm_alone_tells_is_a_difference() -> None:
