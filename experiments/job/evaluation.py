@@ -12,7 +12,7 @@ from experiments.artifacts.store import StoredArtifact
 from experiments.engines.port import DECODE_ITEM_PREFIX as DECODE_ITEM_PREFIX
 from experiments.engines.port import DocumentScore, TaskScore
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
-from experiments.job.drafting import check_drafting
+from experiments.job.drafting import check_drafting, drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
 from experiments.measurement.evidence import Arm, Json, Metric, Stage
 from experiments.measurement.plan import Workload
@@ -96,6 +96,7 @@ def evaluate_reference(
             "engine": job.spec.engine,
             "material": dict(job.context.material.identity(workload, part)),
             "model": job.spec.model_fingerprint,
+            **drafter_identity(configuration),
         },
         parents,
         job.context.tool_versions,

@@ -10,7 +10,7 @@ from experiments.engines.reference.drafting.acceptance import acceptance_length
 from experiments.engines.reference.drafting.check import check_drafting
 from experiments.engines.reference.drafting.order import DraftingOrder
 from experiments.engines.reference.inspection import inspect_checkpoint
-from experiments.reference_model.load import reference_model_path
+from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.stages.pruning.layer_removal import remove_layers
 from tests.integration.engines.checkpoints import LAYERS, tiny_model, write_checkpoint
 from tests.integration.engines.drafted import (
@@ -149,6 +149,16 @@ def test_a_draft_model_of_another_vocabulary_is_refused(folders: dict[str, Path]
     with pytest.raises(Infeasible, match="a vocabulary of 4096 tokens and its target one of 512") as told:
         with_and_without(folders["target"], elsewhere)
     assert told.value.kind == "illegal"
+
+
+@pytest.mark.parametrize(("method", "drafter"), [("draft_model", "near"), ("dflash", "blocks")])
+def test_an_external_drafter_is_told_by_what_was_loaded_of_it(
+    folders: dict[str, Path], method: str, drafter: str
+) -> None:
+    _, speculation = with_and_without(folders["target"], order(method, 2, folders, drafter))
+    told = speculation.drafter.describe()
+    assert told["folder"] == str(folders[drafter])
+    assert told["fingerprint"] == checkpoint_fingerprint(folders[drafter])
 
 
 def test_a_block_drafter_is_not_asked_for_more_than_its_block(folders: dict[str, Path]) -> None:

@@ -17,7 +17,7 @@ from experiments.engines.reference.drafting.check import (
     check_drafting,
 )
 from experiments.engines.reference.drafting.draft_model import DraftModelDrafter
-from experiments.engines.reference.drafting.order import DraftingOrder
+from experiments.engines.reference.drafting.order import DrafterSource, DraftingOrder
 from experiments.engines.reference.drafting.speculation import Speculation
 from tests.integration.engines.checkpoints import LAYERS, tiny_model
 from tests.integration.engines.drafted import with_and_without, write_nearly_the_same, write_target
@@ -171,7 +171,7 @@ def test_one_wrong_token_is_one_divergence_and_a_tied_one_a_near_tie() -> None:
     request = REQUESTS[0]
     model = tiny_model(layers=LAYERS).requires_grad_(False)
     decoder = Decoder(model, "off", Path("unused"), step_tokens=(3,))
-    drafter = DraftModelDrafter(Decoder(model, "off", Path("unused")), 2, "itself")
+    drafter = DraftModelDrafter(Decoder(model, "off", Path("unused")), 2, DrafterSource(Path("itself"), ""))
     speculation = LastTokenOf(decoder, drafter, DraftingOrder("draft_model", 2))
     said = Speculation(decoder, drafter, speculation.order).generate(request).token_ids
     unsaid = set(range(said[-1] + 1, 512)) - {*said, *request.prompt_ids}

@@ -354,6 +354,22 @@ def test_a_control_that_drafts_is_checked_too_and_its_check_is_made_once(run: Ru
     assert built == [[True], [False]]
 
 
+def test_what_is_kept_of_a_control_is_made_anew_where_its_drafter_was_trained_again_in_place(
+    run: Run, tmp_path: Path
+):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config.json").write_text("{}")
+    external = {"drafting.method": "dflash", "drafting.draft_tokens": 2, "drafting.drafter": str(mine)}
+    spec = a_test_job(FASTER | external | {"drafting.draft_tokens": 3}, CONTROL | external)
+    built = []
+    for weights in (b"one", b"one", b"other"):
+        (mine / "model.safetensors").write_bytes(weights)
+        kept = {each.kind: each.build_s > 0 for each in run(spec, [Evaluate()]).artifacts}
+        built.append((kept["drafting-check"], kept["evaluation"]))
+    assert built == [(True, True), (False, False), (True, True)]
+
+
 @pytest.mark.parametrize(
     ("fault", "told"),
     [

@@ -151,6 +151,17 @@ def test_a_draft_model_must_share_its_target_s_vocabulary(
         ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
 
 
+def test_a_drafter_in_the_home_folder_may_be_written_with_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    target = a_drafter(tmp_path / "target", 100, None)
+    a_drafter(tmp_path / "my-drafter", 100, None)
+    for method in ("draft_model", "dflash"):
+        mine: dict[str, KnobValue] = {"drafting.method": method, "drafting.drafter": "~/my-drafter"}
+        ReferenceEngine().check(Configuration.of(mine), target, "cpu")
+
+
 def test_the_plain_configuration_neither_compiles_nor_drafts() -> None:
     knobs: dict[str, KnobValue] = {
         "serving.compile": "default",

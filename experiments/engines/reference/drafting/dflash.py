@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.drafters.port import HiddenStateDrafter
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import DrafterSource
 from experiments.engines.reference.drafting.port import Outcome
 from experiments.measurement.evidence import Json
 
@@ -20,7 +21,7 @@ class DFlashAdapter:
     """Keeps the features of what was read since the last draft and hands them to the drafter."""
 
     def __init__(
-        self, drafter: HiddenStateDrafter, draft_tokens: int, folder: str, element_bytes: int
+        self, drafter: HiddenStateDrafter, draft_tokens: int, source: DrafterSource, element_bytes: int
     ) -> None:
         """`element_bytes` are those of a weight as loaded.
 
@@ -30,12 +31,12 @@ class DFlashAdapter:
         if draft_tokens > drafter.block_tokens - 1:
             raise Infeasible(
                 "illegal",
-                f"drafting.draft_tokens is {draft_tokens}; the drafter at {folder} drafts "
+                f"drafting.draft_tokens is {draft_tokens}; the drafter at {source.folder} drafts "
                 f"{drafter.block_tokens - 1} tokens at once.",
             )
         self._drafter = drafter
         self._draft_tokens = draft_tokens
-        self._folder = folder
+        self._source = source
         self._element_bytes = element_bytes
         self._features: Tensor | None = None
         self._last = 0
@@ -70,11 +71,11 @@ class DFlashAdapter:
         return self._drafter.parameters * self._element_bytes
 
     def describe(self) -> Mapping[str, Json]:
-        """The drafter's own weights, its block and the layers it reads."""
+        """The drafter's own weights and where they come from, its block and the layers it reads."""
         return {
             "parameters": self._drafter.parameters,
             "weight_bytes": self.step_weight_bytes(),
-            "folder": self._folder,
+            **self._source.described(),
             "block_tokens": self._drafter.block_tokens,
             "target_layers": list(self._drafter.target_layer_ids),
         }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.drafting.mtp import bytes_of
+from experiments.engines.reference.drafting.order import DrafterSource
 from experiments.engines.reference.drafting.port import Outcome
 from experiments.engines.reference.profile import weight_bytes
 from experiments.measurement.evidence import Json
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 class DraftModelDrafter:
     """Decodes the draft model a token at a time and marks its state after each, to go back to what stands."""
 
-    def __init__(self, decoder: Decoder, draft_tokens: int, folder: str) -> None:
+    def __init__(self, decoder: Decoder, draft_tokens: int, source: DrafterSource) -> None:
         """`decoder` is the draft model's own, with steps of one token."""
         self._decoder = decoder
         self._draft_tokens = draft_tokens
-        self._folder = folder
+        self._source = source
         self._sequence: Decoded | None = None
         self._unread: list[int] = []
         self._marks: list[tuple[int, tuple[torch.Tensor, ...]]] = []
@@ -66,11 +67,11 @@ class DraftModelDrafter:
         return self._draft_tokens * sum(weight_bytes(self._decoder.model).values())
 
     def describe(self) -> Mapping[str, Json]:
-        """The draft model's weights, each counted once."""
+        """The draft model's weights, each counted once, and where they come from."""
         return {
             "parameters": sum(weight.numel() for weight in self._decoder.model.parameters()),
             "weight_bytes": bytes_of(self._decoder.model),
-            "folder": self._folder,
+            **self._source.described(),
             "layers": self._decoder.model.config.num_hidden_layers,
         }
 

@@ -9,7 +9,7 @@ from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.decode import Decoder
-from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_folder
+from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_source
 from experiments.engines.reference.drafting.port import Drafter
 from experiments.engines.reference.drafting.speculation import Speculation
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
@@ -56,11 +56,11 @@ def _draft_model(
 ) -> tuple[Decoder, Drafter]:
     from experiments.engines.reference.drafting.draft_model import DraftModelDrafter
 
-    folder = drafter_folder(order)
-    drafting = load_model(inspect_checkpoint(folder), model.dtype, model.device)
+    source = drafter_source(order)
+    drafting = load_model(inspect_checkpoint(source.folder), model.dtype, model.device)
     return (
         Decoder(model, mode, cache_dir, step_tokens=(order.draft_tokens + 1,)),
-        DraftModelDrafter(Decoder(drafting, mode, cache_dir), order.draft_tokens, str(folder)),
+        DraftModelDrafter(Decoder(drafting, mode, cache_dir), order.draft_tokens, source),
     )
 
 
@@ -70,9 +70,9 @@ def _dflash(
     from experiments.drafters.port import load_drafter
     from experiments.engines.reference.drafting.dflash import DFlashAdapter
 
-    folder = drafter_folder(order)
-    loaded = load_drafter(folder, model, files.text_config.get(KEPT_LAYERS))
-    drafter = DFlashAdapter(loaded, order.draft_tokens, str(folder), model.dtype.itemsize)
+    source = drafter_source(order)
+    loaded = load_drafter(source.folder, model, files.text_config.get(KEPT_LAYERS))
+    drafter = DFlashAdapter(loaded, order.draft_tokens, source, model.dtype.itemsize)
     decoder = Decoder(
         model,
         mode,

@@ -11,7 +11,8 @@ from typing import Any
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
-from experiments.reference_model.load import CheckpointMissing, reference_model_path
+from experiments.measurement.evidence import Json
+from experiments.reference_model.load import CheckpointMissing, checkpoint_fingerprint, reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 
 METHODS = ("none", "mtp", "ngram", "draft_model", "dflash")
@@ -55,6 +56,19 @@ class DraftingOrder:
     def active(self) -> bool:
         """Whether anything is drafted."""
         return self.method != "none"
+
+
+@dataclass(frozen=True)
+class DrafterSource:
+    """The folder of an external drafter, which may be trained again in place, and what is in it, as
+    `checkpoint_fingerprint` names it."""
+
+    folder: Path
+    fingerprint: str
+
+    def described(self) -> dict[str, Json]:
+        """For the resolved configuration."""
+        return {"folder": str(self.folder), "fingerprint": self.fingerprint}
 
 
 def drafting_order(configuration: Configuration) -> DraftingOrder:
@@ -123,9 +137,22 @@ def drafter_folder(order: DraftingOrder) -> Path:
         Infeasible: kind `checkpoint`, when this installation came without it.
     """
     if order.drafter != PACKAGED:
-        return Path(order.drafter)
+        return Path(order.drafter).expanduser()
     try:
         return packaged_drafter_path() if order.method == "dflash" else reference_model_path()
+    except CheckpointMissing as missing:
+        raise Infeasible("checkpoint", str(missing)) from None
+
+
+def drafter_source(order: DraftingOrder) -> DrafterSource:
+    """Where the weights of a draft model or DFlash drafter come from, and what they are now.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when there are none.
+    """
+    folder = drafter_folder(order)
+    try:
+        return DrafterSource(folder, checkpoint_fingerprint(folder))
     except CheckpointMissing as missing:
         raise Infeasible("checkpoint", str(missing)) from None
 
