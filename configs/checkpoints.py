@@ -26,10 +26,14 @@ _CONFIG_FIELDS = {
 }
 
 
-def profile_of_checkpoint(config: object, name: str, where: str) -> ModelProfile:
+def profile_of_checkpoint(
+    config: object, name: str, where: str, mtp_layers: int | None = None
+) -> ModelProfile:
     """The profile of a checkpoint from the data of its `config.json`.
 
-    `where` names the file in errors. Raises `UsageError` for data that is no mapping, another architecture
+    `where` names the file in errors. `mtp_layers` are the layers of the MTP head that the weight files hold;
+    without it the field of `config.json` is believed, which a checkpoint keeps when it is saved again without
+    its head. Raises `UsageError` for data that is no mapping, another architecture
     and missing fields.
     """
     if not isinstance(config, Mapping):
@@ -51,6 +55,6 @@ def profile_of_checkpoint(config: object, name: str, where: str) -> ModelProfile
         "confirmed": True,
         "source": where,
         "tied_embeddings": text.get("tie_word_embeddings", wrapper.get("tie_word_embeddings", False)),
-        "mtp_layers": text.get("mtp_num_hidden_layers", 0),
+        "mtp_layers": text.get("mtp_num_hidden_layers", 0) if mtp_layers is None else mtp_layers,
     }
     return validated(ModelProfile, data, where)

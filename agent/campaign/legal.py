@@ -7,13 +7,9 @@ joint conditions, the parameter budget.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
-
-from safetensors import SafetensorError, safe_open
 
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
@@ -23,7 +19,7 @@ from configs.models import ModelProfile
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder
-from experiments.engines.reference.inspection import MTP_PREFIXES
+from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue
@@ -87,7 +83,10 @@ def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
 
 
 def read_profile(checkpoint: Path) -> ModelProfile:
-    """The shape of a checkpoint; raises `AutoinferError` when its configuration can't be read."""
+    """The shape of a checkpoint, with the MTP head that its weight files hold.
+
+    Raises `AutoinferError` when its configuration can't be read.
+    """
     path = checkpoint / "config.json"
     try:
         config = json.loads(path.read_bytes())
@@ -95,31 +94,9 @@ def read_profile(checkpoint: Path) -> ModelProfile:
         raise AutoinferError(
             f"{path} can't be read ({error}).", "Name a folder with a whole checkpoint."
         ) from error
-    return profile_of_checkpoint(config, checkpoint.name, str(path))
-
-
-def stored_parameters(folder: Path) -> int | None:
-    """How many numbers the safetensors of a folder hold, an MTP head aside, from their headers; None when
-    that can't be told. What drafts is loaded without its own MTP head."""
-    return _stored_parameters(str(folder.expanduser()))
-
-
-@lru_cache(maxsize=64)
-def _stored_parameters(folder: str) -> int | None:
-    files = sorted(Path(folder).glob("*.safetensors"))
-    try:
-        return sum(map(_parameters, files)) if files else None
-    except (OSError, SafetensorError):
-        return None
-
-
-def _parameters(file: Path) -> int:
-    with safe_open(file, framework="numpy") as tensors:
-        return sum(
-            math.prod(tensors.get_slice(name).get_shape())
-            for name in tensors.keys()  # noqa: SIM118
-            if not name.startswith(MTP_PREFIXES)
-        )
+    stored = stored_parameters(checkpoint)
+    layers = None if stored is None else stored.mtp_layers
+    return profile_of_checkpoint(config, checkpoint.name, str(path), layers)
 
 
 def _packaged_for(checkpoint: Path) -> frozenset[str]:
@@ -135,7 +112,8 @@ def _packaged_for(checkpoint: Path) -> frozenset[str]:
 def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], int]:
     """The parameters of the configuration's external drafter, by method and drafter; empty if not known.
 
-    What `packaged` stands for is the engine's: for a draft model the reference model itself.
+    What drafts is loaded without an MTP head of its own. What `packaged` stands for is the engine's: for a
+    draft model the reference model itself.
     """
     method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
     if method not in EXTERNAL_DRAFTERS:
@@ -145,4 +123,4 @@ def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], in
     except Infeasible:  # this installation came without it
         return {}
     found = stored_parameters(folder)
-    return {} if found is None else {(method, drafter): found}
+    return {} if found is None else {(method, drafter): found.parameters}

@@ -1,0 +1,117 @@
+"""What a campaign may ask for with a checkpoint is told by its weights, not by what config.json remembers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy
+import pytest
+from safetensors.numpy import save_file
+
+from agent.campaign.legal import Legal, drafter_parameters, legal_here
+from configs.campaign import load_campaign
+from configs.models import load_model_profile
+from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import Configuration
+from tests.simulated.campaign import CONFIG
+
+HEAD = {"mtp.fc.weight": (4, 8), "mtp.layers.0.mlp.up_proj.weight": (4, 4)}
+
+
+def checkpoint(folder: Path, tensors: dict[str, tuple[int, ...]], **config: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    told = {**CONFIG, "num_hidden_layers": 2, "mtp_num_hidden_layers": 1, **config}
+    (folder / "config.json").write_text(json.dumps(told))
+    zeros = {name: numpy.zeros(shape, numpy.float16) for name, shape in tensors.items()}
+    save_file(zeros, folder / "model.safetensors")
+    return folder
+
+
+def legal(folder: Path, budget: object = None) -> Legal:
+    spec = load_campaign("default", {"space": "levers", "parameter_budget": budget})
+    return legal_here(spec, folder, 2)
+
+
+def test_an_mtp_head_that_only_config_json_remembers_is_not_offered(tmp_path: Path) -> None:
+    """transformers drops `mtp.*` when it saves a checkpoint again, and keeps the field."""
+    dropped = legal(checkpoint(tmp_path, {"norm.weight": (4,)}))
+    assert dropped.why_not({"drafting.method": "mtp"}) == "This checkpoint has no MTP head."
+    assert dropped.profile is not None
+    assert dropped.profile.mtp_parameters == 0
+    kept = legal(checkpoint(tmp_path, {"norm.weight": (4,), **HEAD}))
+    assert kept.why_not({"drafting.method": "mtp"}) is None
+    assert kept.profile is not None
+    assert kept.profile.mtp_layers == 1
+
+
+def test_a_head_that_is_not_there_is_not_counted_as_paid(tmp_path: Path) -> None:
+    """The budget of a model without its head has no room for the head's parameters."""
+    folder = checkpoint(tmp_path / "model", {"norm.weight": (4,)})
+    drafter = checkpoint(tmp_path / "drafter", {"fc.weight": (8, 8)})
+    drafted = {"drafting.method": "draft_model", "drafting.drafter": str(drafter)}
+    limited = legal(folder, "baseline")
+    refused = limited.refused(limited.space.configuration(drafted))
+    assert refused is not None
+    assert "64 must be pruned" in refused
+
+
+def test_a_head_is_known_by_its_tensors_where_config_json_is_silent(tmp_path: Path) -> None:
+    found = legal(checkpoint(tmp_path, HEAD, mtp_num_hidden_layers=0))
+    assert found.why_not({"drafting.method": "mtp"}) is None
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_packed_draft_model_counts_the_weights_that_its_integers_stand_for(
+    tmp_path: Path, symmetric: bool
+) -> None:
+    outputs, inputs, group = 16, 64, 32
+    layout: dict[str, object] = {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {
+            "group_0": {
+                "targets": ["Linear"],
+                "weights": {
+                    "num_bits": 4,
+                    "type": "int",
+                    "symmetric": symmetric,
+                    "strategy": "group",
+                    "group_size": group,
+                },
+            }
+        },
+    }
+    folder = checkpoint(tmp_path, {}, quantization_config=layout)
+    name = "model.layers.0.mlp.up_proj"
+    tensors = {
+        f"{name}.weight_packed": numpy.zeros((outputs, inputs // 8), numpy.int32),
+        f"{name}.weight_scale": numpy.zeros((outputs, inputs // group), numpy.float16),
+        f"{name}.weight_shape": numpy.array([outputs, inputs]),
+        "model.norm.weight": numpy.zeros(7, numpy.float16),
+        "mtp.fc.weight": numpy.zeros((4, 8), numpy.float16),
+    }
+    if not symmetric:
+        tensors[f"{name}.weight_zero_point"] = numpy.zeros((outputs // 8, inputs // group), numpy.int32)
+    save_file(tensors, folder / "model.safetensors")
+    knobs = {"drafting.method": "draft_model", "drafting.drafter": str(folder)}
+    assert list(drafter_parameters(Configuration.of(knobs)).values()) == [outputs * inputs + 7]
+
+
+def test_a_drafter_that_grew_in_place_is_counted_anew(tmp_path: Path) -> None:
+    drafter = Configuration.of({"drafting.method": "dflash", "drafting.drafter": str(tmp_path / "mine")})
+    for size in (8, 4096):
+        checkpoint(tmp_path / "mine", {"fc.weight": (size, 8)})
+        assert list(drafter_parameters(drafter).values()) == [8 * size]
+
+
+def test_the_reference_model_is_not_drafted_for_by_itself() -> None:
+    """A draft model as large as its target gains nothing: a campaign asks for a smaller one."""
+    here = legal(reference_model_path())
+    assert here.why_not({"drafting.method": "draft_model"}) is not None
+    packaged = here.space.configuration({"drafting.method": "draft_model", "drafting.drafter": "packaged"})
+    assert "No drafter is packaged for draft_model" in str(here.refused(packaged))
+    blocks = here.space.configuration({"drafting.method": "dflash"})
+    assert here.refused(blocks) is None
+    assert here.profile is not None
+    assert here.profile.mtp_parameters == load_model_profile("reference").mtp_parameters
