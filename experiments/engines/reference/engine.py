@@ -24,7 +24,8 @@ from experiments.engines.reference.protocol import LaunchOrder
 from experiments.space.configuration import Configuration, KnobValue
 
 REQUEST_TIMEOUT_S = 900.0
-"""Most seconds for one request: scoring is the longest, and a first long request may compile."""
+"""Most seconds for one request of a small model; a first long request may compile. `request_limit.py` adds
+what a large one needs."""
 
 DTYPES = ("float32", "bfloat16")
 COMPILE_MODES = ("off", "default", "cpp_wrapper")

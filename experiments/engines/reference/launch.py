@@ -33,6 +33,14 @@ from experiments.engines.port import (
     TaskScore,
 )
 from experiments.engines.reference.protocol import LaunchOrder, data_of, line, message_of, messages_of
+from experiments.engines.reference.request_limit import (
+    checked_tokens,
+    generated_tokens,
+    limit_s,
+    profiled_tokens,
+    scored_tokens,
+)
+from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.executors import guard
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
@@ -66,6 +74,9 @@ class ReferenceLaunch:
         self.configuration = configuration
         self._log_path = log_path
         self._request_timeout_s = request_timeout_s
+        self._draft_tokens = order.draft_tokens if order.drafting_method != "none" else 0
+        stored = stored_parameters(Path(order.checkpoint))
+        self._weights = 0 if stored is None else stored.parameters
         self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         start_s = time.perf_counter()
         log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +120,9 @@ class ReferenceLaunch:
     def generate(self, request: GenerationRequest) -> GenerationTrace:
         """One greedy generation; raises `Infeasible` when the process dies or does not answer in time."""
         answer = self._ask(
-            {"op": "generate", "request": data_of(request)}, self._request_timeout_s, "generate"
+            {"op": "generate", "request": data_of(request)},
+            self._limit_s(generated_tokens(request, self._draft_tokens)),
+            "generate",
         )
         return message_of(GenerationTrace, answer)
 
@@ -133,7 +146,7 @@ class ReferenceLaunch:
                 "reference": str(reference) if reference is not None else None,
                 "write_reference": str(write_reference) if write_reference is not None else None,
             },
-            self._request_timeout_s,
+            self._limit_s(scored_tokens(documents, tasks)),
             "score",
         )
         return messages_of(DocumentScore, answer["documents"]), messages_of(TaskScore, answer["tasks"])
@@ -142,14 +155,18 @@ class ReferenceLaunch:
         """As the port says."""
         answer = self._ask(
             {"op": "check_drafting", "requests": [data_of(request) for request in requests]},
-            self._request_timeout_s,
+            self._limit_s(checked_tokens(requests, self._draft_tokens)),
             "check its drafting",
         )
         return messages_of(DraftingCheck, answer)
 
     def profile(self, request: GenerationRequest) -> list[PartTime]:
         """Time of a decode step by part; the method is in `profile.py`."""
-        answer = self._ask({"op": "profile", "request": data_of(request)}, self._request_timeout_s, "profile")
+        answer = self._ask(
+            {"op": "profile", "request": data_of(request)},
+            self._limit_s(profiled_tokens(request, self._draft_tokens)),
+            "profile",
+        )
         return messages_of(PartTime, answer)
 
     def close(self) -> None:
@@ -160,6 +177,9 @@ class ReferenceLaunch:
                 with suppress(OSError):
                     pipe.close()
         shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _limit_s(self, tokens: int) -> float:
+        return limit_s(self._request_timeout_s, self._weights, tokens)
 
     def _read(self) -> None:
         """Queue replies; an empty one says that there will be no more."""
