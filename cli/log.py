@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import signal
+import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -75,14 +76,18 @@ def log(
         if not follow:
             return
 
+        # Not by an exception: that is lost where Python is in a finalizer, and the command would go on.
+        interrupted = threading.Event()
+        signal.signal(signal.SIGINT, lambda *_: interrupted.set())
+
         def wait() -> bool:
-            time.sleep(poll_s)
-            return True
+            return not interrupted.wait(poll_s)
 
         # What came after the page was read is not passed over: ids are seen in their order.
         resume = shown[-1].id if shown else max(last_id, after or 0)
         for event in events.follow(database, resume, wait, kinds, campaign_id):
             _print(event, as_json)
+    raise KeyboardInterrupt
 
 
 def _print(event: Event, as_json: bool) -> None:
