@@ -5,7 +5,7 @@ import time
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tests.benchmarks.slowness import slowness
+from tests.benchmarks.slowness import Promise
 from tests.integration.cli.command import command_words
 
 HELP_LIMIT_S = 0.4
@@ -21,6 +21,5 @@ def test_help_answers_within_its_limit(benchmark: BenchmarkFixture) -> None:
         took_s.append(time.perf_counter() - began)
 
     benchmark.pedantic(ask, rounds=7, warmup_rounds=1)
-    assert (
-        min(took_s) < HELP_LIMIT_S * slowness()
-    )  # the least: what other processes of the machine do says nothing here
+    # the least: what other processes of the machine do says nothing here
+    Promise("autoinfer --help", HELP_LIMIT_S).hold(min(took_s))

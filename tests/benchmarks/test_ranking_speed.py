@@ -16,7 +16,7 @@ from agent.ranking.ranking import rank
 from agent.ranking.values import Candidate, Cause, Directive, Ranking
 from db.states import DirectiveKind
 from experiments.measurement.judging import Outcome
-from tests.benchmarks.slowness import slowness
+from tests.benchmarks.slowness import Promise
 from tests.unit.agent.campaigns import BASELINE, COMPILED, SPACE, beliefs, trial
 
 HYPOTHESES = 5_000
@@ -56,7 +56,7 @@ def test_ranking_of_5000_hypotheses_takes_less_than_100_ms(benchmark: BenchmarkF
     found: Ranking = benchmark.pedantic(rank, args=(candidates, DIRECTIVES), rounds=7, warmup_rounds=1)
     assert len(found.places) == HYPOTHESES
     if benchmark.stats is not None:  # None where benchmarks are disabled
-        assert benchmark.stats.stats.min < MOST_S * slowness()
+        Promise("ranking 5,000", MOST_S).hold(benchmark.stats.stats.min)
 
 
 @pytest.mark.benchmark(timer=time.process_time)
@@ -87,7 +87,7 @@ def test_believing_anew_and_ranking_5000_takes_less_than_250_ms(benchmark: Bench
     found: Ranking = benchmark.pedantic(believe_and_rank, rounds=15, warmup_rounds=1)
     assert len(found.places) == HYPOTHESES
     if benchmark.stats is not None:
-        assert benchmark.stats.stats.min < BELIEVING_MOST_S * slowness()
+        Promise("believing anew and ranking 5,000", BELIEVING_MOST_S).hold(benchmark.stats.stats.min)
 
 
 @pytest.mark.benchmark(timer=time.process_time)
@@ -98,4 +98,4 @@ def test_moves_between_two_rankings_of_5000_take_less_than_half_a_second(benchma
     )
     assert len(found) > HYPOTHESES / 2
     if benchmark.stats is not None:
-        assert benchmark.stats.stats.min < 5 * MOST_S * slowness()
+        Promise("moves between two rankings of 5,000", 5 * MOST_S).hold(benchmark.stats.stats.min)
