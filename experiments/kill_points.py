@@ -1,8 +1,8 @@
 """Test only: named places where worker and job kill or freeze themselves, so that tests hit the moment.
 
 Nothing happens unless the environment names a point. `AUTOINFER_TEST_KILL_AT=after-claim` sends SIGKILL to
-the process that reaches the point, `AUTOINFER_TEST_FREEZE_AT=before-result` sends it SIGSTOP. No user sets
-them.
+the process that reaches the point, `AUTOINFER_TEST_FREEZE_AT=before-result` sends it SIGSTOP. Where
+`AUTOINFER_TEST_ONCE` names a file, only the process that makes it dies or freezes. No user sets them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import StrEnum
 
 KILL_VARIABLE = "AUTOINFER_TEST_KILL_AT"
 FREEZE_VARIABLE = "AUTOINFER_TEST_FREEZE_AT"
+ONCE_VARIABLE = "AUTOINFER_TEST_ONCE"
 
 
 class KillPoint(StrEnum):
@@ -28,6 +29,10 @@ class KillPoint(StrEnum):
     """The worker holds the result and has no transaction open."""
     BETWEEN_RESULT_AND_STATE = "between-result-and-state"
     """Inside the worker's transaction: the rows are written, the job's state is not."""
+    AFTER_DISPATCH = "after-dispatch"
+    """The loop's test is in the queue, and the loop has not looked at it."""
+    BETWEEN_VERDICT_AND_STATE = "between-verdict-and-state"
+    """Inside the loop's transaction: the verdict is written, the hypothesis's state is not."""
     BEFORE_LEARNT = "before-learnt"
     """Inside the loop's transaction: the verdict and what follows are written, nothing is committed."""
     WHILE_BUILDING = "while-building"
@@ -38,7 +43,18 @@ class KillPoint(StrEnum):
 
 def reached(point: KillPoint) -> None:
     """Die or freeze here when the environment names this `point`."""
-    if os.environ.get(KILL_VARIABLE) == point.value:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if os.environ.get(FREEZE_VARIABLE) == point.value:
-        os.kill(os.getpid(), signal.SIGSTOP)
+    for variable, number in ((KILL_VARIABLE, signal.SIGKILL), (FREEZE_VARIABLE, signal.SIGSTOP)):
+        if os.environ.get(variable) == point.value and _is_first():
+            os.kill(os.getpid(), number)
+
+
+def _is_first() -> bool:
+    """Whether nobody reached the point before; always, where it is not to happen once only."""
+    once = os.environ.get(ONCE_VARIABLE)
+    if once is None:
+        return True
+    try:
+        os.close(os.open(once, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from db.models import Experiment, Job
 from db.session import Database
 from db.states import JobState
-from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, KillPoint
+from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
 from tests.integration.worker.processes import (
     REPOSITORY,
     Workers,
@@ -71,18 +71,43 @@ def test_the_next_worker_takes_over_from_one_killed(
     assert len(events_of(database, "worker.lost")) == 1
 
 
+def samples_of_attempt(folder: Path, attempt: int) -> int:
+    """Blocks of samples that the attempt's run has written."""
+    (records,) = (folder / "jobs").glob(f"*-{attempt}/records.jsonl")
+    return records.read_text().count('"record":"block"')
+
+
+def once(folder: Path, variable: str, point: KillPoint) -> dict[str, str]:
+    """The environment in which the first process that reaches the point dies or freezes there."""
+    return {variable: point.value, ONCE_VARIABLE: str(folder / "once")}
+
+
 def test_a_job_killed_after_it_measured_is_run_again_at_once(
     workers: Workers, database: Database, experiment: int
 ):
-    first = workers.start(lease_s=60)
-    wait_for(lambda: stage_of(database, experiment) == "quick")
-    [job] = [each for each in processes_of(workers.folder) if "job_main" in " ".join(each.cmdline()[:5])]
-    job.kill()
+    first = workers.start(lease_s=60, **once(workers.folder, KILL_VARIABLE, KillPoint.AFTER_MEASURE))
     wait_for(lambda: all_done(database))
+    assert samples_of_attempt(workers.folder, 1) == 1, "it had measured"
     assert attempt_of(database) == 2
     assert first.poll() is None
     assert_recorded_once(database, [experiment])
     assert "killed by signal 9" in events_of(database, "job.requeued")[0]
+
+
+def test_the_next_worker_takes_over_a_job_that_has_measured(
+    workers: Workers, database: Database, experiment: int
+):
+    """The job is held right after its first samples; its worker is killed, and the next one begins anew."""
+    first = workers.start(**once(workers.folder, FREEZE_VARIABLE, KillPoint.AFTER_MEASURE))
+    wait_for(lambda: any(job.status() == psutil.STATUS_STOPPED for job in processes_of(workers.folder)))
+    assert samples_of_attempt(workers.folder, 1) == 1
+    first.kill()
+    assert first.wait() == -signal.SIGKILL
+    workers.start()
+    wait_for(lambda: all_done(database))
+    assert attempt_of(database) == 2
+    assert_recorded_once(database, [experiment])
+    assert len(events_of(database, "worker.lost")) == 1
 
 
 def test_a_woken_worker_s_result_is_refused(workers: Workers, database: Database, experiment: int):
