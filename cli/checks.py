@@ -12,13 +12,13 @@ import platform
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.check_result import Check, Verdict
+from cli.quantization_check import check_quantization
 from configs.errors import AutoinferError, DatabaseMissing
 from knowledge.figures import size
 
@@ -41,32 +41,8 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own index of builds without CUDA."""
 
 
-class Verdict(StrEnum):
-    """How bad what a check found is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the doctor: `advice` says what to do, and is empty where all is well."""
-
-    name: str
-    verdict: Verdict
-    found: str
-    advice: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """Return the check as JSON data."""
-        return {**asdict(self), "verdict": self.verdict.value}
-
-
 def run_checks(settings: Settings) -> list[Check]:
     """Look at this machine and this installation."""
-    from cli.quantization_check import check_quantization
-
     return [
         check_python(),
         check_cores(),

@@ -12,7 +12,8 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
 
     Ends with exit code 1 when something must be mended before a campaign can run; warnings do not count.
     """
-    from cli.checks import Verdict, run_checks
+    from cli.check_result import Verdict
+    from cli.checks import run_checks
     from cli.opening import settings_of
     from cli.output import console, print_json, state, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cli.checks import Check, Verdict
+from cli.check_result import Check, Verdict
 
 if TYPE_CHECKING:
     from configs.settings import Settings

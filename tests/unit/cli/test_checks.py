@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cli import checks
-from cli.checks import Verdict
+from cli.check_result import Verdict
 
 
 def test_a_data_folder_that_can_be_made_is_ok_and_is_not_made(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.checks import Verdict
+from cli.check_result import Verdict
 from cli.quantization_check import check_quantization
 from configs.settings import Settings
 from configs.settings_sources import load_settings
