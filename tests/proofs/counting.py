@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import TypeVar
 
 import numpy as np
@@ -59,11 +61,14 @@ def seed_of(*key: int) -> int:
 
 
 class Workers:
-    """So many processes for as long as the context lasts; one process does everything itself."""
+    """So many processes for as long as the context lasts; one process does everything itself. They end when
+    this one does, however it ends."""
 
     def __init__(self, processes: int) -> None:
         self._pool = (
-            ProcessPoolExecutor(processes, mp_context=get_context("spawn")) if processes > 1 else None
+            ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_end_with_parent)
+            if processes > 1
+            else None
         )
 
     def __enter__(self) -> Workers:
@@ -76,3 +81,16 @@ class Workers:
     def map(self, work: Callable[[_Job], _Found], jobs: Sequence[_Job]) -> list[_Found]:
         """The results of all jobs, in their order; `work` is a function of a module."""
         return list(map(work, jobs) if self._pool is None else self._pool.map(work, jobs))
+
+
+def _end_with_parent() -> None:
+    """End this worker as soon as the process that made it has: a pool that was killed ends none, and they
+    would wait for work for ever."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True, name="parent").start()

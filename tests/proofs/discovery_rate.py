@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from experiments.measurement.judging import Outcome
 from tests.proofs.counting import Share
+from tests.proofs.hypothesis_streams import LOST_BITS
 from tests.proofs.stopping_early import Compared
 
 
 @dataclass(frozen=True)
-class Discoveries:
-    """What streams called supported: false ones, and the truths that they found.
+class FalseRate:
+    """False discoveries in one respect: how many, and `rate`, the mean over streams of false over all
+    discoveries (0 where there is none), with three of its standard errors, None with one stream."""
 
-    `rate` is the mean over streams of false over all discoveries (0 where there is none), `error` three of
-    its standard errors, None with one stream.
-    """
+    false: int
+    rate: float
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Discoveries:
+    """What streams called supported: those that are false in their time, which the online control is of, or
+    in their quality, which it is not; and the truths that they found."""
 
     streams: int
     supported: int
-    false: int
+    in_time: FalseRate
+    in_quality: FalseRate
     worth_having: int
     found: int
-    rate: float
-    error: float | None
 
     @property
     def power(self) -> Share:
@@ -36,21 +43,21 @@ class Discoveries:
 
 def discoveries(streams: Sequence[Sequence[Compared]]) -> Discoveries:
     """Count over whole streams, by where the judge stopped."""
-    rates, supported, false = [], 0, 0
-    for tested in streams:
-        called = [each for each in tested if each.early is Outcome.SUPPORTED]
-        wrong = sum(not each.worth_having for each in called)
-        supported, false = supported + len(called), false + wrong
-        rates.append(wrong / max(1, len(called)))
     everything = [each for tested in streams for each in tested]
     worth = [each for each in everything if each.worth_having]
-    error = 3 * stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else None
     return Discoveries(
         streams=len(streams),
-        supported=supported,
-        false=false,
+        supported=sum(each.early is Outcome.SUPPORTED for each in everything),
+        in_time=_rate(streams, lambda each: not each.worth_having and each.kind not in LOST_BITS),
+        in_quality=_rate(streams, lambda each: each.kind in LOST_BITS),
         worth_having=len(worth),
         found=sum(each.early is Outcome.SUPPORTED for each in worth),
-        rate=fmean(rates),
-        error=error,
     )
+
+
+def _rate(streams: Sequence[Sequence[Compared]], false: Callable[[Compared], bool]) -> FalseRate:
+    called = [[each for each in tested if each.early is Outcome.SUPPORTED] for tested in streams]
+    wrong = [sum(map(false, each)) for each in called]
+    rates = [count / max(1, len(each)) for count, each in zip(wrong, called, strict=True)]
+    error = 3 * stdev(rates) / math.sqrt(len(rates)) if len(rates) > 1 else None
+    return FalseRate(sum(wrong), fmean(rates), error)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from textwrap import fill
 
+from agent.campaign.affordable import LEAST_PAIRS
 from agent.judge.launch_interval import LaunchIntervalJudge
 from configs.cpu import probe_cpu
 from experiments.measurement.judging import Outcome
 from tests.proofs.counting import LEVEL, Share, percent, plain
-from tests.proofs.hypothesis_streams import HARDEST, LAUNCH_SDS, LENGTH, MIXTURE
+from tests.proofs.hypothesis_streams import LAUNCH_SDS, LENGTH, USUAL, Kind, Mixture
+from tests.proofs.markdown import paragraph, table
+from tests.proofs.page_discoveries import discoveries_part, mixture_words, shared_part
 from tests.proofs.real_equal_arms import RealSeries
 from tests.proofs.simulated_rates import FREEDOM
-from tests.proofs.targets import Results, Stopping, Target, all_of, rate_words, targets
-
-WIDTH = 118
-"""Columns of the page's text."""
+from tests.proofs.targets import LATER_TEST, Results, Stopping, Target, all_of, targets
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ def page(results: Results, made: Made) -> str:
         _real(results.series),
         _power(results),
         _stopping(results),
-        _discovery(results),
+        discoveries_part(results),
+        shared_part(results),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -67,7 +67,7 @@ def _head(made: Made) -> str:
     quick = (
         "**A quick run: too few experiments for the figures to mean much. It shows that the command works.**"
     )
-    parts = ["# What the verdicts are worth", _paragraph(intro), *([quick] if made.quick else [])]
+    parts = ["# What the verdicts are worth", paragraph(intro), *([quick] if made.quick else [])]
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
@@ -77,7 +77,7 @@ def _summary(found: Iterable[Target]) -> str:
         state = "–" if each.met is None else "yes" if each.met else "**no**"
         why = f"; {each.why}" if each.why and not each.met else ""
         rows.append((each.what, each.asked, f"{each.measured}{why}", state))
-    return "## Targets\n\n" + _table(("what", "target", "measured", "met"), rows)
+    return "## Targets\n\n" + table(("what", "target", "measured", "met"), rows)
 
 
 def _equal_arms(results: Results) -> str:
@@ -101,7 +101,7 @@ def _equal_arms(results: Results) -> str:
         "each other, or vary more than the profile says, break what the interval assumes. *At every look*: "
         "an experiment counts as missed if any of its looks missed."
     )
-    return f"## Equal arms, simulated\n\n{_paragraph(text)}\n\n{_table(columns, rows)}"
+    return f"## Equal arms, simulated\n\n{paragraph(text)}\n\n{table(columns, rows)}"
 
 
 def _real(series: RealSeries | None) -> str:
@@ -109,9 +109,10 @@ def _real(series: RealSeries | None) -> str:
     if series is None:
         text = (
             "**Not measured**: no database with a series was given. `autoinfer aa --launches 200` measures "
-            'one; then `make verdicts VERDICTS_ARGS="--real-aa DATABASE"`.'
+            "one (where an experiment takes four pairs it makes 25, and 800 launches make the 100 that the "
+            'target asks for); then `make verdicts VERDICTS_ARGS="--real-aa DATABASE"`.'
         )
-        return f"{title}\n\n{_paragraph(text)}"
+        return f"{title}\n\n{paragraph(text)}"
     low, high = series.launch_sd_bounds
     text = (
         f"Series {series.label}: {series.launches} launches of one configuration of `{series.model}` (engine "
@@ -120,17 +121,25 @@ def _real(series: RealSeries | None) -> str:
         f"{percent(high)}, {series.freedom} degrees of freedom)."
     )
     rows = [
-        ("whole experiments of consecutive pairs, each pair used once", str(series.supported)),
-        ("each pair as the first of an experiment", str(Share(series.first_supported, series.first_looks))),
+        (
+            "whole experiments of consecutive pairs, each pair used once",
+            str(series.supported),
+            str(series.held),
+        ),
+        (
+            "each pair as the first of an experiment",
+            "can't be: no validation",
+            str(Share(series.first_held, series.first_looks)),
+        ),
     ]
     beyond = Share(series.beyond, series.first_looks)
     after = (
-        "A single pair is never supported, because a validation is missing; what it could do is lie beyond "
-        f"min_effect with its whole interval: {beyond}. Of the whole experiments "
-        f"{series.experiments_refuted} were refuted."
+        f"Of the first pairs the whole interval lay beyond min_effect: {beyond}. Of the whole experiments "
+        f"{series.experiments_refuted} were refuted. *At every look*: after each pair of an experiment, with "
+        "the noise profile of the pairs before it."
     )
-    table = _table(("equal arms", "called supported"), rows)
-    return f"{title}\n\n{_paragraph(text)}\n\n{table}\n\n{_paragraph(after)}"
+    columns = ("equal arms", "called supported", "interval holds at every look")
+    return "\n\n".join([title, paragraph(text), table(columns, rows), paragraph(after)])
 
 
 def _power(results: Results) -> str:
@@ -142,6 +151,7 @@ def _power(results: Results) -> str:
     columns = (
         "full_pairs",
         "validation_pairs",
+        "support at",
         "found",
         "refuted",
         "pairs measured",
@@ -149,8 +159,9 @@ def _power(results: Results) -> str:
     )
     rows = [
         (
-            f"{each.plan.full_pairs}{' (default)' if each.usual else ''}",
+            str(each.plan.full_pairs),
             str(each.plan.validation_pairs),
+            f"{percent(each.plan.support_level)}{f' ({each.who})' if each.who else ''}",
             str(each.supported),
             percent(each.found.share(each.found.refuted).value),
             f"{each.found.pairs / each.found.experiments:.1f}",
@@ -160,18 +171,20 @@ def _power(results: Results) -> str:
     ]
     first = results.power[0]
     text = (
-        f"Found means supported within the plan, at min_effect {plain(first.plan.min_effect)} and support at "
-        f"{plain(first.plan.support_level)}. Launches vary by {percent(results.launch_sd)}, {source}. The "
-        f"gain lies {percent(first.beyond)} beyond min_effect (log scale): support needs an interval "
-        "that reaches less far."
+        f"Found means supported within the plan, at min_effect {plain(first.plan.min_effect)}. Launches vary "
+        f"by {percent(results.launch_sd)}, {source}. The gain lies {percent(first.beyond)} beyond min_effect "
+        "(log scale): support needs an interval that reaches less far. A campaign tests at the level that "
+        f"its online control gives: the first test's, and that of test {LATER_TEST} where nothing was "
+        "supported before, are shown. A campaign of minutes, such as the default one, pays for "
+        f"{LEAST_PAIRS} exploratory pairs a test; one of some hours for the whole plan."
     )
-    return f"## A true gain of {plain(first.gain)}\n\n{_paragraph(text)}\n\n{_table(columns, rows)}"
+    return f"## A true gain of {plain(first.gain)}\n\n{paragraph(text)}\n\n{table(columns, rows)}"
 
 
 def _stopping(results: Results) -> str:
     everything = all_of(results.streams)
-    kinds = [("all", everything)]
-    kinds += [(kind.value, [each for each in everything if each.kind is kind]) for kind in MIXTURE]
+    kinds = [("all that run", [each for each in everything if each.kind is not Kind.INFEASIBLE])]
+    kinds += [(kind.value, [each for each in everything if each.kind is kind]) for kind in USUAL]
     columns = ("hypothesis", "n", "saved", "truth found: stopping early", "full schedule", "full, by t")
     rows = [
         (
@@ -183,7 +196,7 @@ def _stopping(results: Results) -> str:
         for name, tested in kinds
         if tested
     ]
-    mixture = "; ".join(f"{kind.value}: {plain(share)}" for kind, share in MIXTURE.items())
+    mixture = mixture_words(Mixture.USUAL)
     pairs = results.plan.full_pairs + results.plan.validation_pairs
     text = (
         f"{len(results.streams)} frozen streams of {LENGTH} hypotheses "
@@ -200,47 +213,10 @@ def _stopping(results: Results) -> str:
     full = sum(each.full is not Outcome.INCONCLUSIVE for each in everything)
     after = (
         f"Wrongly stopped, of the truths that the full schedule found: {stopping.wrongly()}; of those that "
-        f"it finds by Student's t: {stopping.wrongly(by_t=True)}. The second compares two intervals besides: "
+        f"it finds by Student's t: {stopping.wrongly(by_t=True)}. What does not run counts in neither. "
+        "The second compares two intervals besides: "
         "one that may be looked at always, at the level of the online control, with one for a single look "
         f"and a single test. Decided (not inconclusive): {early} stopping early, {full} on the full "
         f"schedule, of {len(everything)}."
     )
-    return f"## Stopping early\n\n{_paragraph(text)}\n\n{_table(columns, rows)}\n\n{_paragraph(after)}"
-
-
-def _discovery(results: Results) -> str:
-    columns = (
-        "streams",
-        "support at",
-        "false discovery rate",
-        "worth having and found",
-    )
-    rows = [
-        (
-            "hardest" if hardest else "usual",
-            "e-LOND's level" if controlled else f"{plain(results.plan.alpha)} each",
-            rate_words(found),
-            str(found.power),
-        )
-        for (controlled, hardest), found in sorted(
-            results.rates.items(), key=lambda each: (each[0][1], -each[0][0])
-        )
-    ]
-    hardest = "; ".join(f"{kind.value}: {plain(share)}" for kind, share in HARDEST.items())
-    text = (
-        "*Usual* streams are those of above; in the *hardest* ones every null lies where it is likeliest to "
-        f"be supported ({hardest}). False is what was called supported and gains no more than min_effect, or "
-        f"costs quality; the rate is the mean over {len(results.streams)} streams of false over all "
-        "supported, ± three standard errors."
-    )
-    return f"## False discoveries\n\n{_paragraph(text)}\n\n{_table(columns, rows)}"
-
-
-def _paragraph(text: str) -> str:
-    return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines)
+    return f"## Stopping early\n\n{paragraph(text)}\n\n{table(columns, rows)}\n\n{paragraph(after)}"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.judge.aa_pairs import AaPair, profile
+from agent.judge.aa_replay import plan_of, replay
 from configs.errors import UsageError
+from experiments.job.named import load_judge
+from experiments.measurement.evidence import Evidence, NoiseProfile, Stage
+from experiments.measurement.judging import Judge, JudgeVerdict
+from experiments.measurement.plan import StoppingPlan
 from tests.proofs.counting import Share
 
 
@@ -15,8 +21,10 @@ from tests.proofs.counting import Share
 class RealSeries:
     """A series: how it was made, how its launches vary, and what the judge said of its pairs.
 
-    `experiments` are whole experiments of consecutive pairs, each pair used once; `first_looks` judge every
-    pair as the quick pair of an experiment; `beyond` are those whose interval then lay beyond `min_effect`.
+    `experiments` are whole experiments of consecutive pairs, each pair used once; `held_everywhere` are those
+    whose interval held 0 after each of their pairs. `first_looks` judge every pair as the quick pair of an
+    experiment: `first_held` held 0, and of `beyond` the interval lay beyond `min_effect`. None of these could
+    be called supported, because nothing is without a validation.
     """
 
     label: str
@@ -33,8 +41,9 @@ class RealSeries:
     experiments: int
     experiments_supported: int
     experiments_refuted: int
+    held_everywhere: int
     first_looks: int
-    first_supported: int
+    first_held: int
     beyond: int
 
     @property
@@ -42,12 +51,18 @@ class RealSeries:
         """Whole experiments called supported."""
         return Share(self.experiments_supported, self.experiments)
 
+    @property
+    def held(self) -> Share:
+        """Whole experiments whose interval held the truth at every look."""
+        return Share(self.held_everywhere, self.experiments)
+
 
 def read_series_of(database: str) -> RealSeries | None:
     """The longest series in a database (an address or a file); None where it holds none that was measured."""
     from sqlalchemy import select
 
-    from agent.noise.report import as_document, series_report
+    from agent.noise.report import as_document, load_pairs, plan_of_campaign, series_report
+    from agent.noise.series import read_series
     from db.models import Campaign
     from db.noise import SERIES_NAME
     from db.session import open_database
@@ -57,16 +72,58 @@ def read_series_of(database: str) -> RealSeries | None:
     try:
         with opened.read() as session:
             ids = list(session.scalars(select(Campaign.id).where(Campaign.name == SERIES_NAME)))
-            documents = [as_document(series_report(session, each)) for each in ids]
+            measured = [
+                (each, told)
+                for each in ids
+                if (told := as_document(series_report(session, each)))["launches"]
+                and told["launch_sd_log"] is not None
+            ]
+            if not measured:
+                return None
+            chosen, told = max(measured, key=lambda each: int(each[1]["launches"]))
+            spec, asked = read_series(session, chosen)
+            pairs = [each for each in load_pairs(session, chosen) if not each.differs]
     finally:
         opened.close()
-    measured = [each for each in documents if each["launches"] and each["launch_sd_log"] is not None]
-    if not measured:
-        return None
-    return _of_document(max(measured, key=lambda each: int(each["launches"])))
+    plan, judge = plan_of(plan_of_campaign(spec), asked.blocks), load_judge(spec.judge)
+    sizes = [each.pairs for each in replay(pairs, plan, judge).experiments]
+    return _of_document(told, held_at_every_look(pairs, sizes, plan, judge), first_held(pairs, plan, judge))
 
 
-def _of_document(told: Mapping[str, Any]) -> RealSeries:
+def held_at_every_look(
+    pairs: Sequence[AaPair], sizes: Iterable[int], plan: StoppingPlan, judge: Judge
+) -> int:
+    """Of experiments that took so many consecutive pairs each, those whose interval held 0 after every pair;
+    each knows the noise profile of the pairs before it, as in the replay."""
+    begun = held = 0
+    for size in sizes:
+        known = profile(pairs[:begun], plan.metric)
+        taken = pairs[begun : begun + size]
+        looks = (_evidence(taken[:count], known) for count in range(1, size + 1))
+        held += all(_holds_nothing(judge.verdict(plan, look)) for look in looks)
+        begun += size
+    return held
+
+
+def first_held(pairs: Sequence[AaPair], plan: StoppingPlan, judge: Judge) -> int:
+    """Of all pairs, each as the first of an experiment, those whose interval held 0."""
+    return sum(
+        _holds_nothing(judge.verdict(plan, _evidence([pair], profile(pairs[:place], plan.metric))))
+        for place, pair in enumerate(pairs)
+    )
+
+
+def _evidence(taken: Sequence[AaPair], known: NoiseProfile) -> Evidence:
+    launches = [each for place, pair in enumerate(taken) for each in pair.staged(Stage.FULL, place)]
+    return Evidence(tuple(launches), known, ())
+
+
+def _holds_nothing(verdict: JudgeVerdict) -> bool:
+    low, high = verdict.interval_low_log, verdict.interval_high_log
+    return low is None or high is None or low <= 0 <= high
+
+
+def _of_document(told: Mapping[str, Any], held_everywhere: int, held_first: int) -> RealSeries:
     judged, sd = told["judged"], told["launch_sd_log"]
     experiments, looks = judged["experiments"], judged["first_looks"]
     try:
@@ -85,8 +142,9 @@ def _of_document(told: Mapping[str, Any]) -> RealSeries:
             experiments=experiments["n"],
             experiments_supported=experiments["supported"]["count"],
             experiments_refuted=experiments["refuted"]["count"],
+            held_everywhere=held_everywhere,
             first_looks=looks["n"],
-            first_supported=looks["supported"]["count"],
+            first_held=held_first,
             beyond=looks["beyond_min_effect"]["count"],
         )
     except KeyError as missing:

@@ -10,7 +10,7 @@ from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import StoppingPlan
 from tests.proofs.counting import Share, Workers, seed_of
 from tests.simulation.experiment import DEFAULT_PLAN, Truth
-from tests.simulation.rates import simulate
+from tests.simulation.rates import Rates, simulate
 
 PIECE = 100
 """Experiments of one piece of work."""
@@ -92,6 +92,11 @@ def count(piece: Piece) -> Counts:
         degrees_of_freedom=FREEDOM,
         seed=piece.seed,
     )
+    return counts_of(found)
+
+
+def counts_of(found: Rates) -> Counts:
+    """What became of simulated experiments."""
     outcomes = found.outcomes
     return Counts(
         experiments=found.experiments,
@@ -119,9 +124,10 @@ def counted(
     return sum(found[1:], start=found[0])
 
 
-def plan_of(full_pairs: int) -> StoppingPlan:
-    """The default plan with another number of exploratory pairs."""
-    return StoppingPlan.model_validate({**DEFAULT_PLAN.model_dump(), "full_pairs": full_pairs})
+def plan_of(full_pairs: int, support_alpha: float | None = None) -> StoppingPlan:
+    """The default plan with another number of exploratory pairs, and a level of support of its own."""
+    changes = {"full_pairs": full_pairs, "support_alpha": support_alpha}
+    return StoppingPlan.model_validate({**DEFAULT_PLAN.model_dump(), **changes})
 
 
 def gain_of(gain: float, launch_sd: float) -> Truth:

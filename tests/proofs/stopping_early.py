@@ -27,7 +27,7 @@ from agent.judge.scale import bound_of
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, MeasurePair, Outcome, Stop
 from experiments.measurement.plan import StoppingPlan
-from tests.proofs.hypothesis_streams import Hypothesis, Kind, stream
+from tests.proofs.hypothesis_streams import Hypothesis, Kind, Mixture, stream
 from tests.simulation.experiment import DEFAULT_PLAN, MOST_STEPS, SimulatedExperiment, profile_of
 
 FAILURE = "the process ended with exit code 1"
@@ -68,12 +68,19 @@ Streams: TypeAlias = Sequence[Sequence[Compared]]
 
 
 def run_stream(
-    seed: int, length: int, controlled: bool, *, in_full: bool = True, hardest: bool = False
+    seed: int,
+    length: int,
+    controlled: bool,
+    *,
+    in_full: bool = True,
+    mixture: Mixture = Mixture.USUAL,
+    freedom: int = PROFILE_FREEDOM,
 ) -> tuple[Compared, ...]:
-    """Test the stream of this seed; `controlled` sets each test's level by e-LOND, as a campaign does."""
-    hypotheses = stream(seed, length, hardest=hardest)
+    """Test the stream of this seed; `controlled` sets each test's level by e-LOND, as a campaign does. All
+    tests are given one noise profile of `freedom` degrees of freedom."""
+    hypotheses = stream(seed, length, mixture)
     rng = np.random.default_rng([seed, length])
-    noise = profile_of(DEFAULT_PLAN, hypotheses[0].truth, PROFILE_FREEDOM, rng)
+    noise = profile_of(DEFAULT_PLAN, hypotheses[0].truth, freedom, rng)
     tested: list[Compared] = []
     for each in hypotheses:
         discoveries = sum(one.early is Outcome.SUPPORTED for one in tested)

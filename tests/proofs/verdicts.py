@@ -13,21 +13,26 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from agent.campaign.affordable import LEAST_PAIRS
+from agent.discovery.e_lond import level
 from configs.campaign import load_campaign
 from configs.quantities import parse_percent
-from tests.proofs.counting import Workers
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import StoppingPlan
+from tests.proofs.counting import Share, Workers
 from tests.proofs.discovery_rate import discoveries
-from tests.proofs.hypothesis_streams import LENGTH
+from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture
 from tests.proofs.page import Made, page
 from tests.proofs.real_equal_arms import RealSeries, read_series_of
+from tests.proofs.shared_profile import sharing
 from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
-from tests.proofs.stopping_early import Streams, run_stream
-from tests.proofs.targets import Power, Results
+from tests.proofs.stopping_early import PROFILE_FREEDOM, Streams, run_stream
+from tests.proofs.targets import LATER_TEST, SCARCE_FREEDOM, Power, Results, all_of
 from tests.simulation.experiment import DEFAULT_PLAN
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "verdicts.md"
@@ -46,10 +51,13 @@ class Sizes:
     each_power: int
     full_pairs: tuple[int, ...]
     streams: int
+    campaigns: int
 
 
-WHOLE = Sizes(equal_arms=10_000, each_condition=500, each_power=500, full_pairs=(4, 8, 12, 16), streams=60)
-QUICK = Sizes(equal_arms=100, each_condition=10, each_power=10, full_pairs=(4, 8), streams=3)
+WHOLE = Sizes(
+    equal_arms=5_000, each_condition=300, each_power=300, full_pairs=(4, 8, 12, 16), streams=60, campaigns=40
+)
+QUICK = Sizes(equal_arms=100, each_condition=10, each_power=10, full_pairs=(4, 8), streams=2, campaigns=2)
 
 _EQUAL_ARMS, _CONDITIONS, _POWER = 0, 100, 200
 """Places of the seeds of each part."""
@@ -97,29 +105,71 @@ def measure(
         name: counted(workers, DEFAULT_PLAN, truth, sizes.each_condition, seed, _CONDITIONS + place)
         for place, (name, truth) in enumerate(CONDITIONS.items())
     }
-    usual = load_campaign("default", {}).plan.full_pairs
     power = []
-    for full_pairs in sorted({*sizes.full_pairs, usual}):
-        _say(f"a gain of 5 % with {full_pairs} exploratory pairs")
+    for place, (plan, who) in enumerate(power_plans(sizes.full_pairs)):
+        _say(f"a gain of 5 % with {plan.full_pairs} exploratory pairs, support at {plan.support_level:.2g}")
         truth = gain_of(TRUE_GAIN, launch_sd)
-        plan = plan_of(full_pairs)
-        found = counted(workers, plan, truth, sizes.each_power, seed, _POWER + full_pairs)
-        power.append(Power(plan, TRUE_GAIN, launch_sd, found, usual=full_pairs == usual))
+        found = counted(workers, plan, truth, sizes.each_power, seed, _POWER + place)
+        power.append(Power(plan, TRUE_GAIN, launch_sd, found, who))
     _say(f"{sizes.streams} streams to the end of their plans")
     streams = run_streams(workers, sizes.streams, controlled=True, in_full=True)
     _say("the same streams without online control, and the hardest ones")
-    rates = {(True, False): discoveries(streams)}
-    for controlled, hardest in ((False, False), (True, True), (False, True)):
-        others = run_streams(workers, sizes.streams, controlled=controlled, hardest=hardest)
-        rates[controlled, hardest] = discoveries(others)
-    return Results(equal, conditions, power, streams, rates, series, launch_sd, DEFAULT_PLAN)
+    at_margin = run_streams(workers, sizes.streams, controlled=True, mixture=Mixture.AT_MARGIN)
+    rates = {
+        (Mixture.USUAL, True): discoveries(streams),
+        (Mixture.AT_MARGIN, True): discoveries(at_margin),
+    }
+    for mixture, controlled in ((Mixture.USUAL, False), (Mixture.HARDEST, True), (Mixture.HARDEST, False)):
+        rates[mixture, controlled] = discoveries(
+            run_streams(workers, sizes.streams, controlled=controlled, mixture=mixture)
+        )
+    _say("campaigns that share one noise profile")
+    scarce = run_streams(
+        workers, sizes.streams, controlled=True, mixture=Mixture.HARDEST, freedom=SCARCE_FREEDOM
+    )
+    lossy = [each for each in all_of(at_margin) if each.kind is Kind.AT_MARGIN]
+    return Results(
+        equal=equal,
+        conditions=conditions,
+        power=power,
+        streams=streams,
+        rates=rates,
+        shared=[
+            sharing(workers, freedom, sizes.campaigns, seed) for freedom in (SCARCE_FREEDOM, PROFILE_FREEDOM)
+        ],
+        scarce=discoveries(scarce),
+        at_margin=Share(sum(each.early is Outcome.SUPPORTED for each in lossy), len(lossy)),
+        series=series,
+        launch_sd=launch_sd,
+        plan=DEFAULT_PLAN,
+    )
+
+
+def power_plans(full_pairs: Iterable[int]) -> list[tuple[StoppingPlan, str]]:
+    """Plans with so many exploratory pairs at alpha; and what a campaign dispatches, of minutes and of hours,
+    at the level of its first test and of a later one, each with its name."""
+    alpha, whole = DEFAULT_PLAN.alpha, load_campaign("default", {}).plan.full_pairs
+    found = [(plan_of(pairs), "") for pairs in sorted({*full_pairs, LEAST_PAIRS, whole})]
+    for pairs, campaign in ((LEAST_PAIRS, "minutes"), (whole, "hours")):
+        for test in (1, LATER_TEST):
+            who = f"test {test} of a campaign of {campaign}"
+            found.append((plan_of(pairs, level(alpha, test - 1, 0)), who))
+    return found
 
 
 def run_streams(
-    workers: Workers, streams: int, *, controlled: bool, in_full: bool = False, hardest: bool = False
+    workers: Workers,
+    streams: int,
+    *,
+    controlled: bool,
+    in_full: bool = False,
+    mixture: Mixture = Mixture.USUAL,
+    freedom: int = PROFILE_FREEDOM,
 ) -> Streams:
     """The frozen streams 0, 1, 2 …, with online control or without."""
-    work = partial(run_stream, length=LENGTH, controlled=controlled, in_full=in_full, hardest=hardest)
+    work = partial(
+        run_stream, length=LENGTH, controlled=controlled, in_full=in_full, mixture=mixture, freedom=freedom
+    )
     return workers.map(work, range(streams))
 
 

@@ -36,7 +36,8 @@ def test_a_stored_series_is_read_with_its_noise_and_its_verdicts(tmp_path: Path)
     assert found is not None
     assert found.launches == LAUNCHES
     assert found.first_looks == LAUNCHES // 2
-    assert found.first_supported == 0  # nothing is without a validation
+    assert 0 <= found.beyond <= found.first_looks - found.first_held <= found.first_looks
+    assert 0 <= found.held_everywhere <= found.experiments
     assert found.launch_sd_bounds[0] < found.launch_sd_log < found.launch_sd_bounds[1]
     assert 0 <= found.experiments_supported <= found.experiments <= LAUNCHES // 2
     assert found.min_effect == spec.plan.min_effect

@@ -1,22 +1,32 @@
 """The page on verdicts says what was measured: counts, missed targets with a reason, and what was not."""
 
 import math
+from dataclasses import replace
+from statistics import fmean
 
+import numpy as np
 import pytest
 
-from experiments.measurement.judging import Outcome
+from agent.campaign.affordable import LEAST_PAIRS
+from agent.discovery.e_lond import level
+from agent.judge.quality import Quality, quality_report
+from experiments.measurement.evidence import Arm, Metric, NoiseProfile
+from experiments.measurement.judging import Evaluate, Outcome, Screen
 from tests.proofs.counting import Share, Workers, percent, seed_of
 from tests.proofs.discovery_rate import discoveries
-from tests.proofs.hypothesis_streams import LENGTH, Kind, digest, stream
+from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture, digest, stream
 from tests.proofs.page import Made, page
 from tests.proofs.real_equal_arms import RealSeries
+from tests.proofs.shared_profile import SharedProfile
 from tests.proofs.simulated_rates import EVERYTHING, PIECE, Counts, pieces, plan_of
 from tests.proofs.stopping_early import Compared
 from tests.proofs.targets import Power, Results, Stopping, targets
-from tests.simulation.experiment import DEFAULT_PLAN
+from tests.proofs.verdicts import power_plans
+from tests.simulation.experiment import DEFAULT_PLAN, PRUNED, SimulatedExperiment, Truth
 
+NOTHING = NoiseProfile("target", Metric.TPOT_MS, 0, 0, None)
 MADE = Made(command="command", seed=7, quick=False, wall_s=1.0, processor_s=2.0, processes=2)
-FROZEN = "d9fbcd50963e2c718b2a2882ab5d36f5c168efeda701aba8e03eb72eec54d969"
+FROZEN = "2d0d4e453d0ad3c151b211d2f3a5ca8a4a0e26e3052f6387ec0b586864cf3e04"
 
 
 def compared(
@@ -29,20 +39,52 @@ def compared(
     return Compared(kind, worth, early, full, full, *seconds)
 
 
+def by_t(early: Outcome, full_t: Outcome, full: Outcome = Outcome.INCONCLUSIVE) -> Compared:
+    """A large gain where the full schedule says another thing by Student's t."""
+    return replace(compared(early, full), full_t=full_t)
+
+
+AT_LEVEL = Share(5, 100)
+
+
 def results(
     supported: int = 0,
     held: int = 1000,
     found: int = 95,
     series: RealSeries | None = None,
     streams: tuple[tuple[Compared, ...], ...] = ((compared(Outcome.SUPPORTED, Outcome.SUPPORTED),),),
+    lossy: tuple[tuple[Compared, ...], ...] = ((),),
+    at_margin: Share = AT_LEVEL,
 ) -> Results:
     equal = Counts(1000, supported, 700, held, held, 4000)
-    power = Power(DEFAULT_PLAN, 0.05, 0.01, Counts(100, found, 0, 100, 100, 450), usual=True)
-    rates = {(a, b): discoveries(streams) for a in (True, False) for b in (True, False)}
-    return Results(equal, {"hard": equal}, [power], streams, rates, series, 0.01, DEFAULT_PLAN)
+    counts = Counts(100, found, 0, 100, 100, 450)
+    power = [
+        Power(plan_of(4), 0.05, 0.01, counts),
+        Power(plan_of(16, 0.02), 0.05, 0.01, counts, "test 1 of a campaign of hours"),
+    ]
+    quiet = discoveries([()])
+    return Results(
+        equal=equal,
+        conditions={"hard": equal},
+        power=power,
+        streams=streams,
+        rates={
+            (Mixture.USUAL, True): discoveries(streams),
+            (Mixture.HARDEST, True): quiet,
+            (Mixture.HARDEST, False): quiet,
+            (Mixture.AT_MARGIN, True): discoveries(lossy),
+        },
+        shared=[SharedProfile(2, [Counts(30, 1, 0, 29, 30, 90), Counts(30, 4, 0, 20, 30, 90)])],
+        scarce=quiet,
+        at_margin=at_margin,
+        series=series,
+        launch_sd=0.01,
+        plan=DEFAULT_PLAN,
+    )
 
 
-def a_series(first_looks: int = 100) -> RealSeries:
+def a_series(experiments: int = 100, supported: int = 0, held: int = 96) -> RealSeries:
+    first_looks = 4 * experiments
     return RealSeries(
         label="C-3",
         engine="reference",
@@ -55,11 +97,12 @@ def a_series(first_looks: int = 100) -> RealSeries:
         freedom=first_looks,
         judge="launch-interval 4",
         min_effect=0.03,
-        experiments=25,
-        experiments_supported=0,
+        experiments=experiments,
+        experiments_supported=supported,
         experiments_refuted=20,
+        held_everywhere=held,
         first_looks=first_looks,
-        first_supported=0,
+        first_held=first_looks - 3,
         beyond=1,
     )
 
@@ -82,7 +125,7 @@ def test_met_targets_are_told_with_counts_and_exact_intervals() -> None:
     ("missed", "line", "words"),
     [
         (results(supported=11), "equal arms called supported, simulated", "11 of 1000"),
-        (results(held=949), "interval holds the truth", "949 of 1000"),
+        (results(held=949), "interval holds the truth at every look |", "949 of 1000"),
         (results(found=89), "a true gain of 5 % found", "the gain lies 2.08 % beyond min_effect"),
         (
             results(streams=((compared(Outcome.SUPPORTED, Outcome.SUPPORTED, seconds=(71, 100)),),)),
@@ -90,16 +133,23 @@ def test_met_targets_are_told_with_counts_and_exact_intervals() -> None:
             "29.0 %",
         ),
         (
-            results(streams=((compared(Outcome.INCONCLUSIVE, Outcome.SUPPORTED),),)),
-            "wrongly stopped",
+            results(streams=((by_t(Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE, Outcome.SUPPORTED),),)),
+            "wrongly stopped, of the truths that the full schedule found, judged as",
+            "1 of 1",
+        ),
+        (
+            results(streams=((by_t(Outcome.INCONCLUSIVE, Outcome.SUPPORTED),),)),
+            "wrongly stopped, of the truths that the full schedule found, by Student's t",
             "1 of 1",
         ),
         (
             results(streams=((compared(Outcome.SUPPORTED, Outcome.SUPPORTED, Kind.EDGE),),)),
-            "false discovery rate",
+            "false in time among the supported, with online control, usual",
             "1 of 1 false",
         ),
-        (results(series=a_series(60)), "equal arms called supported, on the ref", "60 pairs were measured"),
+        (results(at_margin=Share(15, 100)), "a loss of exactly the margin", "15 of 100"),
+        (results(series=a_series(supported=2)), "equal arms called supported, on the ref", "2 of 100"),
+        (results(series=a_series(held=88)), "interval holds the truth at every look, on the", "88 of 100"),
     ],
 )
 def test_a_missed_target_is_told_as_it_is(missed: Results, line: str, words: str) -> None:
@@ -117,13 +167,57 @@ def test_what_was_not_measured_is_said_plainly() -> None:
     assert "assumed, for no series was given" in " ".join(told.split())
 
 
-def test_a_measured_series_is_told_with_its_noise() -> None:
+REAL = ("equal arms called supported, on the", "interval holds the truth at every look, on the")
+
+
+def test_a_measured_series_is_told_with_its_noise_and_its_coverage() -> None:
     told = page(results(series=a_series()), MADE)
     assert "Not measured" not in told
-    assert "0 % (0 of 25; 0 % to 13.7 %)" in told
-    assert "1.00 % (1 of 100; 0.0253 % to 5.45 %)" in told
-    assert state(told, "equal arms called supported, on the reference engine") == "yes"
+    assert "0 % (0 of 100; 0 % to 3.62 %)" in told
+    assert "96.0 % (96 of 100; 90.1 % to 98.9 %)" in told
+    assert "99.2 % (397 of 400;" in told
+    assert [state(told, line) for line in REAL] == ["yes", "yes"]
     assert "as measured by series C-3" in " ".join(told.split())
+
+
+def test_a_series_of_too_few_whole_experiments_meets_nothing_however_many_pairs_it_has() -> None:
+    """A pair alone can't be called supported, so it is no comparison that could fail."""
+    told = page(results(series=a_series(25, held=25)), MADE)
+    assert [state(told, line) for line in REAL] == ["**no**", "**no**"]
+    assert "0 % (0 of 25; 0 % to 13.7 %); the 200 launches make 25 experiments" in told
+
+
+def test_a_loss_of_quality_is_counted_apart_from_the_time_that_is_controlled() -> None:
+    lossy = compared(Outcome.SUPPORTED, Outcome.SUPPORTED, Kind.AT_MARGIN)
+    told = page(results(lossy=((lossy, compared(Outcome.SUPPORTED, Outcome.SUPPORTED)),)), MADE)
+    assert state(told, "false in quality among the supported") == "–"
+    [row] = [row for row in told.splitlines() if row.startswith("| hardest in quality")]
+    assert row.split(" | ")[2:4] == ["0 % (0 of 2 false)", "50.0 % (1 of 2 false)"]
+
+
+def test_what_a_campaign_dispatches_has_rows_of_its_own_and_other_plans_have_none() -> None:
+    told = page(results(), MADE)
+    assert state(told, "a true gain of 5 % found by test 1 of a campaign of hours (16 + 2 pairs)") == "yes"
+    assert sum(row.startswith("| a true gain of 5 %") for row in told.splitlines()) == 1
+    assert "| 16 | 2 | 2.00 % (test 1 of a campaign of hours) |" in told
+    assert "| 4 | 2 | 5.00 % |" in told
+
+
+def test_the_plans_of_campaigns_are_those_that_are_dispatched() -> None:
+    named = {who: (plan.full_pairs, plan.support_level) for plan, who in power_plans([8]) if who}
+    assert named == {
+        "test 1 of a campaign of minutes": (LEAST_PAIRS, level(0.05, 0, 0)),
+        "test 5 of a campaign of minutes": (LEAST_PAIRS, level(0.05, 4, 0)),
+        "test 1 of a campaign of hours": (DEFAULT_PLAN.full_pairs, level(0.05, 0, 0)),
+        "test 5 of a campaign of hours": (DEFAULT_PLAN.full_pairs, level(0.05, 4, 0)),
+    }
+    assert [plan.full_pairs for plan, who in power_plans([8]) if not who] == [4, 8, 16]
+
+
+def test_campaigns_that_share_a_profile_are_told_with_the_worst_of_them() -> None:
+    told = page(results(), MADE)
+    assert "| 2 | 81.7 % (49 of 60; 69.6 % to 90.5 %) | 66.7 % (20 of 30;" in told
+    assert "| 4 of 30 |" in told
 
 
 def test_a_quick_run_says_that_it_is_one() -> None:
@@ -163,6 +257,7 @@ def test_wrongly_stopped_is_a_truth_that_only_the_full_schedule_found() -> None:
             compared(Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE),
             compared(Outcome.REFUTED, Outcome.REFUTED, Kind.NOTHING),
             compared(Outcome.SUPPORTED, Outcome.REFUTED, Kind.NOTHING),
+            compared(Outcome.INFEASIBLE, Outcome.INFEASIBLE, Kind.INFEASIBLE),
         ]
     )
     assert (stopping.wrongly().count, stopping.wrongly().of) == (2, 4)
@@ -174,8 +269,11 @@ def test_false_discoveries_are_counted_by_stream() -> None:
     wrong = compared(Outcome.SUPPORTED, Outcome.SUPPORTED, Kind.LOSSY)
     missed = compared(Outcome.INCONCLUSIVE, Outcome.SUPPORTED)
     found = discoveries([(right, wrong), (missed,), (right, right)])
-    assert (found.supported, found.false, found.worth_having, found.found) == (4, 1, 4, 3)
-    assert found.rate == pytest.approx(0.5 / 3)
+    assert (found.supported, found.worth_having, found.found) == (4, 4, 3)
+    assert (found.in_time.false, found.in_quality.false) == (0, 1)
+    assert found.in_quality.rate == pytest.approx(0.5 / 3)
+    slow = compared(Outcome.SUPPORTED, Outcome.SUPPORTED, Kind.EDGE)
+    assert discoveries([(right, slow)]).in_time.rate == 0.5
 
 
 def test_the_streams_are_frozen() -> None:
@@ -185,7 +283,35 @@ def test_the_streams_are_frozen() -> None:
     assert gains[Kind.NOTHING] == 0
     assert gains[Kind.HARMFUL] < 0 < 0.1 <= gains[Kind.LARGE]
     assert all(each.truth.effect_log == math.log(1 - each.gain) for each in stream(3))
-    assert not any(each.worth_having(0.03) for each in stream(0, 500, hardest=True) if each.kind is Kind.EDGE)
+    for mixture, kind in ((Mixture.HARDEST, Kind.EDGE), (Mixture.AT_MARGIN, Kind.AT_MARGIN)):
+        nulls = [each for each in stream(0, 500, mixture) if each.kind is kind]
+        assert len(nulls) > 350
+        assert not any(each.worth_having(0.03) for each in nulls)
+
+
+def test_of_losses_at_the_margin_the_guard_lets_pass_what_its_level_says() -> None:
+    truth = next(each.truth for each in stream(0, 30, Mixture.AT_MARGIN) if each.kind is Kind.AT_MARGIN)
+    rng = np.random.default_rng(3)
+    held, ratios = 0, []
+    for _ in range(400):
+        experiment = SimulatedExperiment(DEFAULT_PLAN, truth, rng, NOTHING)
+        experiment.take(Evaluate())
+        bits = quality_report(DEFAULT_PLAN, experiment.evidence()).bits
+        assert bits is not None
+        held += bits.state is Quality.HELD
+        ratios.append(bits.difference)
+    assert fmean(ratios) == pytest.approx(DEFAULT_PLAN.margins.bits_per_byte, abs=1e-4)
+    assert Share(held, 400).bounds(0.998)[0] < DEFAULT_PLAN.alpha < Share(held, 400).bounds(0.998)[1]
+
+
+def test_the_same_weights_scored_twice_are_scored_alike() -> None:
+    truth = replace(Truth(), changes=PRUNED, task_loss_chance=0.1)
+    experiment = SimulatedExperiment(DEFAULT_PLAN, truth, np.random.default_rng(3), NOTHING)
+    for step in (Screen(), Evaluate(), Evaluate(part=1)):
+        experiment.take(step)
+    first, again, further = (each for each in experiment.launches if each.arm is Arm.CANDIDATE)
+    for metric in (Metric.NLL_BITS, Metric.TASK_CORRECT):
+        assert first.values(metric) == again.values(metric) != further.values(metric)
 
 
 def test_the_work_is_cut_alike_for_any_number_of_processes() -> None:
