@@ -49,17 +49,19 @@ def enqueue(
 ) -> None:
     """Put a hypothesis of your own into the queue, beside the agent's."""
     from agent.campaign.enqueue import enqueue as put_into_queue
-    from cli.opening import writing
+    from cli.opening import database_of
     from cli.output import print_json, say
     from db.labels import Noun, format_label
     from db.states import HypothesisState
     from knowledge.queries.hypotheses import hypothesis_detail
     from knowledge.queries.lookup import campaign_of
 
-    with writing(ctx) as session:
+    with database_of(ctx) as database:
+        with database.read() as session:
+            campaign_id = campaign_of(session, campaign)
         hypothesis_id = put_into_queue(
-            session,
-            campaign_of(session, campaign),
+            database,
+            campaign_id,
             claim=claim,
             assignments=set_,
             expect=expect,
@@ -68,7 +70,8 @@ def enqueue(
             pin=pin,
             metric=metric,
         )
-        detail = hypothesis_detail(session, hypothesis_id)
+        with database.read() as session:
+            detail = hypothesis_detail(session, hypothesis_id)
     label = format_label(Noun.HYPOTHESIS, hypothesis_id)
     if as_json:
         print_json(detail)

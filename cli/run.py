@@ -60,8 +60,8 @@ def run(
 ) -> None:
     """Run an autonomous campaign until its budget ends or nothing left is worth its price.
 
-    A campaign that was interrupted is continued when the same one is asked for. Ctrl-C stops it in good
-    order.
+    A campaign that was interrupted or paused is continued when the same one is asked for. Ctrl-C stops it in
+    good order.
     """
     from cli.executor import check_folders
     from configs.campaign import load_campaign
@@ -102,7 +102,7 @@ def _one_of(name: str | None, option: str | None) -> str:
 
 
 def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: bool, as_json: bool) -> None:
-    from agent.campaign.create import extend, survey
+    from agent.campaign.create import extend, extended_s, survey
     from agent.campaign.facts import read_facts
     from cli.executor import check_folders
     from configs.quantities import parse_duration_s
@@ -114,11 +114,14 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: 
     with database_of(ctx) as database:
         if with_worker:
             check_folders(settings)
-        with database.write() as session:
+        with database.read() as session:
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
+            extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
+            spec = read_facts(session, campaign_id).spec
+        survey(spec)
+        with database.write() as session:
             extend(session, campaign_id, more_s)
             spec = read_facts(session, campaign_id).spec
-            survey(spec)
         _drive(ctx, database, settings, spec, campaign_id, with_worker=with_worker, as_json=as_json)
 
 

@@ -118,8 +118,9 @@ def stored_spec(campaign: Campaign) -> CampaignSpec | None:
         return None
 
 
-def extend(session: Session, campaign_id: int, more_s: float) -> None:
-    """Let a campaign spend `more_s` seconds from now on, or what was left when `more_s` is 0.
+def extended_s(session: Session, campaign_id: int, more_s: float) -> float:
+    """The whole budget in seconds of a campaign that may spend `more_s` from now on, or what was left when
+    `more_s` is 0.
 
     Raises `UsageError` when nothing is left and nothing is added, and for an A/A series.
     """
@@ -130,14 +131,23 @@ def extend(session: Session, campaign_id: int, more_s: float) -> None:
     spent_s = float(campaign.budget.get("spent_s", 0.0))
     wall_s = float(campaign.budget["wall_s"])
     if more_s > 0:
-        wall_s = spent_s + more_s
-    elif spent_s >= wall_s:
+        return spent_s + more_s
+    if spent_s >= wall_s:
         raise UsageError(
             f"{format_label(Noun.CAMPAIGN, campaign_id)} has spent its budget of {format_duration(wall_s)}.",
             "Give it more: --budget 30m",
         )
+    return wall_s
+
+
+def extend(session: Session, campaign_id: int, more_s: float) -> None:
+    """Give a campaign the budget of `extended_s`, which see.
+
+    What it was started with stays as it was, so that the command that started it finds it again.
+    """
+    wall_s = extended_s(session, campaign_id, more_s)
+    campaign = session.get_one(Campaign, campaign_id)
     campaign.budget = {**campaign.budget, "wall_s": wall_s}
-    campaign.spec = {**campaign.spec, "budget": {"wall_s": wall_s}}
 
 
 def found_on(ground: Ground) -> dict[str, object]:

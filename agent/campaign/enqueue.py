@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
-from agent.campaign.facts import read_facts
+from agent.campaign.facts import Facts, read_facts
 from agent.campaign.held import check_asked, draft_on, hold
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
@@ -20,6 +20,7 @@ from configs.questions import JudgedMetric
 from configs.validation import nearest
 from db.models import Campaign
 from db.noise import SERIES_NAME
+from db.session import Database
 from db.states import CampaignState
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
@@ -28,7 +29,7 @@ from experiments.space.loading import parse_assignments_in
 
 
 def enqueue(
-    session: Session,
+    database: Database,
     campaign_id: int,
     *,
     claim: str,
@@ -41,15 +42,36 @@ def enqueue(
 ) -> int:
     """Write the user's hypothesis down as queued, against the best configuration so far; returns its id.
 
-    Before the baseline is known it is held and tested on the baseline. `metric` is the campaign's if not
-    given. Raises `UsageError` for anything that can't be tested: see `user_draft`; a duplicate is refused
-    with a pointer to the earlier one.
+    What is believed of it is computed between reading and writing, so that nobody waits for the database
+    meanwhile. Before the baseline is known it is held and tested on the baseline. `metric` is the campaign's
+    if not given. Raises `UsageError` for anything that can't be tested: see `user_draft`; a duplicate is
+    refused with a pointer to the earlier one.
     """
+    asked = Enqueued(claim, tuple(assignments), expect, min_effect, why, pin)
+    with database.read() as session:
+        facts, judged = _check(session, campaign_id, asked, metric)
+        measured = None if _is_open(facts) else read_measured(session, facts)
+        directives = read_directives(session, campaign_id)
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+    if measured is None:
+        with database.write() as session:
+            return hold(session, facts, asked, judged, legal)
+    desk = Desk(facts, legal, measured, directives)
+
+    def predict(control: Configuration, candidate: Configuration) -> Prediction:
+        return desk.beliefs.predict(control, candidate, judged)
+
+    draft = draft_on(asked, legal, desk.incumbent.configuration, facts, judged, predict)
+    with database.write() as session:
+        return accept(session, campaign_id, draft, judged.value, legal.space).hypothesis_id
+
+
+def _check(session: Session, campaign_id: int, asked: Enqueued, metric: str | None) -> tuple[Facts, Metric]:
+    """The campaign, and the metric that is meant; raises `UsageError` for what can't be in any case."""
     facts = read_facts(session, campaign_id)
     if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
         raise UsageError(f"{facts.label} is an A/A series and tests nothing.", "Name another campaign.")
     judged = facts.objective if metric is None else _metric(metric)
-    asked = Enqueued(claim, tuple(assignments), expect, min_effect, why, pin)
     # What is wrong in any state is worth telling before what is wrong in this one.
     parse_assignments_in(facts.spec.space, asked.assignments)
     check_asked(asked, facts, judged)
@@ -58,21 +80,12 @@ def enqueue(
             f"{facts.label} has ended.",
             f"Continue it first: autoinfer run --resume {facts.label} --budget 30m",
         )
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
-    if facts.baseline is None or facts.baseline_experiment_id is None:
-        return hold(session, facts, asked, judged, legal)
-    desk = Desk(
-        facts,
-        legal,
-        read_measured(session, facts),
-        read_directives(session, campaign_id),
-    )
+    return facts, judged
 
-    def predict(control: Configuration, candidate: Configuration) -> Prediction:
-        return desk.beliefs.predict(control, candidate, judged)
 
-    draft = draft_on(asked, legal, desk.incumbent.configuration, facts, judged, predict)
-    return accept(session, campaign_id, draft, judged.value, legal.space).hypothesis_id
+def _is_open(facts: Facts) -> bool:
+    """Whether the baseline is not known yet."""
+    return facts.baseline is None or facts.baseline_experiment_id is None
 
 
 def _metric(text: str) -> Metric:

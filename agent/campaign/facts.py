@@ -76,7 +76,11 @@ class Incumbent:
 
 @dataclass(frozen=True)
 class Facts:
-    """A campaign as it stands. `baseline` is None until trial 0 is chosen."""
+    """A campaign as it stands.
+
+    `baseline` is None until trial 0 is chosen; the budget of `spec` is the one that it has by now, with what
+    was added.
+    """
 
     id: int
     spec: CampaignSpec
@@ -206,7 +210,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         )
     }
     asked, found = asked_of(campaign), campaign.spec[FOUND]
-    spec = CampaignSpec.model_validate(asked)
+    spec = CampaignSpec.model_validate({**asked, "budget": {"wall_s": campaign.budget["wall_s"]}})
     stored = store.configurations(
         session,
         [campaign.baseline_configuration_id, campaign.naive_configuration_id]

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
 from agent.campaign.facts import STEP_LENGTH
-from agent.campaign.measured import Baseline as Baseline
-from agent.campaign.measured import read_baseline
+from agent.campaign.measured import Baseline, read_baseline
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import confounders
 from db import events
@@ -29,6 +28,7 @@ from db.states import (
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.named import load_judge
 from experiments.job.seal import TAMPERED, other_judge
+from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Stage
 from experiments.measurement.judging import JudgeVerdict, Outcome
 from experiments.recording import load_evidence, load_stages, load_test_spec
@@ -173,6 +173,7 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
     if experiment.failure_kind in NOT_THE_CANDIDATES_FAULT:
         return _leave_open(session, experiment, hypothesis)
     verdict_id, verdict = judge_experiment(session, experiment)
+    reached(KillPoint.BETWEEN_VERDICT_AND_STATE)
     hypothesis.state = HypothesisState(verdict.outcome.value)
     hypothesis.state_reason = verdict.reason
     hypothesis.state_changed_at = now()

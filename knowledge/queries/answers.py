@@ -388,8 +388,9 @@ def _given(campaign: Campaign) -> tuple[str, ...]:
     packaged = campaign.name in packaged_names(Kind.CAMPAIGNS)
     file = load_campaign(campaign.name).model_dump(mode="json") if packaged else {}
     found = []
-    if spec["budget"] != file.get("budget"):
-        found.append(f"--budget {spec['budget']['wall_s']:g}s")
+    budget = {"wall_s": campaign.budget.get("wall_s", spec["budget"]["wall_s"])}  # with what was added later
+    if budget != file.get("budget"):
+        found.append(f"--budget {budget['wall_s']:g}s")
     if spec["seed"] != file.get("seed"):
         found.append(f"--seed {spec['seed']}")
     if packaged and spec["plan"]["min_effect"] != file["plan"]["min_effect"]:

@@ -188,10 +188,10 @@ def test_a_series_is_no_campaign_for_those_who_name_none(bench: Bench) -> None:
         assert interrupted(session, bench.spec, bench.ground) == campaign_id
         with pytest.raises(UsageError, match="is an A/A series and tests nothing"):
             extend(session, series_id, 60)
-        with pytest.raises(UsageError, match="is an A/A series and tests nothing"):
-            enqueue_hypothesis(session, series_id, claim="x", assignments=["simulated.tpot_ms=7.0"])
         with pytest.raises(UsageError, match="is no A/A series"):
             read_series(session, campaign_id)
+    with pytest.raises(UsageError, match="is an A/A series and tests nothing"):
+        enqueue_hypothesis(bench.database, series_id, claim="x", assignments=["simulated.tpot_ms=7.0"])
 
 
 def test_what_was_interrupted_goes_on_where_it_was_and_counts_nothing_twice(bench: Bench) -> None:

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,12 @@ from agent.campaign.desk import Desk
 from agent.campaign.enqueue import enqueue
 from agent.campaign.facts import read_facts
 from agent.campaign.held import WAITS, release_held
-from agent.campaign.legal import legal_here
+from agent.campaign.legal import Legal, legal_here
 from agent.campaign.measured import Baseline
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from db.models import Campaign, Hypothesis
-from db.session import Database
+from db.session import Database, open_database
 from db.states import CampaignState, HypothesisState
 from experiments.space.configuration import Configuration
 from knowledge import steering
@@ -41,8 +42,7 @@ def campaign_id(database: Database) -> int:
 
 
 def put(database: Database, claim: str, *assignments: str, **options: str) -> int:
-    with database.write() as session:
-        return enqueue(session, 1, claim=claim, assignments=assignments, **options)  # type: ignore[arg-type]
+    return enqueue(database, 1, claim=claim, assignments=assignments, **options)  # type: ignore[arg-type]
 
 
 def find_baseline(database: Database, **knobs: str | int) -> Configuration:
@@ -156,6 +156,21 @@ def test_a_knob_of_another_packaged_space_is_led_to_a_campaign_in_it(database: D
         put(database, "Smaller groups", "quantization.group_size=32")
     assert refused.value.hint == "The packaged space levers has it; a campaign in it: autoinfer run levers"
     assert load_campaign("levers").space == "levers"
+
+
+@pytest.mark.usefixtures("campaign_id")
+def test_others_may_write_while_it_is_thought_about(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = open_database(f"sqlite:///{tmp_path / 'a.db'}", busy_timeout_s=0.01)
+
+    def think(*arguments: Any) -> Legal:
+        with other.write():
+            return legal_here(*arguments)
+
+    monkeypatch.setattr("agent.campaign.enqueue.legal_here", think)
+    assert put(database, "Half precision is faster", "serving.dtype=bfloat16") == 1
+    other.close()
 
 
 @pytest.mark.usefixtures("campaign_id")

@@ -16,8 +16,8 @@ from sqlalchemy import select
 from agent.campaign.create import create_campaign, survey
 from agent.campaign.desk import QUESTIONS, Desk
 from agent.campaign.facts import Facts, read_facts
-from agent.campaign.learn import Baseline
 from agent.campaign.legal import legal_here
+from agent.campaign.measured import Baseline
 from agent.campaign.questions import check_questions, pose_questions
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 from sqlalchemy import delete, func, select
+from typer.testing import CliRunner
 
-from agent.campaign.create import create_campaign, interrupted, survey
+from agent.campaign.create import Ground, create_campaign, extend, interrupted, survey
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.facts import read_facts
 from agent.campaign.legal import legal_here
@@ -23,8 +24,8 @@ from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
 from db import events, workers
 from db.event_kinds import EventKind
-from db.models import Experiment, Job, Worker
-from db.session import Database
+from db.models import Campaign, Experiment, Job, Worker
+from db.session import Database, open_database
 from db.states import ExperimentState, JobState, WorkerState
 from tests.unit.agent.test_questions import database, plain_checkpoint
 
@@ -71,6 +72,38 @@ def test_an_interrupted_campaign_is_found_from_another_folder(
     again = load_campaign("default", {"model": str(tmp_path / "own")})
     with database.write() as session:
         assert interrupted(session, again, survey(again)) == campaign_id
+
+
+def test_a_campaign_that_got_more_time_is_found_by_the_command_that_started_it(database: Database) -> None:
+    spec = load_campaign("default", {"budget": "10m"})
+    ground = survey(spec)
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, ground)
+        session.get_one(Campaign, campaign_id).budget = {"wall_s": 600.0, "spent_s": 500.0}
+        extend(session, campaign_id, 1800.0)
+        assert interrupted(session, spec, ground) == campaign_id
+        assert read_facts(session, campaign_id).spec.budget.wall_s == 2300.0
+
+
+def test_the_checkpoint_is_not_read_while_others_wait_for_the_database(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load_campaign("default")
+    with database.write() as session:
+        create_campaign(session, spec, survey(spec))
+    other = open_database(f"sqlite:///{tmp_path / 'a.db'}", busy_timeout_s=0.01)
+
+    def look(*_: object) -> Ground:
+        with other.write():
+            raise UsageError("The checkpoint is gone.")
+
+    monkeypatch.setattr("agent.campaign.create.survey", look)
+    address = f"sqlite:///{tmp_path / 'a.db'}"
+    resume = ["--db", address, "--data-dir", str(tmp_path), "run", "--resume", "C-1", "--no-worker"]
+    result = CliRunner().invoke(app, resume)
+    other.close()
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.message == "The checkpoint is gone."
 
 
 @pytest.mark.parametrize(
