@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.store import StoredArtifact
@@ -14,7 +15,8 @@ from experiments.engines.port import DocumentScore, TaskScore
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.drafting import check_drafting, drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
-from experiments.measurement.evidence import Arm, Json, Metric, Stage
+from experiments.job.spec import AnyJob, TestJob
+from experiments.measurement.evidence import SCORED_METRICS, Arm, Json, Metric, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
@@ -33,7 +35,8 @@ Values = list[tuple[str, Metric, float]]
 
 @dataclass(frozen=True)
 class ReferenceEvaluation:
-    """The evaluation of a reference, as stored; candidates are compared with `distributions`."""
+    """The evaluation of a reference, as stored or scored anew; candidates are compared with the stored
+    `distributions`."""
 
     artifact: StoredArtifact
     distributions: Path
@@ -85,7 +88,8 @@ def evaluate_reference(
     """Return the evaluation of `configuration` on a part of the material, from the store or by scoring it.
 
     `up` is a launch of it that may be used; without one a fresh launch is started when there is nothing to
-    reuse.
+    reuse. A reproduction of a claim that is scored scores it anew, whatever is kept of it; what candidates
+    are compared with token by token stays the kept distributions.
     """
     checkpoint, parents = prepare_checkpoint(job, configuration)
     key = ArtifactKey(
@@ -102,24 +106,37 @@ def evaluate_reference(
         job.context.tool_versions,
     )
 
-    def build(folder: Path) -> None:
+    def scored(write_reference: Path | None) -> dict[str, Any]:
         if up is not None:
-            _score_reference(job, up, workload, part, folder)
-            return
+            return _reference_scores(job, up, workload, part, write_reference)
         wanted = Wanted(Arm.CONTROL, part, configuration, checkpoint)
         with job.launches(Stage.EVALUATE, [wanted]) as [launch]:
-            _score_reference(job, launch, workload, part, folder)
+            return _reference_scores(job, launch, workload, part, write_reference)
+
+    def build(folder: Path) -> None:
+        (folder / SCORES_NAME).write_text(json.dumps(scored(folder / DISTRIBUTIONS_NAME)))
 
     artifact = job.context.artifacts.build(key, build)
     record_artifact(job, artifact)
-    stored = json.loads((artifact.path / SCORES_NAME).read_bytes())
+    anew = _reproduces_scores(job.spec) and not artifact.built
+    told = scored(None) if anew else json.loads((artifact.path / SCORES_NAME).read_bytes())
     return ReferenceEvaluation(
         artifact,
         artifact.path / DISTRIBUTIONS_NAME,
-        stored["resolved"],
-        stored["machine"],
-        stored["load_s"],
-        [(item, Metric(metric), value) for item, metric, value in stored["values"]],
+        told["resolved"],
+        told["machine"],
+        told["load_s"],
+        [(item, Metric(metric), value) for item, metric, value in told["values"]],
+    )
+
+
+def _reproduces_scores(spec: AnyJob) -> bool:
+    """Whether the job runs a claim again that rests on scores alone: kept ones would only agree with
+    themselves."""
+    return (
+        isinstance(spec, TestJob)
+        and spec.reproduces_experiment_id is not None
+        and spec.plan.metric in SCORED_METRICS
     )
 
 
@@ -211,19 +228,17 @@ def _rows(values: Values) -> list[tuple[str, int, Metric, float]]:
     return [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(values)]
 
 
-def _score_reference(
-    job: RunningJob, launch: OpenLaunch, workload: Workload, part: int, folder: Path
-) -> None:
+def _reference_scores(
+    job: RunningJob, launch: OpenLaunch, workload: Workload, part: int, write_reference: Path | None
+) -> dict[str, Any]:
+    """What is stored of a reference, as JSON data; `write_reference` keeps its distributions."""
     material = job.context.material
     scores = launch.score(
-        material.documents(workload, part),
-        material.tasks(workload, part),
-        write_reference=folder / DISTRIBUTIONS_NAME,
+        material.documents(workload, part), material.tasks(workload, part), write_reference=write_reference
     )
-    content = {
+    return {
         "resolved": dict(launch.launch.resolved()),
         "machine": dict(material.machine()),
         "load_s": launch.launch.load_s,
         "values": [[item, metric.value, value] for item, metric, value in quality_values(*scores)],
     }
-    (folder / SCORES_NAME).write_text(json.dumps(content))
