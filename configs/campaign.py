@@ -23,6 +23,12 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """A name of a campaign, an engine, a proposer …"""
 
 
+FEWEST_DRAFTING_PROMPTS = 4
+"""Prompts of each class of content below which a check of drafting leaves it open whether the text is kept,
+so that no test of drafting could be supported. The judge's number, which this room may not import; a test
+compares them."""
+
+
 class _Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -140,14 +146,28 @@ def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | No
     option that was not given. Raises `UsageError` that names the file or the field.
     """
     document = read_document(Kind.CAMPAIGNS, name_or_path)
-    spec = validated(CampaignSpec, document.data, document.where)
+    spec = _checked(document.data, document.where, "Correct it there.")
     assert isinstance(document.data, dict)  # it was just validated
     data: dict[str, object] = document.data
     for name, value in (overrides or {}).items():
         if value is None:
             continue
         data = _replaced(data, name, name.split("."), value)
-        spec = validated(CampaignSpec, data, f"What was given for {name}", hint=f"Give {name} another value.")
+        spec = _checked(data, f"What was given for {name}", f"Give {name} another value.")
+    return spec
+
+
+def _checked(data: object, where: str, hint: str) -> CampaignSpec:
+    """The data as a campaign that is begun now; one that is stored may have been begun by other rules."""
+    spec = validated(CampaignSpec, data, where, hint=hint)
+    prompts = spec.plan.workload.drafting_prompts
+    if prompts < FEWEST_DRAFTING_PROMPTS:
+        raise UsageError(
+            f"{where}: plan.workload.drafting_prompts is {prompts}: drafting is checked on at least "
+            f"{FEWEST_DRAFTING_PROMPTS} prompts of each class of content, for with fewer it could never be "
+            "supported.",
+            hint,
+        )
     return spec
 
 

@@ -7,7 +7,9 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
+from agent.judge.drafting import FEWEST_PROMPTS
 from configs.campaign import (
+    FEWEST_DRAFTING_PROMPTS,
     BaselineSpec,
     CampaignSpec,
     MarginsSpec,
@@ -61,6 +63,23 @@ def test_the_default_plan_is_the_default_stopping_plan() -> None:
     prediction = Prediction(log_ratio_mean=-0.1, log_ratio_sd=0.1)
     planned = StoppingPlan(prediction=prediction, **load_campaign("default").plan.model_dump())
     assert planned == StoppingPlan(prediction=prediction)
+
+
+def test_fewer_prompts_than_a_check_of_drafting_needs_are_refused_at_load(tmp_path: Path) -> None:
+    """With fewer, no test whose arms draft could ever be supported."""
+    assert FEWEST_DRAFTING_PROMPTS == FEWEST_PROMPTS
+    name = "plan.workload.drafting_prompts"
+    assert load_campaign("default", {name: FEWEST_PROMPTS}).plan.workload.drafting_prompts == FEWEST_PROMPTS
+    said = "at least 4 prompts of each class of content"
+    with pytest.raises(UsageError, match=said) as given:
+        load_campaign("default", {name: 3})
+    assert given.value.message.startswith(f"What was given for {name}: {name} is 3: ")
+    document = read_document(Kind.CAMPAIGNS, "default").data
+    assert isinstance(document, dict)
+    document["plan"]["workload"]["drafting_prompts"] = 1
+    (tmp_path / "mine.yaml").write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=said):
+        load_campaign(tmp_path / "mine.yaml")
 
 
 def test_the_baselines_length_is_that_of_the_baseline_job() -> None:
