@@ -10,9 +10,10 @@ Items of the held-out modules are never trained on: their split is the one of `s
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import TypedDict
 
 from experiments.corpora.signatures import Parameter, Signature, signatures
@@ -160,26 +161,38 @@ def items_from(documents: Sequence[Document], seed: int, n: int) -> tuple[Instru
 
 def _items(pool: Sequence[Signature], seed: int, n: int) -> tuple[InstructionItem, ...]:
     """Draw the items of `items_from` from functions already read."""
+    found = tuple(islice(_drawn(pool, seed), n))
+    if len(found) < n:
+        raise ValueError(f"the documents give {len(found)} different items, not {n}; ask for fewer")
+    return found
+
+
+def _drawn(pool: Sequence[Signature], seed: int) -> Iterator[InstructionItem]:
+    """Draw different items, the kinds taking turns, until the functions give no more."""
     rng = random.Random(seed)
-    found: dict[str, InstructionItem] = {}
+    seen: set[str] = set()
     turn, misses = 0, 0
-    while len(found) < n:
+    while pool and misses < MISSES_PER_TURN * len(KINDS):
         kind = KINDS[turn % len(KINDS)]
-        if misses >= MISSES_PER_TURN * len(KINDS) or not pool:
-            raise ValueError(f"the documents give {len(found)} different items, not {n}; ask for fewer")
         item = _match(pool, rng) if kind == "match" else _MAKERS[kind](rng.choice(pool), rng)
-        if item is None or item.id in found:
+        if item is None or item.id in seen:
             misses += 1
             turn += misses % MISSES_PER_TURN == 0
         else:
-            found[item.id] = item
+            seen.add(item.id)
             turn, misses = turn + 1, 0
-    return tuple(found.values())
+            yield item
 
 
 def training_items(seed: int, n: int) -> tuple[InstructionItem, ...]:
-    """Return `n` items of the training modules; another seed gives other items."""
+    """Return the first `n` items of `all_training_items`; raises `ValueError` when there are fewer."""
     return _items(_training_signatures(), seed, n)
+
+
+def all_training_items(seed: int) -> Iterator[InstructionItem]:
+    """Give the items of the training modules, as they are drawn, until there are no more; another seed gives
+    other items."""
+    return _drawn(_training_signatures(), seed)
 
 
 @lru_cache(maxsize=1)

@@ -16,14 +16,11 @@ from experiments.corpora.calibration.source import (
     SourceKind,
     no_argument,
 )
-from experiments.corpora.instructions import ChatMessage, InstructionItem, training_items
+from experiments.corpora.instructions import ChatMessage, InstructionItem, all_training_items
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Json
 
 PREFIX = "instruct"
-
-FIRST_ITEMS = 512
-"""Items drawn at first; twice as many whenever they don't reach. Fewer items are a prefix of more."""
 
 
 def items(seed: int) -> Iterator[InstructionItem]:
@@ -32,18 +29,16 @@ def items(seed: int) -> Iterator[InstructionItem]:
     Raises:
         Infeasible: kind `illegal`, when the library has no more of them.
     """
-    given, wanted = 0, FIRST_ITEMS
-    while True:
-        try:
-            drawn = training_items(seed, wanted)
-        except ValueError:
-            raise Infeasible(
-                "illegal",
-                f"The standard library gives fewer than {wanted} different questions, and that many are "
-                "needed for such a corpus of instructions: ask for fewer samples, or shorter ones.",
-            ) from None
-        yield from (item for item in drawn[given:] if not asks_of_held_out(item))
-        given, wanted = wanted, 2 * wanted
+    given = 0
+    for item in all_training_items(seed):
+        if not asks_of_held_out(item):
+            given += 1
+            yield item
+    raise Infeasible(
+        "illegal",
+        f"The standard library gives {given:,} different questions for training, too few for such a corpus "
+        "of instructions: ask for fewer samples, or shorter ones.",
+    )
 
 
 def conversation(item: InstructionItem) -> CalibrationText:

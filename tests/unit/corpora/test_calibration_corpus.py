@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agent.judge.scored_claim import VALIDATION_PART
 from configs.campaign import load_campaign
 from configs.catalog import Kind, packaged_names
+from experiments.corpora import instructions
 from experiments.corpora.calibration import (
     CalibrationCorpus,
     calibration_corpus,
@@ -28,7 +29,8 @@ from experiments.corpora.calibration.held_out import HELD_OUT_QUESTIONS
 from experiments.corpora.calibration.instruct import items
 from experiments.corpora.instructions import held_out_items, render_answer, render_prompt, training_items
 from experiments.corpora.passages import passage_hashes
-from experiments.corpora.standard_library import held_out_passages
+from experiments.corpora.signatures import signatures
+from experiments.corpora.standard_library import Document, held_out_passages
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Json
 from experiments.measurement.prompts import load_tokenizer
@@ -145,6 +147,22 @@ def test_no_instruction_is_one_that_an_evaluation_asks() -> None:
 def test_conversations_are_kept_clear_of_every_item_a_packaged_campaign_scores(name: str) -> None:
     parts = range(VALIDATION_PART + 1)
     assert len(parts) * load_campaign(name).plan.workload.evaluation_items <= HELD_OUT_QUESTIONS
+
+
+def test_every_question_that_the_library_gives_is_used_before_it_is_said_to_give_too_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    functions = "".join(
+        f"def spoken_{number}():\n    pass\n" for number in range(400)
+    )  # name and count alone
+    pool = tuple(signatures([Document("spoken", functions)]))
+    monkeypatch.setattr(instructions, "_training_signatures", lambda: pool)
+    drawn: list[str] = []
+    with pytest.raises(Infeasible, match=r"gives [\d,]+ different questions") as told:
+        drawn.extend(item.id for item in items(5))
+    assert 512 < len(drawn) == len(set(drawn)) < 1024, "neither number is a power of two"
+    assert f"gives {len(drawn):,} different questions" in told.value.cause
+    assert [item.id for item in training_items(5, len(drawn))] == drawn
 
 
 def test_instructions_are_whole_conversations_in_the_plain_template(folder: Path) -> None:
