@@ -10,7 +10,6 @@ numbers, and `kept_layers` says which layer of the model before each one was. Eq
 from __future__ import annotations
 
 import json
-import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from experiments.engines.reference.inspection import (
     CheckpointFiles,
     tensor_headers,
 )
+from experiments.stages.copied_files import copy_beside
 from experiments.stages.pruning.quantization_names import NamesAfterRemoval, renumbered
 
 KEPT_LAYERS = "kept_layers"
@@ -35,12 +35,6 @@ _HEADER_ALIGNMENT_BYTES = 8
 """A safetensors header is padded with spaces to a multiple of this, as the format's own writer does."""
 
 _CHUNK_BYTES = 16 * 2**20
-
-SCORES_FILE = "prune-scores.json"
-"""Each layer's score from each calibration document, beside the checkpoint that was pruned by them."""
-
-NOT_COPIED_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".md", "-report.json", SCORES_FILE)
-"""Other forms of the weights, and cards and reports, which would tell of the checkpoint before."""
 
 
 def remove_layers(files: CheckpointFiles, removed: Sequence[int], out_dir: Path) -> int:
@@ -69,10 +63,7 @@ def remove_layers(files: CheckpointFiles, removed: Sequence[int], out_dir: Path)
     if (files.folder / INDEX_FILE).is_file():
         index = {"metadata": {"total_size": total_bytes}, "weight_map": dict(sorted(weight_map.items()))}
         _write_json(out_dir / INDEX_FILE, index)
-    for path in sorted(files.folder.iterdir()):
-        copied = path.name not in (CONFIG_FILE, INDEX_FILE) and not path.name.endswith(NOT_COPIED_SUFFIXES)
-        if path.is_file() and copied:
-            shutil.copyfile(path, out_dir / path.name)
+    copy_beside(files.folder, out_dir)
     return total_bytes
 
 
@@ -109,7 +100,10 @@ def _write_pruned(source: Path, target: Path, places: dict[int, int]) -> list[st
 
 
 def check_removed(files: CheckpointFiles, removed: Sequence[int]) -> None:
-    """Raise `Infeasible` unless `removed` names layers of the trunk, each once, and leaves one."""
+    """Raise `Infeasible` unless `removed` names layers of the trunk, each once, and leaves one.
+
+    What a criterion chooses always does; this guards callers that choose themselves.
+    """
     layers = len(files.layer_types)
     for number in removed:
         if not 0 <= number < layers:

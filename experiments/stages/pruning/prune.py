@@ -14,9 +14,10 @@ from pathlib import Path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.measurement.evidence import Json
+from experiments.stages.copied_files import SCORES_FILE
 from experiments.stages.pruning.choosing import Choice, removable
 from experiments.stages.pruning.criteria import criterion_named
-from experiments.stages.pruning.layer_removal import SCORES_FILE, remove_layers
+from experiments.stages.pruning.layer_removal import remove_layers
 from experiments.stages.pruning.rank_correlation import RankAgreement, rank_agreement
 from experiments.stages.pruning.scores import Ranking
 from experiments.stages.pruning.scoring import rank_layers
@@ -26,8 +27,8 @@ from experiments.stages.pruning.scoring import rank_layers
 class RankedOn:
     """The checkpoints on which layers are ranked: the model before quantization and the quantized one.
 
-    One of them may be missing. `decides` says whose ranking decides: `original` or `quantized`; with
-    `quantized` both must be there, because the two rankings are compared.
+    Those that are there are both ranked, and the rankings compared. `decides` says whose ranking decides:
+    `original` or `quantized`; with `quantized` both must be there, with `original` that one.
     """
 
     original: Path | None
@@ -36,11 +37,12 @@ class RankedOn:
 
     def checkpoints(self) -> dict[str, Path]:
         """The checkpoints to rank, the deciding one first."""
+        found = {"original": self.original, "quantized": self.quantized}
         if self.decides == "quantized":
-            found = {"quantized": self.quantized, "original": self.original}
-        else:
-            found = {"original": self.original}
-        missing = [name for name, path in found.items() if path is None]
+            found = dict(reversed(found.items()))
+        missing = [
+            name for name, path in found.items() if path is None and name in ("original", self.decides)
+        ]
         if missing:
             raise Infeasible(
                 "checkpoint",
@@ -148,8 +150,7 @@ def prune(
     for path in checkpoints.values():
         _same_layers(files.layer_types, path)
     rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device)
-    decisive, *others = rankings.values()
-    removed = decisive.removed
+    removed = next(iter(rankings.values())).removed
     weight_bytes = remove_layers(files, removed, out_dir)
     scores = {name: ranking.to_json() for name, ranking in rankings.items()}
     (out_dir / SCORES_FILE).write_text(json.dumps(scores) + "\n", encoding="utf-8")
@@ -163,7 +164,9 @@ def prune(
         calibration_tokens=sum(map(len, documents)),
         weight_bytes=weight_bytes,
         rankings=rankings,
-        agreement=rank_agreement(others[0].scores, decisive.scores) if others else None,
+        agreement=rank_agreement(rankings["original"].scores, rankings["quantized"].scores)
+        if len(rankings) > 1
+        else None,
     )
 
 

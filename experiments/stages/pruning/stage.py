@@ -19,7 +19,7 @@ from experiments.stages.pruning.calibration import (
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.prune import RankedOn, prune
 
-PRUNING_VERSION = 2
+PRUNING_VERSION = 3
 """Part of the artifact's key; raised when the same inputs would give other bytes."""
 
 RANKED_ON = ("original", "quantized")
@@ -60,7 +60,7 @@ class DepthPruning:
         """The model that is ranked beside the one that is pruned, as a configuration without pruning.
 
         Pruned before quantization and ranked on the quantized model: the quantized model with all its layers.
-        Pruned after quantization: the original with all its layers, to rank it or to compare the rankings.
+        Pruned after quantization: the original with all its layers; whichever decides, both are ranked.
         Drafting is left out: it changes no layer of the target.
         """
         if not _prunes(configuration) or not _quantizes(configuration):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,6 @@ from experiments.engines.one_answer import ask
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import (
     CONFIG_FILE,
-    INDEX_FILE,
     CheckpointFiles,
     inspect_checkpoint,
 )
@@ -28,6 +26,7 @@ from experiments.engines.reference.stored_weights import (
 )
 from experiments.measurement.evidence import Json, Stage
 from experiments.space.configuration import Configuration
+from experiments.stages.copied_files import copy_beside
 from experiments.stages.quantize.carried import check_carried
 from experiments.stages.quantize.environment import needed_python, quantize_python, tool_versions
 from experiments.stages.quantize.plan import plan, quantization_config, rescaled, ties_head
@@ -35,7 +34,7 @@ from experiments.stages.quantize.recipe import SEEDS, QuantizationRecipe, calibr
 
 PROCESS_MODULE = "experiments.stages.quantize.quantizing_process"
 
-QUANTIZATION_VERSION = 1
+QUANTIZATION_VERSION = 2
 """Part of the artifact's key; raised when the same inputs would give other bytes."""
 
 CPU = "cpu"
@@ -45,9 +44,6 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 PLACE = 1
 """Where it stands among the stages: pruning stands before (0) or after it (2), by `pruning.order`."""
-
-NOT_COPIED_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".md", "-report.json")
-"""Other forms of the weights, and cards and reports, which would tell of the checkpoint before."""
 
 _SECONDS_DIGITS = 2
 
@@ -104,7 +100,7 @@ def quantize(
         environment={"TQDM_DISABLE": "1", **(NO_GPU if device == CPU else {})},
     )
     _write_config(files, recipe, out_dir)
-    _copy_beside(files, out_dir)
+    copy_beside(files.folder, out_dir)
     after = inspect_checkpoint(out_dir)
     check_carried(files, after, planned, rescaled(files, recipe))
     return {
@@ -249,11 +245,3 @@ def _write_config(files: CheckpointFiles, recipe: QuantizationRecipe, out_dir: P
             config["text_config"]["tie_word_embeddings"] = False
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (out_dir / CONFIG_FILE).write_text(text, encoding="utf-8")
-
-
-def _copy_beside(files: CheckpointFiles, out_dir: Path) -> None:
-    """Tokenizer, chat template and settings go with the weights."""
-    for path in sorted(files.folder.iterdir()):
-        copied = path.name not in (CONFIG_FILE, INDEX_FILE) and not path.name.endswith(NOT_COPIED_SUFFIXES)
-        if path.is_file() and copied:
-            shutil.copyfile(path, out_dir / path.name)

@@ -108,6 +108,24 @@ def test_ranked_on_the_quantized_model_the_report_compares_both_rankings(tmp_pat
     assert torch.equal(kept, model.state_dict()[f"model.layers.{first}.mlp.up_proj.weight"]), "the original's"
 
 
+def test_pruning_the_quantized_model_by_the_original_s_ranking_compares_both_too(tmp_path: Path) -> None:
+    original = write_checkpoint(tmp_path / "original", tiny_model(layers=LAYERS))
+    quantized = rounded(original, tmp_path / "quantized")
+    report = prune(
+        quantized,
+        tmp_path / "after",
+        choice=Choice(1, "any"),
+        criterion="block_influence",
+        documents=DOCUMENTS,
+        ranked_on=RankedOn(original, quantized, "original"),
+    )
+    assert report.ranked_on == "original"
+    assert list(report.rankings) == ["original", "quantized"]
+    assert report.removed == report.rankings["original"].removed
+    agreement = rank_agreement(report.rankings["original"].scores, report.rankings["quantized"].scores)
+    assert report.to_json()["rank_correlation"] == agreement.to_json()
+
+
 @pytest.mark.parametrize(
     ("layers_removed", "restrict", "criterion", "sentence"),
     [

@@ -15,6 +15,7 @@ from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.engines.reference.stored_weights import stored_weights
+from experiments.stages.copied_files import SCORES_FILE
 from experiments.stages.pruning.layer_removal import remove_layers
 from experiments.stages.quantize.environment import PYTHON_VARIABLE
 from experiments.stages.quantize.recipe import QuantizationRecipe
@@ -37,7 +38,10 @@ FOUR = QuantizationRecipe("rtn", 4, 32, False, 8, False, "none")
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return quantizable(tmp_path_factory.mktemp("original"), quantizable_model())
+    """A checkpoint that was pruned before: the ranking beside it tells nothing of what is made of it."""
+    folder = quantizable(tmp_path_factory.mktemp("original"), quantizable_model())
+    (folder / SCORES_FILE).write_text("{}")
+    return folder
 
 
 @pytest.fixture(scope="module")
