@@ -101,6 +101,9 @@ PROCEDURE = "e-LOND"
 ON_AVERAGE = "on average over campaigns like this"
 """What the bounds are of: none is one given what this campaign found."""
 
+IF_CHOSEN_BLINDLY = "if chosen without regard to earlier scores"
+"""What the bound of claims that are scored asks, for all are scored on the same documents and items."""
+
 NOT_MEASURED = "not measured"
 """State of the quality in a verdict before anything was scored (`agent.judge.quality`)."""
 
@@ -213,13 +216,13 @@ def outside_sentence(found: DiscoveryView) -> str | None:
         return (
             f"at most {_count(outside.expected_false)} of the {outside.supported} supported {be} expected to "
             f"be false in {their} claim (each at a level of its own, without online control){quality}, "
-            f"{ON_AVERAGE}"
+            f"{ON_AVERAGE} {IF_CHOSEN_BLINDLY}"
         )
     quality = _quality_words(outside.quality, "their", found.alpha)
     return (
         f"{counted(outside.supported, 'other claim is', 'other claims are')} supported outside this control, "
         f"each at a level of its own: at most {_count(outside.expected_false)} of them expected to be false "
-        f"in their claim ({outside.tests} tested){quality}, {ON_AVERAGE}"
+        f"in their claim ({outside.tests} tested){quality}, {ON_AVERAGE} {IF_CHOSEN_BLINDLY}"
     )
 
 

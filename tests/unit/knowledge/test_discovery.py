@@ -76,7 +76,7 @@ def test_claims_on_quality_are_told_apart_each_at_its_own_level_and_bytes_by_the
     assert outside_sentence(found) == (
         "2 other claims are supported outside this control, each at a level of its own: at most 0.025 of "
         "them expected to be false in their claim (3 tested) and 0.15 in their quality (3 checked at 5 % "
-        "each), on average over campaigns like this"
+        "each), on average over campaigns like this if chosen without regard to earlier scores"
     )
 
 

@@ -176,5 +176,5 @@ def test_a_reproduction_is_not_counted_as_another_hypothesis(history: History) -
     assert found.supported.sentence == (
         "1 hypothesis is supported; at most 0.05 of the 1 supported is expected to be false in its claim "
         "(each at a level of its own, without online control) and 0.05 in its quality (1 checked at 5 %), "
-        "on average over campaigns like this."
+        "on average over campaigns like this if chosen without regard to earlier scores."
     )
