@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from agent.judge.pairs import PairEffect, pair_effects, paired_blocks
-from experiments.measurement.evidence import Evidence, LaunchRecord, Metric, NoiseProfile, Stage
+from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, NoiseProfile, Stage
 from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
 
 
 @dataclass(frozen=True)
 class AaPair:
-    """Two launches of one configuration: `control` had the first seat, `candidate` the second.
+    """Two launches of one configuration, as they were opened: `first` had the first seat.
+
+    The control has it in every second pair, as in a test.
 
     `at_s` is when it began, seconds from the first pair's beginning; `differs`: it was measured under the
     condition that the series asks about, and not as tests are.
@@ -22,30 +24,28 @@ class AaPair:
 
     number: int
     at_s: float
-    control: LaunchRecord
-    candidate: LaunchRecord
+    first: LaunchRecord
+    second: LaunchRecord
     differs: bool = False
 
     @property
     def launches(self) -> tuple[LaunchRecord, LaunchRecord]:
         """Both launches, by seat."""
-        return self.control, self.candidate
-
-    @property
-    def control_led(self) -> bool:
-        """Whether the first seat's first block was timed before the second seat's."""
-        first = [min(sample.position for sample in each.samples) for each in self.launches]
-        return first[0] < first[1]
+        return self.first, self.second
 
     def staged(self, stage: Stage, index: int) -> tuple[LaunchRecord, LaunchRecord]:
-        """Both launches as pair `index` of a test, in one of its stages."""
-        control, candidate = (replace(each, stage=stage, index=index) for each in self.launches)
-        return control, candidate
+        """Both launches as pair `index` of a test, in one of its stages, by seat."""
+        first, second = (replace(each, stage=stage, index=index) for each in self.launches)
+        return first, second
 
 
 def effects(pairs: Sequence[AaPair], metric: Metric) -> tuple[PairEffect, ...]:
     """The effect of each pair as the judge takes it: second seat over first."""
-    launches = [each for place, pair in enumerate(pairs) for each in pair.staged(Stage.QUICK, place)]
+    launches = [
+        replace(launch, arm=seat)
+        for place, pair in enumerate(pairs)
+        for seat, launch in zip(Arm, pair.staged(Stage.QUICK, place), strict=True)
+    ]
     nothing = NoiseProfile("", metric, 0, 0, None)
     return pair_effects(Evidence(tuple(launches), nothing, ()), metric)
 
@@ -92,7 +92,7 @@ def differences(pair: AaPair, metric: Metric, order: float = 0.0) -> list[list[f
     signs = _signs(pair)
     return [
         [after[item] - before[item] - order * signs[block] for item in before if item in after]
-        for block, before, after in paired_blocks([pair.control], [pair.candidate], metric)
+        for block, before, after in paired_blocks([pair.first], [pair.second], metric)
     ]
 
 
@@ -103,9 +103,13 @@ def _signs(pair: AaPair) -> dict[int, int]:
 
 
 def follower(pair: AaPair, metric: Metric) -> float:
-    """How much slower the later block of two neighbours is than the earlier, in the mean over the pair."""
+    """How much slower the later block of two neighbours is than the earlier, in the mean over the pair.
+
+    As often as the second seat's block is the later one counts the first seat's, so that a difference between
+    the seats is no part of it.
+    """
     signs = _signs(pair)
-    return fmean(
-        signs[block] * fmean(after[item] - before[item] for item in before if item in after)
-        for block, before, after in paired_blocks([pair.control], [pair.candidate], metric)
-    )
+    found: dict[int, list[float]] = {1: [], -1: []}
+    for block, before, after in paired_blocks([pair.first], [pair.second], metric):
+        found[signs[block]].append(fmean(after[item] - before[item] for item in before if item in after))
+    return fmean(sign * fmean(values) for sign, values in found.items() if values)

@@ -258,7 +258,7 @@ def _seats_alike(seats: Sequence[float], worth: float) -> Assumption:
             f"Against the first seat the launch in the second takes {shown}; it was faster in {faster} of "
             f"{len(seats)} pairs (sign test p = {statistics.sign_test(seats):.2g})"
         ),
-        "a candidate always has the second seat, so that what is left of this stands in every effect.",
+        "the arms take turns in the seats, so that it cancels over two pairs.",
     )
 
 

@@ -18,7 +18,7 @@ from configs.campaign import CampaignSpec
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
 from experiments.job.named import load_judge
-from experiments.measurement.evidence import Arm, Metric, NoiseProfile
+from experiments.measurement.evidence import Metric, NoiseProfile
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.recording import load_launches, load_noise
@@ -75,17 +75,18 @@ def load_pairs(session: Session, series_id: int) -> list[AaPair]:
     begun = min((at for _, at in found.values() if at is not None), default=None)
     pairs = []
     for number, (experiment_id, at) in sorted(found.items()):
-        by_arm = {launch.arm: launch for launch in load_launches(session, experiment_id)}
+        first, second = load_launches(session, experiment_id)
         at_s = 0.0 if at is None or begun is None else (at - begun).total_seconds()
-        pairs.append(AaPair(number, at_s, by_arm[Arm.CONTROL], by_arm[Arm.CANDIDATE], asked.differs(number)))
+        pairs.append(AaPair(number, at_s, first, second, asked.differs(number)))
     return pairs
 
 
 def load_pair(session: Session, experiment_id: int) -> tuple[str, float, float]:
-    """What one pair showed: the metric, its geometric mean over both launches, the effect of the second."""
+    """What one pair showed: the metric, its geometric mean over both launches, the effect of the
+    second seat."""
     metric = Metric(session.get_one(Experiment, experiment_id).plan["metric"])
-    by_arm = {launch.arm: launch for launch in load_launches(session, experiment_id)}
-    pair = AaPair(0, 0.0, by_arm[Arm.CONTROL], by_arm[Arm.CANDIDATE])
+    first, second = load_launches(session, experiment_id)
+    pair = AaPair(0, 0.0, first, second)
     [effect] = effects([pair], metric)
     return metric.value, math.exp(level(pair, metric)), effect.effect_log
 

@@ -1,8 +1,8 @@
 """The A/A job: two fresh launches of one configuration, timed against each other as a test times its arms.
 
-The seats are those of a test: arm `control` is asked for first, both load at the same time, both are warmed
-up, and their blocks alternate A B B A. With `alone` one launch is ended before the other is started, so that
-what is up beside a launch can be told from the launch itself.
+The seats are those of a test: arm `control` is asked for first in every second pair, both load at the same
+time, both are warmed up, and their blocks alternate A B B A. With `alone` one launch is ended before the
+other is started, so that what is up beside a launch can be told from the launch itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from experiments.engines.port import Infeasible
 from experiments.job.aa_beside import Beside, series_mark
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
-from experiments.job.schedule import abba
+from experiments.job.schedule import abba, seats
 from experiments.job.spec import AaJob
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import Arm, Stage
@@ -29,9 +29,9 @@ def run_aa(job: RunningJob, spec: AaJob) -> None:
         job.engine.check(configuration, job.context.checkpoint, spec.device)
         told.advance()
     checkpoint, _ = prepare_checkpoint(job, configuration)
-    # the place in the series, not the seed, decides who leads: every second pair each
-    order = abba(spec.pair, 0, 0, spec.blocks)
-    seats = [Wanted(arm, 0, configuration, checkpoint) for arm in Arm]
+    # the place in the series, not the seed, decides who is first and leads: every second pair each
+    order = abba(0, spec.pair, 0, spec.blocks)
+    seated = [Wanted(arm, 0, configuration, checkpoint) for arm in seats(0, spec.pair)]
     text = f"time A/A pair {spec.pair + 1}"
     beside = (
         Beside(spec.beside, job.context.folder, series_mark(job.context.folder.parent, spec.campaign_id))
@@ -42,9 +42,9 @@ def run_aa(job: RunningJob, spec: AaJob) -> None:
         told.detail = {"pair": spec.pair, "alone": spec.alone, "beside": list(spec.beside)}
         try:
             if spec.alone:
-                _one_after_the_other(job, spec, seats, order, beside, told)
+                _one_after_the_other(job, spec, seated, order, beside, told)
             else:
-                _side_by_side(job, spec, seats, order, beside, told)
+                _side_by_side(job, spec, seated, order, beside, told)
         except (Infeasible, ArmInfeasible):
             _check(beside)  # what it did to the launch is its own fault only while it runs
             raise
@@ -53,12 +53,12 @@ def run_aa(job: RunningJob, spec: AaJob) -> None:
 def _side_by_side(
     job: RunningJob,
     spec: AaJob,
-    seats: list[Wanted],
+    seated: list[Wanted],
     order: tuple[Arm, ...],
     beside: Beside | None,
     told: StageTold,
 ) -> None:
-    with job.launches(Stage.NOISE, seats) as opened:
+    with job.launches(Stage.NOISE, seated) as opened:
         for launch in opened:
             launch.warm_up(spec.workload)
         _check(beside)
@@ -73,12 +73,12 @@ def _side_by_side(
 def _one_after_the_other(
     job: RunningJob,
     spec: AaJob,
-    seats: list[Wanted],
+    seated: list[Wanted],
     order: tuple[Arm, ...],
     beside: Beside | None,
     told: StageTold,
 ) -> None:
-    by_arm = {seat.arm: seat for seat in seats}
+    by_arm = {seat.arm: seat for seat in seated}
     position = 0
     for arm in dict.fromkeys(order):
         opened, failed = job.open(Stage.NOISE, [by_arm[arm]])

@@ -1,9 +1,10 @@
 """The test job: one hypothesis, control against candidate, step by step as the judge asks.
 
-A pair of launches is loaded side by side and timed in blocks A B B A B A A B …; while one is timed the
-other waits for its next request. Launch pairs are numbered over all stages. The control's failure is not
-the candidate's: it is reported under the kind `control`. So is a control whose own drafting does not do its
-work, for what is claimed against it would be a claim against a fault.
+A pair of launches is loaded side by side, the control first in every second pair, and timed in blocks
+A B B A B A A B …; while one is timed the other waits for its next request. Launch pairs are numbered over
+all stages. The control's failure is not the candidate's: it is reported under the kind `control`. So is a
+control whose own drafting does not do its work, for what is claimed against it would be a claim against a
+fault.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from experiments.job.evaluation import (
     weigh,
 )
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
-from experiments.job.schedule import abba
+from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Metric, NoiseProfile, Stage
@@ -115,11 +116,13 @@ class _Comparison:
         self._close()
         index, self._pairs = self._pairs, self._pairs + 1
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
-            opened, failed = self._job.open(name, [self._wanted(arm, index) for arm in Arm])
+            opened, failed = self._job.open(
+                name, [self._wanted(arm, index) for arm in seats(self._spec.seed, index)]
+            )
             self._up = {launch.wanted.arm: launch for launch in opened}
             self._blocks = 0
             if failed:
-                raise _blamed(failed[0])
+                raise _blamed(min(failed, key=lambda each: each.arm is Arm.CANDIDATE))
             for launch in opened:
                 with _blamed_on(launch.wanted.arm):
                     launch.warm_up(self._spec.plan.workload)

@@ -7,15 +7,24 @@ import random
 from experiments.measurement.evidence import Arm
 
 
+def seats(seed: int, pair: int) -> tuple[Arm, Arm]:
+    """The arms of a launch pair in the order in which they are opened and warmed up.
+
+    It alternates with the launch pair's index and with the seed, so that what the first seat does to a launch
+    cancels over every two pairs.
+    """
+    return (Arm.CONTROL, Arm.CANDIDATE) if (seed + pair) % 2 == 0 else (Arm.CANDIDATE, Arm.CONTROL)
+
+
 def abba(seed: int, pair: int, first_block: int, blocks: int) -> tuple[Arm, ...]:
     """Return the arms of `blocks` blocks an arm, from block `first_block` on: A B B A B A A B …
 
     Blocks of equal number stand side by side; whether the control or the candidate leads in a couple
     follows the Thue-Morse sequence, so that a linear drift cancels over every 2 couples that begin at an
-    even block and a quadratic one over every 4 (Prouhet). The arm that leads the first couple alternates
-    with the launch pair's index and with the seed.
+    even block and a quadratic one over every 4 (Prouhet). The arm that has the first seat leads the
+    first couple.
     """
-    lead, follow = (Arm.CONTROL, Arm.CANDIDATE) if (seed + pair) % 2 == 0 else (Arm.CANDIDATE, Arm.CONTROL)
+    lead, follow = seats(seed, pair)
     order: list[Arm] = []
     for block in range(first_block, first_block + blocks):
         order += (follow, lead) if block.bit_count() % 2 else (lead, follow)

@@ -88,9 +88,9 @@ class TestJob(_JobSpec):
 class AaJob(_JobSpec):
     """Time one pair of fresh launches of the same configuration against each other, as a test times its arms.
 
-    Arm `control` is the first seat, `candidate` the second. `pair` is the place in the series and decides
-    which seat leads; `prompts` chooses the texts, so that pairs that are compared get the same ones. `alone`:
-    one launch is ended before the other is started. `beside` is a command, in words, that runs meanwhile.
+    `pair` is the place in the series and decides which arm has the first seat and leads; `prompts` chooses
+    the texts, so that pairs that are compared get the same ones. `alone`: one launch is ended before the
+    other is started. `beside` is a command, in words, that runs meanwhile.
     """
 
     kind: Literal["aa"] = "aa"

@@ -114,9 +114,13 @@ def test_both_seats_run_the_same_configuration_on_the_same_prompts(run: Run) -> 
     assert order_of(result) == ["control", "candidate", "candidate", "control"]
 
 
-def test_the_seats_take_turns_in_leading_and_pairs_that_are_compared_get_the_same_texts(run: Run) -> None:
+def test_the_arms_take_turns_in_the_seats_and_in_leading_and_pairs_that_are_compared_get_the_same_texts(
+    run: Run,
+) -> None:
     first, second = run(an_aa_job()), run(an_aa_job(pair=1))
     assert order_of(second) == ["candidate", "control", "control", "candidate"]
+    assert [each.arm for each in first.launches] == [Arm.CONTROL, Arm.CANDIDATE]
+    assert [each.arm for each in second.launches] == [Arm.CANDIDATE, Arm.CONTROL]
     items = [{s.item for each in result.launches for s in each.samples} for result in (first, second)]
     assert items[0] == items[1]
 

@@ -132,6 +132,24 @@ def test_each_pair_is_of_fresh_processes_and_numbered_over_the_stages(run: Run):
         for launches in zip(result.launches[::2], result.launches[1::2], strict=True)
     ]
     assert firsts == [Arm.CONTROL, Arm.CANDIDATE, Arm.CONTROL]
+    assert [launch.arm for launch in result.launches[::2]] == firsts, "the first seat changes with every pair"
+
+
+def test_a_job_that_is_run_again_opens_its_pairs_in_the_same_order(run: Run):
+    steps = [MeasurePair(Stage.QUICK, 2), MeasureMore(Stage.FULL, 2), MeasurePair(Stage.FULL, 2)]
+    spec = a_test_job()
+    orders = [[(launch.arm, launch.index) for launch in run(spec, steps).launches] for _ in range(2)]
+    assert orders[0] == orders[1]
+    assert [index for _, index in orders[0]] == [0, 0, 1, 1]
+
+
+def test_where_both_arms_do_not_run_the_control_is_named_whichever_has_the_first_seat(run: Run):
+    fails = {"simulated.fails": "load"}
+    for seed in (0, 1):
+        spec = a_test_job(FASTER | fails, control=CONTROL | fails, seed=seed)
+        result = run(spec, [MeasurePair(Stage.QUICK, 2)])
+        assert result.failure is not None
+        assert result.failure.kind == "control"
 
 
 def test_the_reference_is_evaluated_once_and_then_reused(run: Run):

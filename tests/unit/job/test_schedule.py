@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.job.schedule import abba, round_robin
+from experiments.job.schedule import abba, round_robin, seats
 from experiments.measurement.evidence import Arm
 
 A, B = Arm.CONTROL, Arm.CANDIDATE
@@ -18,6 +18,14 @@ def test_first_arm_alternates_with_seed_and_pair():
     assert abba(0, 0, 0, 1)[0] is not abba(1, 0, 0, 1)[0]
     assert abba(0, 0, 0, 1)[0] is not abba(0, 1, 0, 1)[0]
     assert abba(1, 1, 0, 1)[0] is abba(0, 0, 0, 1)[0]
+
+
+@given(st.integers(0, 99), st.integers(0, 99))
+def test_of_two_successive_pairs_each_arm_has_the_first_seat_in_one(seed: int, pair: int):
+    one, other = seats(seed, pair), seats(seed, pair + 1)
+    assert {one, other} == {(A, B), (B, A)}
+    assert seats(seed + 1, pair) == other
+    assert abba(seed, pair, 0, 1) == one
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 20), st.integers(1, 20))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.judge.aa_pairs import AaPair
-from experiments.job.schedule import abba
+from experiments.job.schedule import abba, seats
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Sample, Stage
 
 PAIR_S = 15.0
@@ -49,7 +49,8 @@ def a_series(
         keep = math.sqrt(1 - truth.pair_correlation**2)
         carried = truth.pair_correlation * carried + keep * float(_draw(rng, truth)) * sd * math.sqrt(2)
         own = float(rng.normal(0, sd))
-        levels = {Arm.CONTROL: own, Arm.CANDIDATE: own + carried + truth.second_seat}
+        first, second = seats(0, number)
+        levels = {first: own, second: own + carried + truth.second_seat}
         common = truth.drift_an_hour * number * PAIR_S / 3600 + (truth.apart_shift if differs else 0.0)
         found.append(_pair(truth, number, differs, levels, common, prompts, rng))
     return found
@@ -71,7 +72,7 @@ def _pair(
     samples: dict[Arm, list[Sample]] = {arm: [] for arm in Arm}
     carried = dict.fromkeys(Arm, 0.0)
     done = dict.fromkeys(Arm, 0)
-    for position, arm in enumerate(abba(number, 0, 0, truth.blocks)):
+    for position, arm in enumerate(abba(0, number, 0, truth.blocks)):
         block = done[arm]
         done[arm] += 1
         shift = float(rng.normal(0, truth.block_sd)) + truth.later_block * (position % 2)
@@ -91,6 +92,7 @@ def _pair(
                 )
             )
     launches = [
-        LaunchRecord(arm, 0, Stage.NOISE, "same", {"threads": 2}, {}, 4.0, tuple(samples[arm])) for arm in Arm
+        LaunchRecord(arm, 0, Stage.NOISE, "same", {"threads": 2}, {}, 4.0, tuple(samples[arm]))
+        for arm in seats(0, number)
     ]
     return AaPair(number, number * PAIR_S, launches[0], launches[1], differs)

@@ -85,7 +85,7 @@ def test_pairs_measured_under_another_condition_are_no_experiments() -> None:
 def test_the_judge_supports_none_of_nothing_and_refutes_most_where_launches_vary_little(
     launch_sd: float,
 ) -> None:
-    plan = plan_of(PLAN, 4)
+    plan = plan_of(PLAN, 4).model_copy(update={"full_pairs": 4})
     found = replay(
         a_series(AaTruth(launch_sd=launch_sd), 120, np.random.default_rng(5)), plan, LaunchIntervalJudge()
     )
@@ -96,13 +96,16 @@ def test_the_judge_supports_none_of_nothing_and_refutes_most_where_launches_vary
         assert outcomes.count(Outcome.REFUTED) > 0.8 * len(outcomes)
 
 
-def test_a_seat_that_is_much_faster_would_be_taken_for_a_gain() -> None:
-    # what the check is for: here the judge is wrong, and the replay shows it. Once only, because the profile
-    # takes the seat's gain for noise as soon as it has seen some of it.
+@pytest.mark.parametrize("second_seat", [-0.2, -0.05, 0.05, 0.2])
+@pytest.mark.parametrize("pairs_before", [0, 1])
+def test_a_seat_that_is_much_faster_is_taken_for_no_gain(second_seat: float, pairs_before: int) -> None:
     plan = plan_of(PLAN, 4)
-    series = a_series(AaTruth(second_seat=-0.2, launch_sd=0.005), 60, np.random.default_rng(5))
-    found = replay(series, plan, LaunchIntervalJudge())
-    assert [each.outcome for each in found.experiments].count(Outcome.SUPPORTED) >= 1
+    for seed in range(4):
+        truth = AaTruth(second_seat=second_seat, launch_sd=0.005)
+        series = a_series(truth, 60, np.random.default_rng(seed))[pairs_before:]
+        found = replay(series, plan, LaunchIntervalJudge())
+        assert Outcome.SUPPORTED not in [each.outcome for each in found.experiments]
+        assert len(found.experiments) > 3
 
 
 def test_the_plan_asks_for_the_blocks_that_there_are() -> None:
