@@ -25,6 +25,12 @@ def show(
     samples: Annotated[
         bool, typer.Option("--samples", help="Of an experiment, print every raw sample.")
     ] = False,
+    log: Annotated[
+        bool, typer.Option("--log", help="Of an experiment, print the log of its runs instead.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="With --log, go on until the experiment has ended.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Everything about one thing, named by its label or digest.
@@ -33,19 +39,32 @@ def show(
     differently, environment, stages, artifacts, and the command that reproduces it.
     """
     from cli.opening import reading
+    from cli.show_log import show_log
     from configs.errors import UsageError
     from db.labels import Noun, parse_label
+    from knowledge.queries.lookup import existing
 
     artifact = _ARTIFACT.fullmatch(label.strip())
     noun, number = (None, 0) if artifact else parse_label(label)
-    if samples and noun is not Noun.EXPERIMENT:
-        raise UsageError(f"--samples belongs to an experiment, and {label} is none.", "Leave it out.")
+    for option, given in (("--samples", samples), ("--log", log)):
+        if given and noun is not Noun.EXPERIMENT:
+            raise UsageError(f"{option} belongs to an experiment, and {label} is none.", "Leave it out.")
+    if follow and not log:
+        raise UsageError("--follow goes on with a log.", f"Write: autoinfer show {label} --log --follow")
+    if log and samples:
+        raise UsageError("A log is shown without --samples.", "Leave one of the two out.")
+    if follow and as_json:
+        raise UsageError("A log is followed as text, not as JSON.", "Leave one of the two out.")
     with reading(ctx) as session:
-        if artifact is not None:
+        if log:
+            existing(session, Noun.EXPERIMENT, number)
+        elif artifact is not None:
             _show_artifact(session, artifact.group(1).lower(), as_json)
         else:
             assert noun is not None
             _show(session, noun, number, samples, as_json)
+    if log:
+        show_log(ctx, number, follow=follow, as_json=as_json)
 
 
 def _show(session: Session, noun: Noun, number: int, samples: bool, as_json: bool) -> None:

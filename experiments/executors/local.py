@@ -150,14 +150,15 @@ class LocalExecutor:
         end_group(group.pgid, group.started_at_s)
         self._is_alive(ref, group)  # reaps it
 
-    def logs(self, ref: str, cursor: int = 0) -> LogChunk:
-        """The run's output from byte `cursor` on, at most 64 KiB, cut between characters."""
+    def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        """The run's output from byte `cursor` on, at most 64 KiB, cut between characters; None where its
+        folder is gone."""
         try:
             with (self.root / ref / _LOG_NAME).open("rb") as file:
                 file.seek(cursor)
                 data = file.read(LOG_CHUNK_BYTES)
         except FileNotFoundError:
-            return LogChunk("", cursor)
+            return None
         whole = _whole_characters(data)
         return LogChunk(whole.decode(errors="replace"), cursor + len(whole))
 

@@ -91,8 +91,8 @@ class Executor(Protocol):
         """End the run and everything it started."""
         ...
 
-    def logs(self, ref: str, cursor: int = 0) -> LogChunk:
-        """What the run has written since `cursor`."""
+    def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        """What the run has written since `cursor`, in pieces; None where no log of it is kept."""
         ...
 
     def cost(self, ref: str) -> Cost:

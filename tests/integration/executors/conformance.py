@@ -149,9 +149,15 @@ class ExecutorConformance:
         ref = executor.submit(self.key(), a_test_job())
         self.ended(place, executor, ref)
         first = executor.logs(ref)
+        assert first is not None
         assert "quick: time launch pair 1" in first.text
-        assert executor.logs(ref, first.cursor).text == ""
-        assert executor.logs(ref, 3).text == first.text[3:]
+        later, from_third = executor.logs(ref, first.cursor), executor.logs(ref, 3)
+        assert later is not None
+        assert from_third is not None
+        assert (later.text, from_third.text) == ("", first.text[3:])
+
+    def test_there_is_no_log_of_what_was_never_submitted(self, place: ExecutorPlace):
+        assert place.executor().logs("conformance-never") is None
 
     def test_quote_and_cost_are_told(self, place: ExecutorPlace):
         executor = place.executor()

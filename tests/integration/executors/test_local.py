@@ -191,6 +191,6 @@ def test_logs_are_not_cut_within_a_character(place: LocalPlace):
     text = "µ€𝄞" * 20_000
     (folder / "log.txt").write_text(text)
     read, cursor = "", 0
-    while (chunk := executor.logs("k", cursor)).text:
+    while (chunk := executor.logs("k", cursor)) and chunk.text:
         read, cursor = read + chunk.text, chunk.cursor
     assert read == text

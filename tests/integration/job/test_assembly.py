@@ -45,7 +45,7 @@ def run(tmp_path: Path, site: Path, **fields: object) -> Status:
     ref = executor.submit("job", a_test_job(**fields))
     deadline = time.monotonic() + PATIENCE_S
     while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
-        assert time.monotonic() < deadline, executor.logs(ref).text
+        assert time.monotonic() < deadline, executor.logs(ref)
         executor.wait(ref, 1.0)
     executor.close()
     return status
