@@ -35,9 +35,10 @@ $(QUANTIZE_VENV)/.installed: pyproject.toml | $(VENV)/.installed-reference
 	  $$($(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["quantize"])')
 	@touch $@
 
-quantize-env: $(QUANTIZE_VENV)/.installed ## the environment that quantizes (run, test and bench make it too)
+quantize-env: $(QUANTIZE_VENV)/.installed ## what quantizes (test, bench and a run of levers make it too)
 
-run: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## run an autonomous campaign on the packaged reference model, on this CPU
+# Of the packaged campaigns only `levers` has knobs that quantize; for a file of one's own: make quantize-env.
+run: $(VENV)/.installed-reference $(if $(findstring levers,$(RUN_ARGS)),$(QUANTIZE_VENV)/.installed) ## run an autonomous campaign on the packaged reference model, on this CPU
 	$(BIN)/autoinfer run $(RUN_ARGS)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict
