@@ -196,9 +196,29 @@ def test_a_locked_database(with_history: Autoinfer) -> None:
     ],
 )
 def test_what_cannot_be_accepted_ends_with_two(with_history: Autoinfer, line: str, words: list[str]) -> None:
-    before = (with_history.data_dir / "autoinfer.db").read_bytes()
+    before = stored(with_history.data_dir)
     told(with_history(line), 2, *words)
-    assert (with_history.data_dir / "autoinfer.db").read_bytes() == before
+    assert stored(with_history.data_dir) == before
+
+
+def stored(data_dir: Path) -> list[str]:
+    """All tables with all rows, wherever they lie: in the file or in the log beside it."""
+    connection = sqlite3.connect(f"file:{data_dir / 'autoinfer.db'}?mode=ro", uri=True)
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def test_a_write_that_stays_in_the_log_beside_the_file_counts_as_stored(with_history: Autoinfer) -> None:
+    file = with_history.data_dir / "autoinfer.db"
+    before, bytes_before = stored(with_history.data_dir), file.read_bytes()
+    writing = sqlite3.connect(file)
+    writing.execute("UPDATE campaign SET name = 'harmed'")
+    writing.commit()
+    assert stored(with_history.data_dir) != before
+    assert file.read_bytes() == bytes_before, "so the file's own bytes would say nothing"
+    writing.close()
 
 
 def test_the_largest_id_is_still_an_id(with_history: Autoinfer) -> None:
