@@ -192,6 +192,7 @@ class CampaignLoop:
                 )
         else:
             return self._stop(choice.reason, facts)
+        reached(KillPoint.AFTER_DISPATCH)
         return None
 
     def _look_at_what_runs(self, facts: Facts) -> None:

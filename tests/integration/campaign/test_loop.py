@@ -1,6 +1,7 @@
 """The loop with real processes, a real database and the simulated engine: propose, run, judge, learn."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -168,9 +169,24 @@ def database_says(database: Database, count: Select[tuple[int]]) -> bool:
         return bool(session.scalar(count))
 
 
-@pytest.mark.parametrize("point", [KillPoint.BEFORE_LEARNT])
+SMALL_SPACE = """
+name: small
+knobs:
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
+  - {name: simulated.bits, lever: weights, values: [1000.0, 1100.0], default: 1000.0, help: The quality.}
+"""
+"""A campaign of three tests at most, for what is killed and driven again."""
+
+
+def start_small(folder: Path) -> tuple[Database, int]:
+    return start(folder, space_text=SMALL_SPACE, **{"baseline.sweep": ["simulated.bits"]})
+
+
+@pytest.mark.parametrize(
+    "point", [KillPoint.AFTER_DISPATCH, KillPoint.BETWEEN_VERDICT_AND_STATE, KillPoint.BEFORE_LEARNT]
+)
 def test_a_loop_killed_at_a_named_point_is_continued_without_loss(tmp_path: Path, point: KillPoint) -> None:
-    database, campaign_id = start(tmp_path)
+    database, campaign_id = start_small(tmp_path)
     argv = [sys.executable, "-P", "-m", "tests.simulated.campaign", str(tmp_path)]
     loop = subprocess.run(argv, env={**os.environ, KILL_VARIABLE: point.value}, timeout=120, check=False)
     assert loop.returncode == -signal.SIGKILL
@@ -178,18 +194,30 @@ def test_a_loop_killed_at_a_named_point_is_continued_without_loss(tmp_path: Path
     assert_whole(tmp_path)
 
 
-def test_a_loop_killed_at_any_moment_is_continued_without_loss(tmp_path: Path) -> None:
-    database, campaign_id = start(tmp_path)
+KILLS = 3
+MOST_EVENTS = 8
+"""Events that a loop may see before it is killed; the campaign has some sixty."""
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_loop_killed_at_random_is_continued_without_loss(tmp_path: Path, seed: int) -> None:
+    database, campaign_id = start_small(tmp_path)
     argv = [sys.executable, "-P", "-m", "tests.simulated.campaign", str(tmp_path)]
-    for seconds in (1.5, 4.0, 6.0):
+    chance = random.Random(seed)
+    for _ in range(KILLS):
+        goal = events_told(database) + chance.randrange(1, MOST_EVENTS)
         loop = subprocess.Popen(argv)
-        try:
-            loop.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            loop.kill()
-            loop.wait()
+        while events_told(database) < goal and loop.poll() is None:
+            time.sleep(0.005)
+        loop.kill()
+        assert loop.wait() == -signal.SIGKILL, "it ended by itself: nothing was tested"
     drive(database, tmp_path, campaign_id)
     assert_whole(tmp_path)
+
+
+def events_told(database: Database) -> int:
+    with database.read() as session:
+        return events.last_id(session)
 
 
 def assert_whole(folder: Path) -> None:
