@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.options import Json
-from cli.reference import DEFAULT_SEED, needs_torch
+from cli.training import DEFAULT_SEED, Seed, needs_new_folder, needs_torch
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Train, measure or show a drafter.")
 
@@ -44,9 +44,7 @@ def train(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="An empty or new folder for the drafter.")
     ] = Path("drafter"),
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the weights and of the order of the text.")
-    ] = DEFAULT_SEED,
+    seed: Seed = DEFAULT_SEED,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="Steps of training; 6,000 on a GPU, 20 on a CPU.")
     ] = None,
@@ -60,10 +58,8 @@ def train(
     measured.
     """
     from cli.output import print_json, say
-    from configs.errors import UsageError
 
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} is not an empty folder.", "Name a new one with --out; nothing was changed.")
+    needs_new_folder(out, "--out")
     needs_torch("autoinfer drafter train")
     from experiments.drafters.dflash.recipe import train as train_drafter
     from experiments.drafters.dflash.training import Progress

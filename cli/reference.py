@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 
 from cli.options import Json
+from cli.training import DEFAULT_SEED, Seed, needs_new_folder, needs_torch
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Train the packaged reference model.")
-
-DEFAULT_SEED = 7
-"""Seed when none is given; the card of the weights says which one they were trained with."""
 
 
 @app.callback()
@@ -26,9 +24,7 @@ def train(
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="An empty or new folder for the weights.")
     ],
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, help="Seed of the weights and of the order of the text.")
-    ] = DEFAULT_SEED,
+    seed: Seed = DEFAULT_SEED,
     minutes: Annotated[
         float | None, typer.Option("--minutes", min=0.01, help="How long to train; 13 if not given.")
     ] = None,
@@ -51,8 +47,7 @@ def train(
 
     if minutes is not None and steps is not None:
         raise UsageError("--minutes and --steps cannot both hold.", "Give one of them.")
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"{output} is not an empty folder.", "Name a new one; nothing was changed.")
+    needs_new_folder(output, "--output")
     needs_torch("autoinfer reference train")
     from experiments.reference_model.recipe import train as train_reference
     from experiments.reference_model.training import Progress
@@ -71,17 +66,3 @@ def train(
         )
         return
     say(f"The reference model lies in {folder}.")
-
-
-def needs_torch(command: str) -> None:
-    """Raise `UsageError` when PyTorch or transformers is not installed."""
-    from importlib.util import find_spec
-
-    from configs.errors import UsageError
-
-    missing = [package for package in ("torch", "transformers") if find_spec(package) is None]
-    if missing:
-        raise UsageError(
-            f"{command} needs {' and '.join(missing)}, which this installation lacks.",
-            "Install them with: pip install 'autoinfer[reference]'",
-        )

@@ -158,11 +158,11 @@ def rotate(heads: Tensor) -> Tensor:
 class GatedMlp(nn.Module):
     """SwiGLU."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, hidden: int, intermediate: int) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
-        self.up_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate, shape.hidden, bias=False)
+        self.gate_proj = nn.Linear(hidden, intermediate, bias=False)
+        self.up_proj = nn.Linear(hidden, intermediate, bias=False)
+        self.down_proj = nn.Linear(intermediate, hidden, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map (…, hidden) to the same shape."""
@@ -182,7 +182,7 @@ class Layer(nn.Module):
             self.self_attn = GatedAttention(shape)
         else:
             self.linear_attn = GatedDeltaNet(shape)
-        self.mlp = GatedMlp(shape)
+        self.mlp = GatedMlp(shape.hidden, shape.intermediate)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map (batch, tokens, hidden) to the same shape."""

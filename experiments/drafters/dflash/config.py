@@ -7,15 +7,13 @@ Embedding and head are the target's and stand in no file, so hidden size and voc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.drafters.dflash.shape import RMS_EPSILON, DFlashShape
 from experiments.engines.port import Infeasible
-
-CONFIG_FILE = "config.json"
+from experiments.engines.reference.inspection import CONFIG_FILE, json_object
 
 ARCHITECTURE = "DFlashDraftModel"
 """The name under which vLLM 0.32 registers the class."""
@@ -70,15 +68,7 @@ def read_shape(folder: Path) -> DFlashShape:
     if not folder.is_dir():
         raise Infeasible("checkpoint", f"There is no drafter at {folder}: the folder does not exist.")
     path = folder / CONFIG_FILE
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Infeasible("checkpoint", f"The drafter at {folder} has no {CONFIG_FILE}.") from None
-    except (OSError, ValueError) as cause:
-        raise Infeasible("checkpoint", f"The drafter's {path} can't be read: {cause}.") from None
-    if not isinstance(config, dict):
-        raise Infeasible("checkpoint", f"The drafter's {path} does not hold a JSON object.")
-    return from_config(config, str(path))
+    return from_config(json_object(path, "drafter"), str(path))
 
 
 def from_config(config: Mapping[str, Any], source: str) -> DFlashShape:

@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from experiments.drafters.dflash.config import CONFIG_FILE, read_shape, to_config
+from experiments.drafters.dflash.config import read_shape, to_config
 from experiments.drafters.dflash.network import DFlashNetwork
 from experiments.drafters.dflash.target_layers import distinct_places, remapped_layer_ids
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import CONFIG_FILE
 
 WEIGHT_FILE = "model.safetensors"
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from experiments.drafters.dflash.shape import DFlashShape
+from experiments.reference_model.network import GatedMlp
 
 INITIAL_STD = 0.02
 """Standard deviation of fresh weights, as in Qwen3."""
@@ -88,28 +89,13 @@ class BlockAttention(nn.Module):
         return self.o_proj(mixed.transpose(1, 2).flatten(-2))  # type: ignore[no-any-return]
 
 
-class GatedMlp(nn.Module):
-    """SwiGLU."""
-
-    def __init__(self, shape: DFlashShape) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
-        self.up_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate, shape.hidden, bias=False)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Map (…, hidden) to the same shape."""
-        gated = functional.silu(self.gate_proj(hidden)) * self.up_proj(hidden)
-        return self.down_proj(gated)  # type: ignore[no-any-return]
-
-
 class BlockLayer(nn.Module):
     """Attention and MLP, each after a norm and beside a residual."""
 
     def __init__(self, shape: DFlashShape) -> None:
         super().__init__()
         self.self_attn = BlockAttention(shape)
-        self.mlp = GatedMlp(shape)
+        self.mlp = GatedMlp(shape.hidden, shape.intermediate)
         self.input_layernorm = ScaleNorm(shape.hidden, shape.rms_epsilon)
         self.post_attention_layernorm = ScaleNorm(shape.hidden, shape.rms_epsilon)
 

@@ -72,7 +72,7 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
     """
     if not folder.is_dir():
         raise Infeasible("checkpoint", f"There is no checkpoint at {folder}: the folder does not exist.")
-    config = _json_object(folder / CONFIG_FILE)
+    config = json_object(folder / CONFIG_FILE)
     model_type = config.get("model_type")
     if model_type not in MODEL_TYPES:
         raise Infeasible(
@@ -90,11 +90,16 @@ def inspect_checkpoint(folder: Path) -> CheckpointFiles:
     )
 
 
-def _json_object(path: Path) -> dict[str, Any]:
+def json_object(path: Path, of: str = "checkpoint") -> dict[str, Any]:
+    """A JSON file of a checkpoint, or of what else `of` calls it.
+
+    Raises:
+        Infeasible: kind `checkpoint`, when it is missing, can't be read or holds no object.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Infeasible("checkpoint", f"The checkpoint at {path.parent} has no {path.name}.") from None
+        raise Infeasible("checkpoint", f"The {of} at {path.parent} has no {path.name}.") from None
     except (OSError, ValueError) as cause:
         raise Infeasible("checkpoint", f"{path} can't be read: {cause}.") from None
     if not isinstance(data, dict):
@@ -131,7 +136,7 @@ def _layer_types(text: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
 
 def _tensors(folder: Path) -> dict[str, Path]:
     if (folder / INDEX_FILE).is_file():
-        weight_map = _json_object(folder / INDEX_FILE).get("weight_map")
+        weight_map = json_object(folder / INDEX_FILE).get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
             raise Infeasible("checkpoint", f"{folder / INDEX_FILE} has no weight_map.")
         files = sorted({folder / str(name) for name in weight_map.values()})
