@@ -49,10 +49,12 @@ class WorkloadSpec(_Spec):
 
 
 class MarginsSpec(_Spec):
-    """How much worse quality may be: bits per byte relative, the task in percentage points of accuracy."""
+    """How much worse quality may be: bits per byte relative, the task in percentage points of accuracy,
+    and the mean KL to the baseline, nats a token, beyond which a candidate is refuted."""
 
     bits_per_byte: Fraction = Field(ge=0)
     task_points: float = Field(ge=0)
+    kl_nats: float | None = Field(default=None, gt=0)
 
 
 class PlanSpec(_Spec):

@@ -42,8 +42,8 @@ from statistics import fmean
 from agent.judge import gates, sentences
 from agent.judge.costs import Spending, most_pairs, spending
 from agent.judge.interval import Interval
+from agent.judge.noninferiority import Quality
 from agent.judge.pairs import TIMED_STAGES, timed_launches
-from agent.judge.quality import Quality
 from agent.judge.reading import Reading, read
 from agent.judge.scored_claim import decide, details_of, next_score, read_scores
 from agent.judge.sequence import (
@@ -86,7 +86,7 @@ class LaunchIntervalJudge:
     """Steers and judges an experiment; see the module's page for the method and its error control."""
 
     name = "launch-interval"
-    version = "4"
+    version = "5"
 
     def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
         """What to do next. Raises `UsageError` for a plan whose metric no claim can be on."""

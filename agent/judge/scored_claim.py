@@ -28,7 +28,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.judge import scored_sentences as sentences
-from agent.judge.quality import Quality, QualityReport, quality_report
+from agent.judge.noninferiority import Quality
+from agent.judge.quality import QualityReport, quality_report
 from agent.judge.scale import bound_of
 from agent.judge.scored_effect import ScoredEffect, scored_effect
 from experiments.measurement.evidence import Arm, Evidence, Json, Metric, Stage

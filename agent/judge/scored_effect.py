@@ -5,7 +5,7 @@ Each is in its metric's scale, negative where the candidate is better:
 - **Bits**: the log of R = Σ candidate bits / Σ control bits over the same documents. Its standard error is
   that of the ratio estimate over R (delta method); Student's t on n − 1.
 - **Items**: minus the gain in the share of items solved, (lost − gained) / n, with Tango's score bounds at
-  both sides (`agent.judge.quality`).
+  both sides (`agent.judge.noninferiority`).
 - **Bytes**: the log of a ratio of two counts. It is exact, and its interval is itself.
 
 Documents and items are the units, drawn from held-out text: the interval speaks of these two checkpoints on
@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.judge.interval import t_quantile
-from agent.judge.quality import MIN_DOCUMENTS, by_item, lost_and_gained, ratio_estimate, tango_upper
+from agent.judge.noninferiority import MIN_DOCUMENTS, lost_and_gained, ratio_estimate, tango_upper
+from agent.judge.quality import by_item
 from experiments.measurement.evidence import Arm, Evidence, Metric, Stage
 
 

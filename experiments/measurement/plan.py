@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -45,13 +45,16 @@ class Prediction(BaseModel):
 class Margins(BaseModel):
     """How much worse the candidate's quality may be, one-sided at `1 − alpha`.
 
-    `bits_per_byte`: relative (0.01 is +1 %). `task_points`: percentage points of accuracy.
+    `bits_per_byte`: relative (0.01 is +1 %). `task_points`: percentage points of accuracy. `kl_nats`: mean KL
+    to the reference, nats a token, beyond which a candidate is refuted; within it nothing is passed. None: KL
+    decides nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bits_per_byte: float = Field(default=0.01, ge=0)
     task_points: float = Field(default=2.0, ge=0)
+    kl_nats: float | None = Field(default=None, gt=0)
 
 
 class StoppingPlan(BaseModel):
@@ -95,9 +98,13 @@ class StoppingPlan(BaseModel):
     def digest(self, control_digest: str, candidate_digest: str) -> str:
         """SHA-256 over the plan and both arms: the preregistration hash.
 
-        A plan without a `support_alpha` is hashed as it was before there was that field, so that the hashes
-        of older experiments can still be made again from their stored plans.
+        A plan without a `support_alpha` or a margin of KL is hashed as it was before there were these fields,
+        so that the hashes of older experiments can still be made again from their stored plans.
         """
-        later = {"support_alpha"} if self.support_alpha is None else None
+        later: dict[str, Any] = {}
+        if self.support_alpha is None:
+            later["support_alpha"] = True
+        if self.margins.kl_nats is None:
+            later["margins"] = {"kl_nats"}
         text = "\n".join((control_digest, candidate_digest, self.model_dump_json(exclude=later)))
         return hashlib.sha256(text.encode()).hexdigest()

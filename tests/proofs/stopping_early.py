@@ -21,8 +21,9 @@ from agent.discovery.e_lond import level
 from agent.judge.costs import evaluation_cost_s, most_pairs, spending
 from agent.judge.interval import pair_noises, t_quantile
 from agent.judge.launch_interval import LaunchIntervalJudge
+from agent.judge.noninferiority import Quality
 from agent.judge.pairs import TIMED_STAGES, pair_effects
-from agent.judge.quality import Quality, quality_report
+from agent.judge.quality import quality_report
 from agent.judge.scale import bound_of
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, MeasurePair, Outcome, Stop

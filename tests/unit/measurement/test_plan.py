@@ -60,3 +60,12 @@ def test_a_level_of_support_is_sealed_and_comes_back_from_the_stored_plan() -> N
 def test_support_is_never_called_at_a_laxer_level_than_the_interval(level: float) -> None:
     with pytest.raises(ValidationError, match="support_alpha"):
         StoppingPlan.model_validate({**PLAN.model_dump(), "support_alpha": level})
+
+
+def test_a_margin_of_kl_is_sealed_and_a_plan_without_one_has_the_hash_of_before() -> None:
+    assert StoppingPlan.model_validate_json(STORED_BEFORE).margins.kl_nats is None
+    with_kl = PLAN.model_copy(update={"margins": PLAN.margins.model_copy(update={"kl_nats": 1.0})})
+    again = StoppingPlan.model_validate_json(with_kl.model_dump_json())
+    assert again.margins.kl_nats == 1.0
+    assert again.digest(CONTROL, CANDIDATE) == with_kl.digest(CONTROL, CANDIDATE)
+    assert with_kl.digest(CONTROL, CANDIDATE) != PLAN.digest(CONTROL, CANDIDATE)

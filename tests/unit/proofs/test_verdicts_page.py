@@ -9,7 +9,8 @@ import pytest
 
 from agent.campaign.affordable import LEAST_PAIRS
 from agent.discovery.e_lond import level
-from agent.judge.quality import Quality, quality_report
+from agent.judge.noninferiority import Quality
+from agent.judge.quality import quality_report
 from experiments.measurement.evidence import Arm, Metric, NoiseProfile
 from experiments.measurement.judging import Evaluate, Outcome, Screen
 from tests.proofs.counting import Share, Workers, percent, seed_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 from agent.judge.launch_interval import LaunchIntervalJudge
-from agent.judge.quality import MIN_DOCUMENTS, Quality, bits_bound, quality_report, task_bound
-from experiments.measurement.evidence import Arm, Evidence, Stage
+from agent.judge.noninferiority import MIN_DOCUMENTS, Quality, bits_bound, kl_bound, task_bound
+from agent.judge.quality import quality_report
+from experiments.measurement.evidence import Arm, Evidence, Metric, Sample, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.space.configuration import Change
@@ -165,3 +167,56 @@ def test_a_gain_whose_quality_could_not_be_measured_is_never_supported(
     enough, _ = run(LaunchIntervalJudge(), asked_for(MIN_DOCUMENTS, 0), truth, np.random.default_rng(2))
     if changes == COMPILED:
         assert enough.outcome == (Outcome.SUPPORTED if bits_log == 0 else Outcome.REFUTED)
+
+
+def with_kl(found: Evidence, nats: float, spread: float = 0.0) -> Evidence:
+    """The evidence with a KL of each document of the candidate, around `nats`."""
+    launches = []
+    for record in found.launches:
+        names = [sample.item for sample in record.samples if sample.metric == Metric.NLL_BITS]
+        told = tuple(
+            Sample(0, 0, name, place, Metric.KL_NATS, nats + spread * (-1) ** place)
+            for place, name in enumerate(names)
+        )
+        launches.append(
+            replace(record, samples=record.samples + told) if record.arm == Arm.CANDIDATE else record
+        )
+    return replace(found, launches=tuple(launches))
+
+
+def kl_margin(margin: float | None, plan: StoppingPlan = PLAN) -> StoppingPlan:
+    return plan.model_copy(update={"margins": plan.margins.model_copy(update={"kl_nats": margin})})
+
+
+@pytest.mark.parametrize(
+    ("nats", "spread", "margin", "expected"),
+    [
+        (2.0, 0.1, 1.0, Quality.WORSE),
+        (2.0, 0.1, None, Quality.HELD),
+        (0.2, 0.1, 1.0, Quality.HELD),
+        (1.05, 1.0, 1.0, Quality.HELD),
+    ],
+)
+def test_kl_refutes_where_it_is_beyond_its_margin_with_confidence_and_decides_nothing_else(
+    nats: float, spread: float, margin: float | None, expected: Quality
+) -> None:
+    plan = kl_margin(margin)
+    report = quality_report(plan, with_kl(evidence(Truth(bits_document_sd=0.0)), nats, spread))
+    assert report.state == expected
+    assert ("KL to the reference 2 nats a token" in report.sentence()) == (expected == Quality.WORSE)
+
+
+def test_a_small_kl_passes_nothing() -> None:
+    worse = with_kl(evidence(Truth(bits_log=0.03)), 0.0)
+    assert quality_report(kl_margin(1.0), worse).state == Quality.WORSE
+    open_ = with_kl(evidence(Truth(bits_log=0.0095)), 0.0)
+    assert quality_report(kl_margin(1.0), open_).state == Quality.UNDECIDED
+    assert kl_bound([0.0] * (MIN_DOCUMENTS - 1), margin=1.0, alpha=0.05) is None
+
+
+def test_a_claim_on_quality_itself_is_not_held_to_the_kl_of_its_control() -> None:
+    better = with_kl(evidence(Truth(bits_document_sd=0.0)), 2.0)
+    claim = kl_margin(1.0, PLAN.model_copy(update={"metric": Metric.NLL_BITS}))
+    assert quality_report(claim, better).state == Quality.HELD
+    weight = kl_margin(1.0, PLAN.model_copy(update={"metric": Metric.STEP_WEIGHT_BYTES}))
+    assert quality_report(weight, better).state == Quality.WORSE

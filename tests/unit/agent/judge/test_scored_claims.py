@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import multinomial
 
 from agent.judge.launch_interval import LaunchIntervalJudge
-from agent.judge.quality import quality_report, tango_upper
+from agent.judge.noninferiority import tango_upper
+from agent.judge.quality import quality_report
 from agent.judge.scored_effect import scored_effect
 from experiments.measurement.evidence import (
     SCORED_METRICS,
