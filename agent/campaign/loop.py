@@ -20,8 +20,9 @@ from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
+from agent.campaign.glance import Seen, look, nothing_soon
 from agent.campaign.held import release_held
-from agent.campaign.learn import learn_baseline, learn_test, unlearnt
+from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.outcome import note_best
@@ -36,9 +37,9 @@ from db.campaign_owner import free_from_the_dead, new_owner
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Experiment, Job
+from db.models import Campaign, Experiment
 from db.session import Database
-from db.states import CampaignState, ExperimentKind, ExperimentState, JobState
+from db.states import CampaignState, ExperimentKind, ExperimentState
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
 from knowledge.figures import counted
@@ -49,6 +50,15 @@ MAX_BASELINE_ATTEMPTS = 2
 WORTH_ANOTHER_BASELINE = ("error", "lost")
 """Failures of a baseline that may not come again: the job broke or was taken away. What the engine says
 against model or configuration holds the second time too."""
+
+
+_WAS = {
+    CampaignState.RUNNING: "",
+    CampaignState.PAUSED: "was paused and ",
+    CampaignState.STOPPING: "was about to end and ",
+    CampaignState.STOPPED: "had ended and ",
+}
+"""What a campaign that is taken up was: who starts a loop for it wants it to run."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,9 @@ class CampaignLoop:
                 self._announce()
                 if reason is not None:
                     return reason
-                self._wait(self._times.busy_poll_s if self._in_flight() else self._times.idle_poll_s)
+                with self._database.read() as session:
+                    rarely = nothing_soon(session, self._campaign_id)
+                self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
             with self._database.write() as session:
                 self._count_time(session)
@@ -127,20 +139,20 @@ class CampaignLoop:
                     "Follow it with: autoinfer log --follow; or start another with: autoinfer run --new",
                 )
             campaign = session.get_one(Campaign, self._campaign_id)
-            if session.scalar(
+            before = campaign.state
+            begun = session.scalar(
                 select(func.count()).select_from(Experiment).where(Experiment.campaign_id == campaign.id)
-            ):
+            )
+            campaign.state = CampaignState.RUNNING
+            campaign.ended_at = campaign.stopped_because = None
+            if begun or before is not CampaignState.RUNNING:
                 events.append(
                     session,
                     EventKind.CAMPAIGN_RESUMED,
-                    "The campaign goes on where it was left",
+                    f"The campaign {_WAS[before]}goes on where it was left",
                     format_label(Noun.CAMPAIGN, campaign.id),
                     campaign.id,
                 )
-            if campaign.state == CampaignState.STOPPED:
-                campaign.state = CampaignState.RUNNING
-                campaign.ended_at = None
-                campaign.stopped_because = None
         self._renewed_at = self._counted_at = self._clock()
 
     def _turn(self) -> str | None:
@@ -148,30 +160,29 @@ class CampaignLoop:
         self._keep_lease()
         if self._worker is not None and self._worker.keep_alive():
             self._tell(EventKind.WORKER_LOST, "The worker died and was started again")
-        flying = self._in_flight()  # first: what ends after this look is seen as flying, and learnt next turn
         with self._database.read() as session:
-            waiting = unlearnt(session, self._campaign_id)
-        if waiting:
-            self._learn(waiting[0])
+            seen = look(session, self._campaign_id)
+        if seen.unlearnt:
+            self._learn(seen.unlearnt[0])
             return None
-        with self._database.read() as session:
-            facts = read_facts(session, self._campaign_id)
-            newest = order.newest_cause(session, facts.id)
-        if facts.state == CampaignState.STOPPING and not flying:
-            return self._stop("stopped by the user", facts)
-        if flying:
-            self._look_at_what_runs(facts)
+        if seen.state == CampaignState.STOPPING and not seen.flying:
+            return self._stop("stopped by the user", self._facts())
+        if seen.flying:
+            self._look_at_what_runs(seen)
+        free = not seen.flying and seen.state == CampaignState.RUNNING
+        to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
+        if not free and not to_rank:
+            return None  # somebody measures, or the user wants peace: nothing is computed beside
+        facts = self._facts()
         if facts.baseline is None:
-            if flying or facts.state != CampaignState.RUNNING:
-                return None
-            if self._left_s(facts) <= 0:
+            if self._left_s(seen) <= 0:
                 budget = format_duration(facts.spec.budget.wall_s)
                 return self._stop(f"the budget of {budget} is spent and the baseline not measured", facts)
             self._start_baseline(facts)
             return None
-        if newest > self._ranked_through:
-            facts = self._propose_and_rank(facts, with_proposals=not flying)
-        if flying or facts.state != CampaignState.RUNNING:
+        if to_rank:
+            facts = self._propose_and_rank(facts, with_proposals=not seen.flying)
+        if not free or facts.state != CampaignState.RUNNING:
             return None
         return self._next_experiment(facts)
 
@@ -180,10 +191,13 @@ class CampaignLoop:
         choice = desk.choose(self._left_s(facts))
         if choice.draft is not None:
             with self._writing() as session:
+                nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
                 accepted = accept(session, facts.id, choice.draft, facts.spec.plan.metric, desk.space)
                 facts = read_facts(session, facts.id)
                 confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
                 dispatch_test(session, facts, confirmation)
+            if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
+                self._ranked_through = accepted.event_id
         elif choice.hypothesis is not None:
             prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
@@ -195,16 +209,19 @@ class CampaignLoop:
         reached(KillPoint.AFTER_DISPATCH)
         return None
 
-    def _look_at_what_runs(self, facts: Facts) -> None:
+    def _look_at_what_runs(self, seen: Seen) -> None:
         """Say once when nobody takes the campaign's jobs; give them up when the budget is spent.
 
         A test that runs is finished, because its verdict is near; half a baseline is worth nothing.
         """
-        spent = facts.state == CampaignState.RUNNING and self._left_s(facts) <= 0
+        spent = seen.state == CampaignState.RUNNING and self._left_s(seen) <= 0
+        ask = self._worker is None and not self._told_of_nobody
+        if not (ask or spent):
+            return
         with self._database.read() as session:
-            ask = self._worker is None and not self._told_of_nobody
-            device = nobody_takes(session, facts.id) if ask else None
-            jobs = overdue(session, facts.id, running_too=facts.baseline is None) if spent else []
+            device = nobody_takes(session, self._campaign_id) if ask else None
+            running_too = not seen.has_baseline
+            jobs = overdue(session, self._campaign_id, running_too=running_too) if spent else []
         if device is not None:
             self._told_of_nobody = True
             self._tell(
@@ -272,16 +289,9 @@ class CampaignLoop:
             directives = order.read_directives(session, facts.id)
         return Desk(facts, legal_here(facts.spec, facts.checkpoint, facts.cores), baseline, directives)
 
-    def _in_flight(self) -> bool:
-        alive = (JobState.QUEUED, JobState.RUNNING)
+    def _facts(self) -> Facts:
         with self._database.read() as session:
-            return bool(
-                session.scalar(
-                    select(func.count())
-                    .select_from(Job)
-                    .where(Job.campaign_id == self._campaign_id, Job.state.in_(alive))
-                )
-            )
+            return read_facts(session, self._campaign_id)
 
     def _stop(self, reason: str, facts: Facts) -> str:
         if facts.open_questions:
@@ -324,8 +334,9 @@ class CampaignLoop:
             campaign.budget = {**campaign.budget, "spent_s": spent}
         self._counted_at = moment
 
-    def _left_s(self, facts: Facts) -> float:
-        return facts.spec.budget.wall_s - facts.spent_s - (self._clock() - self._counted_at)
+    def _left_s(self, now: Seen | Facts) -> float:
+        wall_s = now.wall_s if isinstance(now, Seen) else now.spec.budget.wall_s
+        return wall_s - now.spent_s - (self._clock() - self._counted_at)
 
     def _tell(self, kind: EventKind, text: str) -> None:
         with self._writing() as session:

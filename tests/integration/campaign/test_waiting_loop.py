@@ -1,0 +1,204 @@
+"""What the loop does while there is nothing to do: it waits, looks rarely, and computes nothing.
+
+No process and no sleeping: whatever happens meanwhile happens when the loop waits.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from agent.campaign import loop as loop_module
+from agent.campaign import order
+from agent.campaign.desk import CONFIRMATION, Choice, Desk
+from agent.campaign.facts import Facts, read_facts
+from agent.campaign.loop import CampaignLoop, LoopTimes
+from agent.proposers.port import Draft
+from db import events, queue
+from db.event_kinds import EventKind
+from db.models import Campaign, Hypothesis, Job
+from db.session import Database
+from db.states import CampaignState, HypothesisState, JobState
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Arm, LaunchRecord
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+from experiments.worker.cancelling import cancel
+from knowledge import steering
+from tests.simulated.by_hand import LEASE_S, launch, measure_baseline, run_by_hand
+from tests.simulated.campaign import start
+
+MOST_TURNS_TO_STOP = 2
+"""Turns of a loop that is to stop: learn what was cancelled, and end."""
+
+TIMES = LoopTimes(busy_poll_s=0.5, idle_poll_s=0.05)
+
+
+def alike(spec: TestJob) -> list[LaunchRecord]:
+    """The candidate is as fast as the control."""
+    return [
+        launch(arm, Configuration.of(knobs), 10.0)
+        for arm, knobs in ((Arm.CONTROL, spec.control), (Arm.CANDIDATE, spec.candidate))
+    ]
+
+
+@dataclass
+class Bench:
+    """A campaign with its baseline, and a loop whose waits are what the test does; `waited` are their lengths
+    in seconds. After the last of them the user stops the campaign."""
+
+    database: Database
+    campaign_id: int
+    waited: list[float] = field(default_factory=list)
+
+    def drive(self, *meanwhile: Callable[[], None]) -> str:
+        steps = iter([*meanwhile, self.stop, *[self.nothing] * MOST_TURNS_TO_STOP])
+
+        def wait(seconds: float) -> None:
+            self.waited.append(seconds)
+            next(steps)()
+
+        return CampaignLoop(self.database, self.campaign_id, times=TIMES, wait=wait).run()
+
+    def jobs(self) -> Sequence[Job]:
+        with self.database.read() as session:
+            alive = (JobState.QUEUED, JobState.RUNNING)
+            mine = Job.campaign_id == self.campaign_id
+            return session.scalars(select(Job).where(mine, Job.state.in_(alive))).all()
+
+    def nothing(self) -> None:
+        """Time goes by."""
+
+    def pause(self) -> None:
+        with self.database.write() as session:
+            steering.pause_campaign(session, self.campaign_id)
+
+    def resume(self) -> None:
+        with self.database.write() as session:
+            steering.resume_campaign(session, self.campaign_id)
+
+    def finish(self) -> None:
+        """The test that was dispatched comes to its end."""
+        (job,) = self.jobs()
+        assert job.experiment_id is not None
+        run_by_hand(self.database, job.experiment_id, alike)
+
+    def nothing_runs(self) -> None:
+        assert not self.jobs()
+
+    def one_runs(self) -> None:
+        assert len(self.jobs()) == 1
+
+    def stop(self) -> None:
+        with self.database.write() as session:
+            for job in session.scalars(select(Job).where(Job.state == JobState.QUEUED)):
+                cancel(session, job.id, "The test is over.")
+            steering.stop_campaign(session, self.campaign_id)
+
+    def told(self, kind: EventKind) -> list[str]:
+        with self.database.read() as session:
+            return [event.text for event in events.read(session, kinds=[kind])]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    database, campaign_id = start(tmp_path)
+    measure_baseline(database, campaign_id)
+    yield Bench(database, campaign_id)
+    database.close()
+
+
+def test_a_loop_that_is_paused_waits_until_it_is_resumed(bench: Bench) -> None:
+    """Turn by turn: rank and dispatch; then learn, and take nothing new until it is resumed."""
+    steps = [bench.one_runs, bench.pause, bench.finish, *[bench.nothing_runs] * 4, bench.resume]
+    assert bench.drive(*steps, bench.one_runs) == "stopped by the user"
+    assert bench.told(EventKind.EXPERIMENT_JUDGED)
+    assert bench.waited[3:7] == [TIMES.busy_poll_s] * 4
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (CampaignState.PAUSED, "The campaign was paused and goes on where it was left"),
+        (CampaignState.STOPPING, "The campaign was about to end and goes on where it was left"),
+        (CampaignState.STOPPED, "The campaign had ended and goes on where it was left"),
+        (CampaignState.RUNNING, "The campaign goes on where it was left"),
+    ],
+)
+def test_who_starts_a_loop_for_a_campaign_wants_it_to_run(
+    bench: Bench, before: CampaignState, said: str
+) -> None:
+    with bench.database.write() as session:
+        session.get_one(Campaign, bench.campaign_id).state = before
+    bench.drive(bench.one_runs)
+    assert bench.told(EventKind.CAMPAIGN_RESUMED) == [said]
+
+
+def test_nothing_is_read_or_ranked_while_a_test_runs_or_the_user_wants_peace(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    ranked: list[Desk] = []
+
+    def read(*arguments: object) -> Facts:
+        reads.append(len(bench.waited))
+        return read_facts(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop_module, "read_facts", read)
+    monkeypatch.setattr(order, "rank_queue", _counting(order.rank_queue, ranked))
+    bench.drive(*[bench.one_runs] * 3, bench.pause, bench.finish, *[bench.nothing_runs] * 4)
+    assert set(reads) == {0, 6, 10}, "before the dispatch, after the verdict, and at the end"
+    assert len(ranked) == 2
+
+
+def _counting(act: Callable[..., int], calls: list[Desk]) -> Callable[..., int]:
+    def counted(session: object, desk: Desk) -> int:
+        calls.append(desk)
+        return act(session, desk)
+
+    return counted
+
+
+def test_looks_are_rare_while_another_campaign_measures_on_the_device(bench: Bench) -> None:
+    def measured_elsewhere() -> None:
+        bench.finish()
+        with bench.database.write() as session:
+            queue.enqueue(session, "experiment", {}, device_class="cpu")
+            assert queue.claim(session, "another", "there/cpu", ("cpu",), LEASE_S) is not None
+
+    bench.drive(bench.finish, bench.nothing, measured_elsewhere, bench.nothing)
+    one_out, learnt, next_out, learnt_beside, *_ = bench.waited
+    assert (one_out, learnt, next_out) == (TIMES.busy_poll_s, TIMES.idle_poll_s, TIMES.busy_poll_s)
+    assert learnt_beside == TIMES.busy_poll_s
+
+
+def test_nothing_is_ranked_beside_the_confirmation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked: list[Desk] = []
+
+    def choose(desk: Desk, _: float) -> Choice:
+        return Choice(draft=confirmation(desk))
+
+    monkeypatch.setattr(Desk, "choose", choose)
+    monkeypatch.setattr(order, "rank_queue", _counting(order.rank_queue, ranked))
+    bench.drive(*[bench.one_runs] * 4)
+    assert len(ranked) == 1, "before it was chosen"
+    with bench.database.read() as session:
+        tested = session.scalars(select(Hypothesis).where(Hypothesis.proposer == CONFIRMATION)).all()
+    assert [each.state for each in tested] == [HypothesisState.QUEUED], "cancelled at the end"
+
+
+def confirmation(desk: Desk) -> Draft:
+    baseline = desk.baseline_configuration
+    return Draft(
+        claim="Together they are faster.",
+        control=baseline,
+        candidate=desk.space.with_change(baseline, {"simulated.tpot_ms": 7.0, "simulated.threads": 2}),
+        lever="kernel+threads",
+        prediction=Prediction(log_ratio_mean=-0.3, log_ratio_sd=0.1),
+        min_effect=0.03,
+        refuted_if="They are not.",
+        rationale="Each step was measured against the one before.",
+        proposer=CONFIRMATION,
+    )
