@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sqlalchemy.orm import Session
+
 from agent.campaign import store
 from agent.campaign.accept import put_down
 from agent.campaign.claims import refuted_if, unpredicted
-from agent.campaign.create import Ground, create_campaign
+from agent.campaign.create import create_campaign
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.campaign import CampaignSpec, load_campaign
 from configs.questions import Question
-from db.clock import now
-from db.content import put_environment
-from db.models import Campaign, Experiment, Hypothesis, Launch, StageRun, Verdict
-from db.samples import Sample, insert_samples
+from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
+from db.samples import Sample
 from db.session import Database, open_database
 from db.states import (
     Arm,
     CampaignState,
-    ExperimentKind,
-    ExperimentState,
     HypothesisState,
     StageOutcome,
     VerdictOutcome,
@@ -29,7 +27,7 @@ from db.states import (
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.loading import load_space
-from tests.history.campaign_history import TARGET, VERSIONS, database_url
+from tests.history.campaign_history import VERSIONS, add_experiment, add_launch, database_url, the_ground
 
 SPACE = load_space("levers")
 BASELINE = SPACE.configuration({"serving.threads": 1})
@@ -78,9 +76,8 @@ class AskingHistory:
         self.url = database_url(folder)
         self.database: Database = open_database(self.url, create=True)
         self.spec: CampaignSpec = load_campaign("default", {"space": "levers", "questions": QUESTIONS})
-        ground = Ground(Path("/models/reference"), "f" * 64, TARGET, 2, ("linear_attention",) * 4)
         with self.database.write() as session:
-            self.campaign_id = create_campaign(session, self.spec, ground)
+            self.campaign_id = create_campaign(session, self.spec, the_ground())
             campaign = session.get_one(Campaign, self.campaign_id)
             campaign.baseline_configuration_id = store.configuration_id(session, BASELINE)
 
@@ -126,21 +123,7 @@ class AskingHistory:
                 prediction=unpredicted(Metric(hypothesis.metric), hypothesis.min_effect),
                 min_effect=hypothesis.min_effect,
             )
-            experiment = Experiment(
-                campaign_id=self.campaign_id,
-                hypothesis_id=hypothesis_id,
-                kind=ExperimentKind.TEST if reproduces is None else ExperimentKind.REPRODUCE,
-                reproduces_experiment_id=reproduces,
-                target=TARGET,
-                control_configuration_id=hypothesis.control_configuration_id,
-                candidate_configuration_id=hypothesis.candidate_configuration_id,
-                state=ExperimentState.DONE,
-                plan=plan.model_dump(mode="json"),
-                finished_at=now(),
-                wall_s=20.0,
-            )
-            session.add(experiment)
-            session.flush()
+            experiment = add_experiment(session, hypothesis, plan, reproduces=reproduces)
             for stage, report in (reports or {}).items():
                 session.add(
                     StageRun(
@@ -179,30 +162,22 @@ class AskingHistory:
             campaign.state = CampaignState.STOPPED
             campaign.stopped_because = reason
 
-    def _launch(self, session, experiment, arm, samples) -> None:  # type: ignore[no-untyped-def]
+    def _launch(
+        self, session: Session, experiment: Experiment, arm: Arm, samples: list[tuple[str, float]]
+    ) -> None:
         control = arm is Arm.CONTROL
-        launch = Launch(
-            experiment_id=experiment.id,
-            attempt=1,
-            arm=arm,
-            index=0,
-            stage="evaluate",
-            configuration_id=experiment.control_configuration_id
-            if control
-            else experiment.candidate_configuration_id,
-            resolved={
+        add_launch(
+            session,
+            experiment,
+            arm,
+            "evaluate",
+            {
                 "weights": {"bits_per_weight": 4.156 if control else 4.625, "stored": "pack-quantized W4"},
                 "step_weight_bytes": 1_000_000 if control else 1_100_000,
                 "versions": dict(VERSIONS),
             },
-            environment_digest=put_environment(session, "e" * 64, {}),
-        )
-        session.add(launch)
-        session.flush()
-        insert_samples(
-            session,
-            launch.id,
             [Sample(0, 0, f"item {n}", n, metric, "1", value) for n, (metric, value) in enumerate(samples)],
+            {},
         )
 
 

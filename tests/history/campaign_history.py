@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import log1p
 from pathlib import Path
 
+from sqlalchemy.orm import Session
+
 from agent.campaign.accept import accept
 from agent.campaign.create import Ground, create_campaign
 from agent.proposers.port import Draft
@@ -31,6 +33,7 @@ from db.models import (
     StageRun,
     Verdict,
 )
+from db.models.base import JsonObject
 from db.samples import Sample, insert_samples
 from db.session import Database, open_database
 from db.states import (
@@ -66,6 +69,79 @@ def database_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'autoinfer.db'}"
 
 
+def the_ground(fingerprint: str = "f" * 64) -> Ground:
+    """A reference model of four layers on the example machine."""
+    return Ground(
+        checkpoint=Path("/models/reference"),
+        fingerprint=fingerprint,
+        target_key=TARGET,
+        cores=2,
+        model_layers=("linear_attention",) * 3 + ("full_attention",),
+    )
+
+
+def add_experiment(
+    session: Session,
+    hypothesis: Hypothesis,
+    plan: StoppingPlan,
+    *,
+    target: str = TARGET,
+    reproduces: int | None = None,
+    failure: tuple[str, str] | None = None,
+) -> Experiment:
+    """Write down an experiment that has ended, or the rerun of one."""
+    experiment = Experiment(
+        campaign_id=hypothesis.campaign_id,
+        hypothesis_id=hypothesis.id,
+        kind=ExperimentKind.TEST if reproduces is None else ExperimentKind.REPRODUCE,
+        target=target,
+        control_configuration_id=hypothesis.control_configuration_id,
+        candidate_configuration_id=hypothesis.candidate_configuration_id,
+        state=ExperimentState.DONE,
+        plan=plan.model_dump(mode="json"),
+        preregistration_digest="d" * 64,
+        reproduces_experiment_id=reproduces,
+        failure_kind=failure[0] if failure else None,
+        failure=failure[1] if failure else None,
+        started_at=now(),
+        finished_at=now(),
+        wall_s=42.0,
+    )
+    session.add(experiment)
+    session.flush()
+    return experiment
+
+
+def add_launch(
+    session: Session,
+    experiment: Experiment,
+    arm: Arm,
+    stage: str,
+    resolved: JsonObject,
+    samples: Sequence[Sample],
+    environment: JsonObject,
+) -> None:
+    """Write down a launch of an arm with what it resolved to and its samples."""
+    text = json.dumps(environment, sort_keys=True)
+    digest = put_environment(session, hashlib.sha256(text.encode()).hexdigest(), environment)
+    launch = Launch(
+        experiment_id=experiment.id,
+        attempt=1,
+        arm=arm,
+        index=0,
+        stage=stage,
+        configuration_id=experiment.control_configuration_id
+        if arm is Arm.CONTROL
+        else experiment.candidate_configuration_id,
+        resolved=resolved,
+        environment_digest=digest,
+        load_s=1.5,
+    )
+    session.add(launch)
+    session.flush()
+    insert_samples(session, launch.id, samples)
+
+
 class History:
     """Writes a campaign step by step; every method is one transaction."""
 
@@ -78,16 +154,9 @@ class History:
         self.database.close()
 
     def start(self, name: str = "default", fingerprint: str = "f" * 64) -> int:
-        ground = Ground(
-            checkpoint=Path("/models/reference"),
-            fingerprint=fingerprint,
-            target_key=TARGET,
-            cores=2,
-            model_layers=("linear_attention",) * 3 + ("full_attention",),
-        )
         spec = load_campaign("default")
         with self.database.write() as session:
-            campaign_id = create_campaign(session, spec, ground)
+            campaign_id = create_campaign(session, spec, the_ground(fingerprint))
             session.get_one(Campaign, campaign_id).name = name
         return campaign_id
 
@@ -162,25 +231,9 @@ class History:
                 prediction=Prediction.model_validate(hypothesis.prediction),
                 min_effect=hypothesis.min_effect if min_effect is None else min_effect,
             )
-            experiment = Experiment(
-                campaign_id=hypothesis.campaign_id,
-                hypothesis_id=hypothesis_id,
-                kind=ExperimentKind.TEST if reproduces is None else ExperimentKind.REPRODUCE,
-                target=target,
-                control_configuration_id=hypothesis.control_configuration_id,
-                candidate_configuration_id=hypothesis.candidate_configuration_id,
-                state=ExperimentState.DONE,
-                plan=plan.model_dump(mode="json"),
-                preregistration_digest="d" * 64,
-                reproduces_experiment_id=reproduces,
-                failure_kind=failure[0] if failure else None,
-                failure=failure[1] if failure else None,
-                started_at=now(),
-                finished_at=now(),
-                wall_s=42.0,
+            experiment = add_experiment(
+                session, hypothesis, plan, target=target, reproduces=reproduces, failure=failure
             )
-            session.add(experiment)
-            session.flush()
             if failure is None:
                 for arm in Arm:
                     self._launch(session, experiment, arm, versions, samples)
@@ -263,37 +316,24 @@ class History:
             session.flush()
             session.add(ExperimentArtifact(experiment_id=experiment_id, artifact_digest=digest))
 
-    def _launch(self, session, experiment, arm, versions, samples) -> None:  # type: ignore[no-untyped-def]
-        knobs = {"arm": arm.value, "pid": experiment.id * 100 + len(arm.value)}
-        environment = {"cpu": {"name": "Example CPU", "cores": 2}, "steal_s": 0.0}
-        text = json.dumps(environment, sort_keys=True)
-        digest = put_environment(session, hashlib.sha256(text.encode()).hexdigest(), environment)
+    def _launch(
+        self, session: Session, experiment: Experiment, arm: Arm, versions: Mapping[str, str], samples: int
+    ) -> None:
         is_control = arm is Arm.CONTROL
-        configuration_id = (
-            experiment.control_configuration_id if is_control else experiment.candidate_configuration_id
-        )
-        launch = Launch(
-            experiment_id=experiment.id,
-            attempt=1,
-            arm=arm,
-            index=0,
-            stage="full",
-            configuration_id=configuration_id,
-            resolved={"threads": 2 if is_control else 1, "versions": dict(versions), **knobs},
-            environment_digest=digest,
-            load_s=1.5,
-        )
-        session.add(launch)
-        session.flush()
+        knobs = {"arm": arm.value, "pid": experiment.id * 100 + len(arm.value)}
         factor = 1.0 if is_control else 0.9
-        insert_samples(
+        add_launch(
             session,
-            launch.id,
+            experiment,
+            arm,
+            "full",
+            {"threads": 2 if is_control else 1, "versions": dict(versions), **knobs},
             [
                 Sample(0, 0, f"prompt-{number}", number, "tpot_ms", "ms", TPOT_MS * factor + 0.1 * number)
                 for number in range(samples)
             ]
             + [Sample(0, 0, "prompt-0", samples, "itl_ms", "ms", TPOT_MS)],
+            {"cpu": {"name": "Example CPU", "cores": 2}, "steal_s": 0.0},
         )
 
 

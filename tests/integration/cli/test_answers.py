@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +10,8 @@ import pytest
 import yaml
 
 from configs.catalog import Kind, read_document
-from tests.history.asking_history import an_asking_history
 from tests.integration.cli.command import Autoinfer
 from tests.integration.cli.test_bad_input import told
-
-
-@pytest.fixture(scope="session")
-def asked_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("asking")
-    an_asking_history(folder).close()
-    return folder
-
-
-@pytest.fixture
-def asking(tmp_path: Path, asked_once: Path) -> Autoinfer:
-    """The installed command over a copy of a campaign that asks."""
-    shutil.copytree(asked_once, tmp_path / "data")
-    return Autoinfer(tmp_path / "data")
 
 
 def test_the_page_is_printed_or_written_and_always_the_same(asking: Autoinfer, tmp_path: Path) -> None:

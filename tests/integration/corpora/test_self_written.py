@@ -18,12 +18,10 @@ from experiments.engines.port import Infeasible
 from experiments.measurement.prompts import end_of_text_id, load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from tests.integration.engines.checkpoints import VOCABULARY, tiny_model, write_checkpoint
+from tests.integration.one_thread import one_thread
 from tests.unit.measurement.tiny_tokenizer import tiny_tokenizer
 
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
-    torch.set_num_threads(1)
+__all__ = ["one_thread"]  # the fixture
 
 
 def sampling(tokens: int, ends: frozenset[int] = frozenset(), vocabulary: int = VOCABULARY) -> Sampling:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
@@ -14,6 +12,9 @@ from experiments.drafters.dflash.target import load_target
 from experiments.reference_model.architecture import TINY_SHAPE, text_config
 from experiments.reference_model.load import reference_model_path
 from experiments.reference_model.scores import LoadedCheckpoint
+from tests.integration.one_thread import one_thread
+
+__all__ = ["one_thread"]
 
 TINY_DRAFTER = DFlashShape(
     vocabulary=4096,
@@ -30,15 +31,6 @@ TINY_DRAFTER = DFlashShape(
     rope_theta=10_000.0,
     max_positions=512,
 )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tests run beside one another: more threads than cores make small operators ten times slower."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

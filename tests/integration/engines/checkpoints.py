@@ -1,6 +1,7 @@
 """Tiny Qwen3.5-type checkpoints whose greedy text is not the same token over and over."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -12,33 +13,53 @@ VOCABULARY = 512
 LAYERS = ["linear_attention", "full_attention", "linear_attention", "linear_attention", "full_attention"]
 
 
-def tiny_config(layers: list[str] | None = None, vocabulary: int = VOCABULARY) -> Qwen3_5TextConfig:
+@dataclass(frozen=True)
+class Sizes:
+    """Widths and heads of a tiny model. `spread` is the standard deviation of the weights: large, so that
+    layers outweigh the embedding and greedy text has variety; small, so that layers do not amplify what
+    rounding changes."""
+
+    hidden: int = 48
+    intermediate: int = 64
+    heads: int = 2
+    kv_heads: int = 1
+    linear_key_heads: int = 1
+    linear_value_heads: int = 2
+    spread: float = 0.25
+
+
+def tiny_config(
+    layers: list[str] | None = None, vocabulary: int = VOCABULARY, sizes: Sizes = Sizes()
+) -> Qwen3_5TextConfig:
     layers = layers or LAYERS[:4]
     return Qwen3_5TextConfig(
         architectures=["Qwen3_5ForCausalLM"],
         vocab_size=vocabulary,
-        hidden_size=48,
-        intermediate_size=64,
+        hidden_size=sizes.hidden,
+        intermediate_size=sizes.intermediate,
         num_hidden_layers=len(layers),
-        num_attention_heads=2,
-        num_key_value_heads=1,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=sizes.kv_heads,
         head_dim=32,
-        linear_num_key_heads=1,
-        linear_num_value_heads=2,
+        linear_num_key_heads=sizes.linear_key_heads,
+        linear_num_value_heads=sizes.linear_value_heads,
         linear_key_head_dim=16,
         linear_value_head_dim=16,
         layer_types=layers,
         tie_word_embeddings=True,
-        initializer_range=0.25,  # large, so that layers outweigh the embedding and the text has variety
+        initializer_range=sizes.spread,
         mtp_num_hidden_layers=1,
     )
 
 
 def tiny_model(
-    seed: int = 0, layers: list[str] | None = None, vocabulary: int = VOCABULARY
+    seed: int = 0,
+    layers: list[str] | None = None,
+    vocabulary: int = VOCABULARY,
+    sizes: Sizes = Sizes(),
 ) -> Qwen3_5ForCausalLM:
     torch.manual_seed(seed)
-    return Qwen3_5ForCausalLM(tiny_config(layers, vocabulary)).eval()
+    return Qwen3_5ForCausalLM(tiny_config(layers, vocabulary, sizes)).eval()
 
 
 def write_checkpoint(

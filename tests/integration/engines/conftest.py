@@ -1,10 +1,3 @@
-"""One thread: beside other tests, threads that wait for each other take ten times as long."""
+from tests.integration.one_thread import one_thread
 
-import pytest
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_thread() -> None:
-    import torch
-
-    torch.set_num_threads(1)
+__all__ = ["one_thread"]

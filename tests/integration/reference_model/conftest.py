@@ -1,19 +1,10 @@
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 from experiments.reference_model.load import reference_model_path
 from experiments.reference_model.scores import LoadedCheckpoint, load_checkpoint
+from tests.integration.one_thread import one_thread
 
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tests run beside one another: more threads than cores make small operators ten times slower."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread"]
 
 
 @pytest.fixture(scope="session")

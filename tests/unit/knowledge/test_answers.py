@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from knowledge.queries.lookup import asking_campaign
 from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history
 from tests.history.campaign_history import History
 from tests.unit.knowledge.contrasts import another_draw
-
-
-@pytest.fixture
-def asking(tmp_path: Path) -> Iterator[AskingHistory]:
-    found = an_asking_history(tmp_path)
-    yield found
-    found.close()
 
 
 def view_of(asking: AskingHistory) -> AnswersView:
