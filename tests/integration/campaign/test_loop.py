@@ -175,7 +175,7 @@ knobs:
   - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
   - {name: simulated.bits, lever: weights, values: [1000.0, 1100.0], default: 1000.0, help: The quality.}
 """
-"""A campaign of three tests at most, for what is killed and driven again."""
+"""A campaign of four tests or so, for what is killed and driven again."""
 
 
 def start_small(folder: Path) -> tuple[Database, int]:
