@@ -55,7 +55,7 @@ class Sizes:
 
 
 WHOLE = Sizes(
-    equal_arms=5_000, each_condition=300, each_power=300, full_pairs=(4, 8, 12, 16), streams=60, campaigns=40
+    equal_arms=10_000, each_condition=300, each_power=300, full_pairs=(4, 8, 12, 16), streams=60, campaigns=40
 )
 QUICK = Sizes(equal_arms=100, each_condition=10, each_power=10, full_pairs=(4, 8), streams=2, campaigns=2)
 
