@@ -11,15 +11,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+
+import psutil
 
 from configs.cpu import usable_cores
 from configs.limits import LOAD_LIMIT_S
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
-from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.launch import ReferenceLaunch
+from experiments.engines.reference.memory import (
+    LAUNCHES_AT_ONCE,
+    check_fits,
+    drafter_parameters,
+    served_parameters,
+)
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.space.configuration import Configuration, KnobValue
 
@@ -35,21 +44,47 @@ DEFAULTS: dict[str, KnobValue] = {"serving.dtype": "float32", "serving.threads":
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
+def _available_bytes() -> int:
+    return int(psutil.virtual_memory().available)
+
+
 class ReferenceEngine:
     """Serves Qwen3.5-type checkpoints with PyTorch + transformers. Entry point `reference`."""
 
     name = "reference"
     max_concurrency = 1
 
-    def __init__(self, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+        available_bytes: Callable[[], int] = _available_bytes,
+    ) -> None:
         self._request_timeout_s = request_timeout_s
+        self._available_bytes = available_bytes
 
     def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
         """Raise `Infeasible` when the configuration can't run here; reads no weights.
 
         Kinds: `unsupported` (a knob, the device, a missing package or compiler), `illegal` (a value),
-        `checkpoint` (missing or broken).
+        `checkpoint` (missing or broken), `out_of_memory` (two launches of it side by side are more than what
+        is available now; for the CPU alone, and as if no layer were pruned).
         """
+        files = self._check_order(configuration, checkpoint, device)
+        if device == "cpu":
+            self._check_memory(configuration, files)
+
+    def _check_memory(self, configuration: Configuration, files: CheckpointFiles) -> None:
+        drafting = drafting_order(configuration)
+        check_fits(
+            served_parameters(files, head=drafting.method == "mtp"),
+            str(configuration.get("serving.dtype", DEFAULTS["serving.dtype"])),
+            self._available_bytes(),
+            drafter_parameters=drafter_parameters(drafting),
+            launches=LAUNCHES_AT_ONCE,
+        )
+
+    def _check_order(self, configuration: Configuration, checkpoint: Path, device: str) -> CheckpointFiles:
+        """All of the check but memory; gives the checkpoint's files."""
         order_for(configuration, checkpoint, device, Path())
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
@@ -66,6 +101,7 @@ class ReferenceEngine:
         drafting = drafting_order(configuration)
         if drafting.active:
             check_drafter(drafting, files)
+        return files
 
     def plain(self, configuration: Configuration) -> Configuration:
         """The same without compilation, which takes most of a cold start, and without drafting, which changes
@@ -90,7 +126,7 @@ class ReferenceEngine:
 
         `cache_dir` keeps compiled code between launches; several launches may share it at a time.
         """
-        self.check(configuration, checkpoint, device)
+        self._check_order(configuration, checkpoint, device)
         order = order_for(configuration, checkpoint, device, cache_dir)
         return ReferenceLaunch(configuration, order, log_path, load_limit_s, self._request_timeout_s)
 
