@@ -250,7 +250,7 @@ class CampaignLoop:
             self._stop(f"the baseline could not be measured: {cause}", facts)
             raise AutoinferError(
                 f"The baseline could not be measured: {cause}",
-                "See its log with: autoinfer show " + format_label(Noun.EXPERIMENT, tried[-1].id),
+                f"See its log with: autoinfer show {format_label(Noun.EXPERIMENT, tried[-1].id)} --log",
             )
         with self._writing() as session:
             dispatch_baseline(session, facts, legal_here(facts.spec, facts.checkpoint, facts.cores).space)
