@@ -1,10 +1,10 @@
 """The campaign's own questions: from its file to hypotheses that stand first in the queue.
 
-`check_questions` is asked before a campaign begins: an unknown knob, a value of another type than the knob's
-and a knob that means nothing beside the others are mistakes of writing. A value that the space does not have,
-and what this model, engine or parameter budget does not allow, is no mistake of writing, for one file is asked
-of many models: such a question becomes a hypothesis that is infeasible, with the cause, and the campaign goes
-on.
+`check_questions` is asked before a campaign begins: an unknown knob, a value of another type than the
+knob's and a knob that means nothing beside the others are mistakes of writing. A value that the space does
+not have, and what this model, engine or parameter budget does not allow, is no mistake of writing, for one
+file is asked of many models: such a question becomes a hypothesis that is infeasible, with the cause, and
+the campaign goes on.
 """
 
 from __future__ import annotations
