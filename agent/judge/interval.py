@@ -16,8 +16,9 @@ e-value that speaks for a gain, so that they cost nothing of the guarantee where
 - a pair's variance is never taken to be below what the spread of the blocks within the pairs alone gives.
 
 Besides, the profile counts at most `NOISE_DOF_CAP` degrees of freedom. What is known better than it is
-counted makes the e-value smaller in expectation at every n: E is convex in W₀, and a variance of more
-degrees of freedom is spread less about the same mean (Jensen).
+counted makes E smaller in expectation at every fixed n: E is convex in W₀, and a variance of more degrees of
+freedom is spread less about the same mean (Jensen). For E₋, and where one stops by what one sees, that is
+measured and not proven: at eight ways to stop both have means below 0.8 (`test_t_mixture.py`).
 """
 
 from __future__ import annotations

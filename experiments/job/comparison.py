@@ -35,7 +35,8 @@ CONTROL_FAILED = "control"
 """Failure kind of a job whose control (or reference) did not run: it says nothing about the candidate."""
 
 MAX_STEPS = 100
-"""Steps after which a judge that never stops counts as broken; a plan of today needs fewer than 20."""
+"""Steps after which a judge that never stops counts as broken; the default plan, 16 + 2 pairs, takes fewer
+than 30."""
 
 
 def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
