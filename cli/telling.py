@@ -119,6 +119,7 @@ class Teller:
             ("hypotheses", counts or "none was judged"),
             *_false_ones(outcome),
             ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments"),
+            ("saved", _saved_words(outcome["stopped_early"])),
         ]
         if baseline is not None:
             rows += [
@@ -149,6 +150,16 @@ def _is_housekeeping(event: Event) -> bool:
 
     data = event.data or {}
     return event.kind == "hypothesis.withdrawn" and data.get("by") == "agent" and data.get("proposer") != USER
+
+
+def _saved_words(early: dict[str, Any]) -> str | None:
+    """What stopping early saved, where any experiment tells the time of its full plan."""
+    from configs.quantities import format_duration
+
+    if not early["experiments"]:
+        return None
+    saved, planned = (format_duration(early[key]) for key in ("saved_s", "planned_s"))
+    return f"{saved} of {planned} planned, by stopping early"
 
 
 def _naive_words(naive: dict[str, Any]) -> str:

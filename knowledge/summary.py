@@ -301,7 +301,17 @@ def _spent(facts: CampaignFacts) -> PartView:
     if facts.wall_s is None:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
     budget = f" of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
-    return PartView(title=title, sentence=f"{experiments}; {format_duration(facts.wall_s)}{budget} gone by.")
+    sentence = f"{experiments}; {format_duration(facts.wall_s)}{budget} gone by."
+    return PartView(title=title, sentence=sentence, lines=_saved(_part(facts.outcome, "stopped_early")))
+
+
+def _saved(early: JsonObject) -> tuple[str, ...]:
+    """What stopping early saved against the full plans, where it is known."""
+    known, saved_s, planned_s = (number(early.get(key)) for key in ("experiments", "saved_s", "planned_s"))
+    if not known or saved_s is None or planned_s is None:
+        return ()
+    saved = f"{format_duration(saved_s)} of {format_duration(planned_s)} planned"
+    return (f"Stopping early saved {saved}, over {counted(int(known), 'timed experiment')}.",)
 
 
 def _best(facts: CampaignFacts) -> PartView:

@@ -24,6 +24,7 @@ from experiments.measurement.location import hodges_lehmann
 from experiments.recording import load_launches
 from knowledge.figures import against_control
 from knowledge.queries.discovery import discovery_view, tests_of
+from knowledge.queries.saved_time import saved_time
 
 COUNTED = (
     HypothesisState.SUPPORTED,
@@ -47,7 +48,8 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     `best.control_tpot_ms` are the arms of `best.experiment`, measured side by side; `baseline.tpot_ms` is of
     another time and is not to be divided by them. The control of a chain's last step is the best before it.
     `note` says where the best's time stands for this engine alone, None where it does not. `open_questions`
-    are the ids of what the campaign asks and nothing decided yet. `discovery` is what the online control of
+    are the ids of what the campaign asks and nothing decided yet. `stopped_early` is what timed experiments
+    took against their full plans (`knowledge.queries.saved_time`). `discovery` is what the online control of
     false discoveries bounds (`knowledge.queries.discovery`).
     """
     campaign = session.get_one(Campaign, campaign_id)
@@ -74,6 +76,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         ).model_dump(mode="json"),
         "open_questions": list(facts.open_questions),
         "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0},
+        "stopped_early": saved_time(session, campaign_id),
         "events": told or 0,
     }
 
