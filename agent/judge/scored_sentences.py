@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from agent.judge.scored_reading import ScoredReading
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import counted, effect, margin
-
-if TYPE_CHECKING:
-    from agent.judge.scored_claim import ScoredReading
 
 NAMES = {
     Metric.NLL_BITS: "Bits per byte",
