@@ -24,7 +24,7 @@ class EventKind(StrEnum):
     CAMPAIGN_STARTED = ("campaign.started", "A campaign began, with its model, target, limits and budget.")
     CAMPAIGN_BASELINE = (
         "campaign.baseline",
-        "The baseline was chosen and measured; the naive default beside it.",
+        "The baseline was chosen and measured; the naive default as the sweep compared it.",
     )
     CAMPAIGN_PROFILED = ("campaign.profiled", "The baseline was profiled: where its time and its bytes go.")
     CAMPAIGN_BEST = ("campaign.best", "Another configuration is the best of the campaign now.")

@@ -38,7 +38,7 @@ from db.noise import SERIES_NAME, stored_profiles
 from db.session import Database, open_database
 from db.states import CampaignState, ExperimentKind, ExperimentState, JobState
 from experiments.job.spec import TestJob, parse_job
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Arm, Metric
 from experiments.measurement.plan import Prediction
 from experiments.recording import load_noise
 from experiments.worker.settings import WorkerName
@@ -117,8 +117,8 @@ def test_every_launch_is_stored_with_its_samples_and_counted_once_in_the_profile
     for pair in pairs:
         for launch in pair.launches:
             assert len(launch.values(Metric.TPOT_MS)) == BLOCKS * bench.spec.plan.workload.prompts_per_block
-    assert [pair.control_led for pair in pairs] == [True, False, True]
-    assert len({sample.item for pair in pairs for sample in pair.control.samples}) == 3 * BLOCKS * 2
+    assert [pair.first.arm is Arm.CONTROL for pair in pairs] == [True, False, True]
+    assert len({sample.item for pair in pairs for sample in pair.first.samples}) == 3 * BLOCKS * 2
     assert pairs[0].at_s == 0 < pairs[1].at_s < pairs[2].at_s
 
 
@@ -282,7 +282,7 @@ def test_half_of_the_pairs_have_the_command_beside_them_and_stay_out_of_the_prof
         pairs = load_pairs(session, series_id)
         document = as_document(series_report(session, series_id))
     assert [pair.differs for pair in pairs] == [False, True, True, False]
-    texts = [{sample.item for sample in pair.control.samples} for pair in pairs]
+    texts = [{sample.item for sample in pair.first.samples} for pair in pairs]
     assert texts[0] == texts[1] != texts[2] == texts[3]
     assert bench.profile_launches() == 4
     assert document["condition"] == "beside"

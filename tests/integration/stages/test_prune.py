@@ -308,7 +308,8 @@ class TestStage:
             }
         )
         report = DepthPruning().build(configuration, quantized, tmp_path / "after", beside=original)
-        assert (report["ranked_on"], report["rank_correlation"]) == ("original", None)
+        assert report["ranked_on"] == "original"
+        assert report["rank_correlation"]["layers"] == len(LAYERS)
         documents = calibration_documents(original)
         model = load_model(inspect_checkpoint(original), torch.float32, torch.device("cpu"))
         assert report["scores"] == pytest.approx(block_influence(model, documents).means, abs=1e-5)
