@@ -242,11 +242,14 @@ def _drive(
     with_worker: bool,
     as_json: bool,
 ) -> None:
+    import time
+
     from agent.campaign.worker_process import WorkerProcess
     from agent.noise.measure import SeriesLoop
     from agent.noise.report import as_document, series_report
     from agent.noise.series import read_series
     from cli.executor import JOBS_FOLDER
+    from cli.interrupt import Interrupt
     from cli.output import print_json, say
     from cli.sheets.aa import print_report
     from cli.worker_command import worker_command
@@ -260,9 +263,20 @@ def _drive(
     with database.read() as session:
         _, asked = read_series(session, series_id)
     teller.header(series_id, spec, asked)
-    loop = SeriesLoop(database, series_id, worker=process, tell=teller.tell, lease_s=settings.lease_s)
+    interrupt = Interrupt()
+
+    def tell(progress: Progress) -> None:
+        teller.tell(progress)
+        interrupt.check()
+
+    def wait(seconds: float) -> None:
+        time.sleep(seconds)
+        interrupt.check()
+
+    loop = SeriesLoop(database, series_id, worker=process, tell=tell, wait=wait, lease_s=settings.lease_s)
     try:
-        loop.run()
+        with interrupt:
+            loop.run()
     except KeyboardInterrupt:
         if not as_json:
             say("", "Interrupted; what was measured is kept, and the same command goes on.")

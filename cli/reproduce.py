@@ -29,6 +29,7 @@ def reproduce(
 
     from agent.campaign.reproduce import reproduce as run_again
     from agent.campaign.worker_process import WorkerProcess
+    from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from cli.worker_command import worker_command
@@ -50,8 +51,11 @@ def reproduce(
         label = format_label(Noun.EXPERIMENT, original)
         waits = 0
 
+        interrupt = Interrupt()
+
         def wait() -> None:
             nonlocal waits
+            interrupt.check()
             if waits == 0 and not as_json:
                 say(f"{label} runs again on {device}; what it does: autoinfer log --follow")
             waits += 1
@@ -60,7 +64,8 @@ def reproduce(
             (process.wait if worker else time.sleep)(settings.job_poll_s)
 
         try:
-            done = run_again(database, original, wait, process.stop)
+            with interrupt:
+                done = run_again(database, original, wait, process.stop)
         finally:
             process.stop()
     if as_json:

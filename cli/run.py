@@ -147,6 +147,7 @@ def _drive(
     from agent.campaign.loop import CampaignLoop, LoopTimes
     from agent.campaign.outcome import campaign_outcome
     from agent.campaign.worker_process import WorkerProcess
+    from cli.interrupt import Interrupt
     from cli.telling import Teller
     from cli.worker_command import worker_command
 
@@ -154,17 +155,24 @@ def _drive(
     teller.header(spec, database.shown)
     command = worker_command(ctx, settings, spec.target, spec.executor)
     process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
+    interrupt = Interrupt()
+
+    def announce() -> None:
+        teller.tell_new()
+        interrupt.check()
+
     loop = CampaignLoop(
         database,
         campaign_id,
         worker=process if with_worker else None,
         times=LoopTimes(lease_s=settings.lease_s),
-        announce=teller.tell_new,
+        announce=announce,
     )
     try:
-        if with_worker:
-            process.keep_alive()
-        loop.run()
+        with interrupt:
+            if with_worker:
+                process.keep_alive()
+            loop.run()
     except KeyboardInterrupt:
         if not as_json:
             say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")

@@ -1,0 +1,41 @@
+"""Ctrl C that is not lost.
+
+Python raises KeyboardInterrupt wherever it happens to be; in a finalizer, such as that of a database
+connection, it drops the exception and goes on. So a flag is kept beside it, and whoever loops looks at it.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+
+class Interrupt:
+    """Within it Ctrl C raises KeyboardInterrupt, at once or at the next `check`. For the main thread alone.
+
+    Where Ctrl C was to be ignored, as in the background of a shell, it still is.
+    """
+
+    def __init__(self) -> None:
+        self._happened = False
+        self._before = signal.getsignal(signal.SIGINT)
+
+    def __enter__(self) -> Interrupt:
+        if self._before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._before)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if it happened, wherever the first one got lost."""
+        if self._happened:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._happened = True
+        raise KeyboardInterrupt

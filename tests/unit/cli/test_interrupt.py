@@ -1,0 +1,47 @@
+"""Ctrl C ends a command even where Python drops the exception."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import pytest
+
+from cli.interrupt import Interrupt
+
+
+class InterruptedInItsFinalizer:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass  # somewhere here the handler runs
+
+
+def test_what_a_finalizer_drops_is_raised_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    with Interrupt() as interrupt:
+        interrupt.check()
+        InterruptedInItsFinalizer()
+        assert [each.exc_type for each in dropped] == [KeyboardInterrupt]
+        with pytest.raises(KeyboardInterrupt):
+            interrupt.check()
+
+
+def test_elsewhere_it_is_raised_at_once_and_the_handler_before_comes_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Interrupt():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_was_to_be_ignored_still_is() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Interrupt() as interrupt:
+            signal.raise_signal(signal.SIGINT)
+            interrupt.check()
+    finally:
+        signal.signal(signal.SIGINT, before)
