@@ -19,8 +19,8 @@ ELSEWHERE = (
     "answers ",
     "show E-0001 --log",
 )
-"""Examples that measure or train, or need a campaign that asks or a job that ran here; the tests of those parts
-run them."""
+"""Examples that measure or train, or need a campaign that asks or a job that ran here; the tests of those
+parts run them."""
 
 
 def examples() -> list[str]:
