@@ -141,13 +141,13 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(simulation:
     assert "what was measured is kept" in rest
     kept = measured(simulation.autoinfer)
     assert 2 <= kept < 12
-    done = simulation(f"{simulation.words} --launches 6 --blocks 2 --json")
+    done = simulation(f"{line} --json")
     assert done.code == 0, done.err
     document = done.json()
-    assert (document["series"], document["launches"]) == ("C-1", 6)
-    assert measured(simulation.autoinfer) == 6
+    assert (document["series"], document["launches"]) == ("C-1", 12)
+    assert measured(simulation.autoinfer) == 12
     again = simulation(f"{simulation.words} --launches 2 --blocks 2 --json").json()
-    assert (again["series"], again["profile"]["launches"]) == ("C-2", 8)
+    assert (again["series"], again["profile"]["launches"]) == ("C-2", 14)
 
 
 def test_a_command_beside_is_measured_against_none(simulation: OnSimulation) -> None:
