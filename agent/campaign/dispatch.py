@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
-from agent.campaign.affordable import affordable_pairs, pair_seconds, quick_blocks, slow_quick_pair
 from agent.campaign.facts import Facts, Queued
+from agent.campaign.length import length_of, length_told
 from agent.discovery.stream import next_test
 from db import events, queue
 from db.clock import now
@@ -19,7 +19,7 @@ from db.states import ExperimentKind, HypothesisState
 from experiments.job.named import load_judge
 from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
-from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, TIMED_METRICS, Metric
+from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
 from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.recording import load_launches, load_noise
 from experiments.space.configuration import Configuration
@@ -27,34 +27,14 @@ from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 
-@dataclass(frozen=True)
-class _Length:
-    """How long a test may be: its exploratory pairs, the blocks of the quick one, and what to say of that one
-    where it is not quick."""
-
-    full_pairs: int
-    quick_blocks: int
-    slow: str | None
-
-
-def stopping_plan(
-    facts: Facts,
-    hypothesis: Queued,
-    support_alpha: float | None = None,
-    length: _Length | None = None,
-) -> StoppingPlan:
+def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None = None) -> StoppingPlan:
     """The campaign's plan with the hypothesis's own metric, prediction and smallest effect worth having.
 
     `support_alpha` is the level at which its test can be supported; None where no online control sets it.
-    `length` stands for the plan's own pairs and quick blocks where the budget does not pay for so many or a
-    pair of them is not quick.
     """
-    plan = facts.spec.plan
     return StoppingPlan.model_validate(
         {
-            **plan.model_dump(),
-            "full_pairs": plan.full_pairs if length is None else length.full_pairs,
-            "quick_blocks": plan.quick_blocks if length is None else length.quick_blocks,
+            **facts.spec.plan.model_dump(),
             "metric": hypothesis.metric,
             "prediction": hypothesis.prediction,
             "min_effect": hypothesis.min_effect,
@@ -116,8 +96,15 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
     `why` says why it goes now, where that is not its place in the queue.
     """
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
-    length = _length(session, facts)
-    plan = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha, length)
+    allowed = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
+    assert facts.baseline_experiment_id is not None
+    length = length_of(
+        allowed,
+        facts.spec.budget.wall_s,
+        load_launches(session, facts.baseline_experiment_id),
+        load_noise(session, facts.target_key, facts.model_fingerprint, allowed.metric),
+    )
+    plan = length.of(allowed)
     row = session.get_one(Hypothesis, hypothesis.id)
     row.state = HypothesisState.TESTING
     row.state_changed_at = now()
@@ -140,18 +127,12 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         if place is None
         else f"; it is test {place.test} of the campaign on time, supported at {place.support_alpha:.2g}"
     )
-    planned = facts.spec.plan.full_pairs
-    fewer = (
-        f"; the budget pays for {length.full_pairs} of the plan's {planned} exploratory launch pairs"
-        if place is not None and length.full_pairs < planned
-        else ""
-    )
-    slow = f"; {length.slow}" if length.slow and plan.metric in TIMED_METRICS else ""
+    told = "".join(f"; {each}" for each in (*length_told(allowed, length), why) if each)
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
         f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
-        f"are sealed as {seal[:12]}{level}{fewer}{slow}{'; ' * bool(why)}{why}",
+        f"are sealed as {seal[:12]}{level}{told}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
         data={
@@ -160,23 +141,10 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
             "level": None if place is None else asdict(place),
             "full_pairs": length.full_pairs,
             "quick_blocks": length.quick_blocks,
+            "full_blocks": length.full_blocks,
         },
     )
     return experiment_id
-
-
-def _length(session: Session, facts: Facts) -> _Length:
-    plan = facts.spec.plan
-    assert facts.baseline_experiment_id is not None
-    baseline = load_launches(session, facts.baseline_experiment_id)
-    warmup_blocks = plan.workload.warmup_requests / plan.workload.prompts_per_block
-    blocks = quick_blocks(plan.quick_blocks, baseline, warmup_blocks)
-    pair_s = pair_seconds(baseline, plan.full_blocks)
-    return _Length(
-        full_pairs=affordable_pairs(plan.full_pairs, facts.spec.budget.wall_s, pair_s),
-        quick_blocks=blocks,
-        slow=slow_quick_pair(baseline, blocks, warmup_blocks),
-    )
 
 
 def enqueue_test(

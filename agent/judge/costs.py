@@ -67,6 +67,15 @@ def pair_cost_s(evidence: Evidence) -> float:
     return max((cost.total_s for cost in pair_costs(evidence)), default=0.0)
 
 
+def warm_load_s(evidence: Evidence) -> float:
+    """Seconds until both arms of a further pair can be asked: twice what the quickest launch took.
+
+    The first launch of an arm may build what later ones find: compiled code, a drafter.
+    """
+    loads = [each.load_s for arm in Arm for each in evidence.of(arm, *TIMED_STAGES)]
+    return len(Arm) * min(loads, default=0.0)
+
+
 def evaluation_cost_s(plan: StoppingPlan, evidence: Evidence) -> float:
     """Expected seconds of evaluating the candidate: a launch, and its tokens at the speed of its prefill.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from agent.judge.costs import evaluation_cost_s, most_pairs, pair_cost_s, pair_costs
+from agent.judge.costs import evaluation_cost_s, most_pairs, pair_cost_s, pair_costs, warm_load_s
 from agent.judge.interval import Interval, PairNoise, chance_below
 from agent.judge.pairs import PairEffect
 from agent.judge.scale import bound_of
@@ -138,14 +138,13 @@ def blocks_of_next_pair(
     between = max(now.noise.sd_log**2 - within, 0.0)
     a_block = math.fsum(pair.within_se_log**2 * pair.blocks for pair in pairs) / len(pairs)
     costs = [cost for cost in pair_costs(evidence) if cost.blocks]
-    load_s = math.fsum(cost.load_s for cost in costs)
     block_s = math.fsum(cost.requests_s for cost in costs) / max(1, sum(cost.blocks for cost in costs))
     most = LONGEST_PAIR * plan.full_blocks
     if block_s == 0:
         return plan.full_blocks
     if between == 0:
         return most
-    best = math.sqrt(load_s / len(costs) / block_s * a_block / between)
+    best = math.sqrt(warm_load_s(evidence) / block_s * a_block / between)
     return min(most, max(plan.full_blocks, round(best)))
 
 

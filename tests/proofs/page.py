@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from agent.campaign.affordable import LEAST_PAIRS
+from agent.campaign.length import LEAST_PAIRS
 from agent.judge.launch_interval import LaunchIntervalJudge
 from configs.cpu import probe_cpu
 from experiments.measurement.judging import Outcome

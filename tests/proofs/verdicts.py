@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent.campaign.affordable import LEAST_PAIRS
+from agent.campaign.length import LEAST_PAIRS
 from agent.discovery.e_lond import level
 from configs.campaign import load_campaign
 from configs.quantities import parse_percent

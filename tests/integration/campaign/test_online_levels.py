@@ -211,7 +211,7 @@ def test_the_level_is_told_when_it_is_sealed_and_shown_with_the_verdict(
 def test_a_test_that_may_take_fewer_pairs_than_the_plan_says_so(
     campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch, pair_s: float, told: str
 ) -> None:
-    monkeypatch.setattr("agent.campaign.dispatch.pair_seconds", lambda *_: pair_s)
+    monkeypatch.setattr("agent.campaign.length.pair_seconds", lambda *_: pair_s)
     database, campaign_id = campaign
     with database.write() as session:
         first = dispatched(session, campaign_id, 0)

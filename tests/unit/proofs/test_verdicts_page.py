@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from agent.campaign.affordable import LEAST_PAIRS
+from agent.campaign.length import LEAST_PAIRS
 from agent.discovery.e_lond import level
 from agent.judge.noninferiority import Quality
 from agent.judge.quality import quality_report

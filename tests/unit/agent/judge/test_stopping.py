@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.judge.costs import most_pairs, spending
+from agent.judge.costs import most_pairs, spending, warm_load_s
 from agent.judge.interval import interval, pair_noises
 from agent.judge.launch_interval import LaunchIntervalJudge
 from agent.judge.pairs import pair_effects
@@ -160,6 +160,18 @@ def test_later_pairs_have_more_blocks_where_prompts_vary_more_than_launches_and_
 
     assert asked(steady) == PLAN.full_blocks
     assert PLAN.full_blocks < asked(noisy) <= LONGEST_PAIR * PLAN.full_blocks
+
+
+def test_what_the_first_launch_builds_is_no_loading_of_the_next_pair() -> None:
+    noisy = replace(QUIET, launch_sd=0.02, request_sd=0.12, load_s=8.0)
+    evidence = pairs_of(noisy, 3).evidence()
+    pairs = pair_effects(evidence, PLAN.metric)
+    now = interval(pairs, pair_noises(pairs, KNOWN), PLAN.alpha)
+    first, *others = evidence.launches
+    building = replace(evidence, launches=(replace(first, load_s=90.0), *others))
+    assert warm_load_s(building) == warm_load_s(evidence) == 2 * noisy.load_s
+    asked = [blocks_of_next_pair(PLAN, each, now, pairs) for each in (evidence, building)]
+    assert PLAN.full_blocks < asked[0] == asked[1] < LONGEST_PAIR * PLAN.full_blocks
 
 
 def test_the_blocks_asked_for_do_not_depend_on_the_effect() -> None:
