@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agent.judge.aa_pairs import AaPair, profile
 from agent.judge.aa_replay import plan_of, replay
+from agent.judge.aa_statistics import standard_deviation
 from configs.errors import UsageError
 from experiments.job.named import load_judge
 from experiments.measurement.evidence import Evidence, NoiseProfile, Stage
@@ -88,6 +90,58 @@ def read_series_of(database: str) -> RealSeries | None:
     plan, judge = plan_of(plan_of_campaign(spec), asked.blocks), load_judge(spec.judge)
     sizes = [each.pairs for each in replay(pairs, plan, judge).experiments]
     return _of_document(told, held_at_every_look(pairs, sizes, plan, judge), first_held(pairs, plan, judge))
+
+
+SAME = ("engine", "model", "target", "metric", "judge", "min_effect")
+"""What series must agree in to be counted together."""
+
+COUNTS = (
+    "launches",
+    "experiments",
+    "experiments_supported",
+    "experiments_refuted",
+    "held_everywhere",
+    "first_looks",
+    "first_held",
+    "beyond",
+)
+"""What is added where series are counted together."""
+
+
+def pooled(series: Sequence[RealSeries]) -> RealSeries | None:
+    """Series that ran beside each other, on cores of their own, counted as one; None of none.
+
+    Each was judged for itself: no experiment takes pairs of two. The variance between launches is the mean
+    weighted by degrees of freedom. Raises `UsageError` for series of different things.
+    """
+    if not series:
+        return None
+    first = series[0]
+    for each in series[1:]:
+        different = [name for name in SAME if getattr(each, name) != getattr(first, name)]
+        if different:
+            name = different[0]
+            raise UsageError(
+                f"The series can't be counted together: {name} is {getattr(first, name)} in one and "
+                f"{getattr(each, name)} in another.",
+                "Give --real-aa databases of series of the same.",
+            )
+    if len(series) == 1:
+        return first
+    squares = math.fsum(each.launch_sd_log**2 * each.freedom for each in series)
+    freedom = sum(each.freedom for each in series)
+    spread = standard_deviation(squares, freedom, freedom)
+    assert spread is not None
+    assert spread.low is not None
+    assert spread.high is not None
+    return replace(
+        first,
+        label=f"{first.label} of each of {len(series)} databases",
+        launch_sd_log=spread.value,
+        launch_sd_bounds=(spread.low, spread.high),
+        freedom=freedom,
+        **{name: sum(getattr(each, name) for each in series) for name in COUNTS},
+    )
 
 
 def held_at_every_look(

@@ -1,7 +1,7 @@
 """The proof of the verdicts: simulates, reads the real A/A series, and writes docs/results/verdicts.md.
 
-python -m tests.proofs.verdicts [--quick] [--real-aa DATABASE] [--launch-sd SHARE] [--seed N] [--processes N]
-                                [--output FILE]
+python -m tests.proofs.verdicts [--quick] [--real-aa DATABASE …] [--launch-sd SHARE] [--seed N]
+                                [--processes N] [--output FILE]
 
 Equal seeds give equal counts, whatever the number of processes.
 """
@@ -28,7 +28,7 @@ from tests.proofs.counting import Share, Workers
 from tests.proofs.discovery_rate import discoveries
 from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture
 from tests.proofs.page import Made, page
-from tests.proofs.real_equal_arms import RealSeries, read_series_of
+from tests.proofs.real_equal_arms import RealSeries, pooled, read_series_of
 from tests.proofs.shared_profile import sharing
 from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
 from tests.proofs.stopping_early import PROFILE_FREEDOM, Streams, run_stream
@@ -67,7 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked and write the page; the exit code is 0 whatever was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.verdicts", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the experiments: does it work?")
-    parser.add_argument("--real-aa", metavar="DATABASE", help="where autoinfer aa stored a series")
+    parser.add_argument(
+        "--real-aa",
+        metavar="DATABASE",
+        nargs="+",
+        default=[],
+        help="where autoinfer aa stored series, counted together",
+    )
     parser.add_argument("--launch-sd", metavar="SHARE", help="between launches, where no series was measured")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
@@ -75,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
     begun, used = time.monotonic(), _processor_s()
-    series = None if asked.real_aa is None else read_series_of(asked.real_aa)
+    series = pooled([each for name in asked.real_aa if (each := read_series_of(name)) is not None])
     sizes, launch_sd = QUICK if asked.quick else WHOLE, parse_percent(asked.launch_sd or ASSUMED_LAUNCH_SD)
     with Workers(asked.processes) as workers:
         results = measure(workers, sizes, asked.seed, series, launch_sd)
