@@ -16,7 +16,7 @@ from configs.campaign import CampaignSpec, load_campaign
 from configs.questions import Question
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.samples import Sample
-from db.session import Database, open_database
+from db.session import Database
 from db.states import (
     Arm,
     CampaignState,
@@ -27,7 +27,8 @@ from db.states import (
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.loading import load_space
-from tests.history.campaign_history import VERSIONS, add_experiment, add_launch, database_url, the_ground
+from tests.history.campaign_history import VERSIONS, add_experiment, add_launch, the_ground
+from tests.new_database import database_url, new_database
 
 SPACE = load_space("levers")
 BASELINE = SPACE.configuration({"serving.threads": 1})
@@ -74,7 +75,7 @@ class AskingHistory:
 
     def __init__(self, folder: Path) -> None:
         self.url = database_url(folder)
-        self.database: Database = open_database(self.url, create=True)
+        self.database: Database = new_database(folder)
         self.spec: CampaignSpec = load_campaign("default", {"space": "levers", "questions": QUESTIONS})
         with self.database.write() as session:
             self.campaign_id = create_campaign(session, self.spec, the_ground())

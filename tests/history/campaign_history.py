@@ -35,7 +35,7 @@ from db.models import (
 )
 from db.models.base import JsonObject
 from db.samples import Sample, insert_samples
-from db.session import Database, open_database
+from db.session import Database
 from db.states import (
     Arm,
     ExperimentKind,
@@ -48,6 +48,7 @@ from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from knowledge.findings import update_findings
+from tests.new_database import database_url, new_database
 
 TARGET = "cpu:Example CPU:2 cores"
 VERSIONS = {"python": "3.11.9", "torch": "2.13.0", "autoinfer": "0.1.0"}
@@ -63,10 +64,6 @@ class Judged:
     hypothesis_id: int
     experiment_id: int
     verdict_id: int
-
-
-def database_url(folder: Path) -> str:
-    return f"sqlite:///{folder / 'autoinfer.db'}"
 
 
 def the_ground(fingerprint: str = "f" * 64) -> Ground:
@@ -145,10 +142,11 @@ def add_launch(
 class History:
     """Writes a campaign step by step; every method is one transaction."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: Database | None = None) -> None:
+        """Begin a campaign in a new database, or go on with the first one of `database`."""
         self.url = database_url(folder)
-        self.database: Database = open_database(self.url, create=True)
-        self.campaign_id = self.start()
+        self.database: Database = database or new_database(folder)
+        self.campaign_id = 1 if database else self.start()
 
     def close(self) -> None:
         self.database.close()

@@ -15,7 +15,7 @@ from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.campaign.worker_process import WorkerProcess
 from configs.campaign import CampaignSpec, load_campaign
 from db.session import Database, open_database
-from tests.simulated.queueing import database_url
+from tests.new_database import database_url, new_database
 
 SPACE = """
 name: simulated
@@ -97,7 +97,7 @@ def simulated_spec(folder: Path, space_text: str = SPACE, **changes: object) -> 
 def start(folder: Path, **changes: object) -> tuple[Database, int]:
     """A database with a campaign that nobody drives yet."""
     spec = simulated_spec(folder, **changes)
-    database = open_database(database_url(folder), create=True)
+    database = new_database(folder)
     with registered_here(folder):
         ground = survey(spec)
     with database.write() as session:

@@ -1,27 +1,21 @@
 """Puts jobs of the simulated engine into a real database, as the campaign's loop does."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from sqlalchemy import insert
 
 from db import queue
 from db.content import put_configuration
 from db.models import Campaign, Experiment
-from db.session import Database, open_database
+from db.session import Database
 from db.states import ExperimentKind
 from experiments.job.spec import BaselineJob, TestJob
 from experiments.space.configuration import Configuration
+from tests.new_database import database_url, new_database
+
+__all__ = ["TARGET", "database_url", "enqueue_job", "new_database", "start_campaign"]
 
 TARGET = "desk/cpu"
-
-
-def database_url(folder: Path) -> str:
-    return f"sqlite:///{folder / 'autoinfer.db'}"
-
-
-def new_database(folder: Path) -> Database:
-    return open_database(database_url(folder), create=True)
 
 
 def start_campaign(database: Database) -> int:

@@ -90,14 +90,12 @@ class OnSimulation:
             spec = simulated_spec(folder)
         document = spec.model_dump(mode="json")
         (folder / "simulated.yaml").write_text(yaml.safe_dump(document))
-        self.autoinfer = autoinfer
+        self.autoinfer = Autoinfer(autoinfer.data_dir, limit_s=MOST_S)
         self.words = f"aa --campaign {folder / 'simulated.yaml'}"
         self.environment = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(folder / "site")))}
 
     def __call__(self, line: str) -> Ended:
-        running = self.autoinfer.start(line, **self.environment)
-        out, err = running.communicate(timeout=MOST_S)
-        return Ended(running.returncode, out, err)
+        return self.autoinfer(line, **self.environment)
 
 
 @pytest.fixture

@@ -3,15 +3,18 @@
 import os
 import shutil
 import sqlite3
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent.campaign.create import create_campaign, survey
+from cli.main import call
 from configs.campaign import load_campaign
 from db.session import open_database
 from experiments.reference_model.load import reference_model_path
 from tests.integration.cli.command import Autoinfer, Ended
+from tests.new_database import new_database
 
 
 def told(done: Ended, code: int, *words: str) -> None:
@@ -99,11 +102,17 @@ def test_a_read_only_database_is_refused_for_writing(
         path.chmod(mode)
 
 
-def test_a_locked_database(with_history: Autoinfer) -> None:
+def test_a_locked_database(
+    with_history: Autoinfer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, so that the command gives up at once and not after `BUSY_TIMEOUT_S`."""
+    monkeypatch.setattr("db.session.open_database", partial(open_database, busy_timeout_s=0.05))
     connection = sqlite3.connect(with_history.data_dir / "autoinfer.db", isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     try:
-        told(with_history("note hello"), 1, "keeps the database", "locked")
+        code = call(["--data-dir", str(with_history.data_dir), "note", "hello"])
+        said = capsys.readouterr()
+        told(Ended(code, said.out, said.err), 1, "keeps the database", "locked")
         assert with_history("summary").code == 0  # reading goes on beside a writer
     finally:
         connection.rollback()
@@ -237,8 +246,7 @@ def test_a_worker_serves_a_device_by_its_name_in_pytorch(with_history: Autoinfer
 @pytest.fixture
 def begun(autoinfer: Autoinfer) -> Autoinfer:
     """The command over a campaign on the packaged model that waits for its baseline."""
-    autoinfer.data_dir.mkdir()
-    database = open_database(f"sqlite:///{autoinfer.data_dir}/autoinfer.db", create=True)
+    database = new_database(autoinfer.data_dir)
     spec = load_campaign("default")
     with database.write() as session:
         create_campaign(session, spec, survey(spec))

@@ -11,8 +11,8 @@ import pytest
 from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
-from tests.history.campaign_history import database_url
 from tests.integration.cli.command import Autoinfer
+from tests.new_database import database_url
 
 READING = {
     "summary": {
@@ -89,7 +89,7 @@ def test_the_doctor_works_without_torch(autoinfer: Autoinfer, tmp_path: Path) ->
         "PathFinder.find_spec = find_spec\n"
     )
     path = os.pathsep.join([str(tmp_path), autoinfer.environment()["PYTHONPATH"]])
-    done = autoinfer("doctor --json", PYTHONPATH=path)
+    done = autoinfer.fresh("doctor --json", PYTHONPATH=path)
     checks = {check["name"]: check for check in done.json()["checks"]}
     assert checks["torch"]["verdict"] == "warn"
     assert "autoinfer[reference]" in checks["torch"]["advice"]
@@ -234,7 +234,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(with_history: Autoinfe
 
 
 def test_a_terminal_without_unicode_gets_question_marks_and_no_crash(with_history: Autoinfer) -> None:
-    done = with_history("experiments", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    done = with_history.fresh("experiments", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.code == 0
     assert "E-0001" in done.out
 
@@ -242,12 +242,12 @@ def test_a_terminal_without_unicode_gets_question_marks_and_no_crash(with_histor
 def test_the_version_is_that_of_the_distribution(autoinfer: Autoinfer) -> None:
     from importlib.metadata import version
 
-    done = autoinfer("--version")
+    done = autoinfer.fresh("--version")
     assert (done.code, done.out) == (0, f"autoinfer {version('autoinfer')}\n")
 
 
 def test_no_command_shows_the_help(autoinfer: Autoinfer) -> None:
-    done = autoinfer("")
+    done = autoinfer.fresh("")
     assert done.code == 0
     assert "Run an autonomous campaign" in done.out
 

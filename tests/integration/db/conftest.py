@@ -7,19 +7,20 @@ import pytest
 from sqlalchemy import update
 
 from db.models import Campaign, Configuration, Job
-from db.session import Database, open_database
+from db.session import Database
+from tests.new_database import database_url, new_database
 
 Expire = Callable[[int], None]
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/autoinfer.db"
+    return database_url(tmp_path)
 
 
 @pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    database = open_database(url, create=True)
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = new_database(tmp_path)
     yield database
     database.close()
 

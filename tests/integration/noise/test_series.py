@@ -43,8 +43,8 @@ from experiments.measurement.plan import Prediction
 from experiments.recording import load_noise
 from experiments.worker.settings import WorkerName
 from knowledge.queries.lookup import campaign_of
+from tests.new_database import database_url, new_database
 from tests.simulated.campaign import LEASE_S, registered_here, simulated_spec, worker_process
-from tests.simulated.queueing import database_url
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -58,7 +58,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.spec = simulated_spec(folder)
-        self.database: Database = open_database(database_url(folder), create=True)
+        self.database: Database = new_database(folder)
         with registered_here(folder):
             self.ground = survey(self.spec)
         self.told: list[Progress] = []

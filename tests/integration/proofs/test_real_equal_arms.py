@@ -8,10 +8,9 @@ from agent.campaign.create import survey
 from agent.noise.measure import SeriesLoop
 from agent.noise.series import AaAsked, configuration_of, create_series
 from configs.errors import DatabaseMissing
-from db.session import open_database
+from tests.new_database import database_url, new_database
 from tests.proofs.real_equal_arms import read_series_of
 from tests.simulated.campaign import LEASE_S, registered_here, simulated_spec, worker_process
-from tests.simulated.queueing import database_url
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -20,7 +19,7 @@ LAUNCHES = 6
 
 def test_a_stored_series_is_read_with_its_noise_and_its_verdicts(tmp_path: Path) -> None:
     spec, url = simulated_spec(tmp_path), database_url(tmp_path)
-    database = open_database(url, create=True)
+    database = new_database(tmp_path)
     with registered_here(tmp_path):
         assert read_series_of(url) is None  # nothing was measured yet
         ground = survey(spec)

@@ -1,6 +1,5 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from sqlalchemy import event
@@ -60,20 +59,33 @@ def grow(history: History, points: list[Configuration]) -> None:
             history.judge(number + 1, VerdictOutcome.SUPPORTED)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_takes_the_same_number_of_statements_however_much_there_is(page: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def small_and_large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[History, History]]:
+    """Two campaigns, the one ten times as large; only read."""
     points = [point for point in SPACE.points() if point != BASE]
-    found = []
+    histories = []
     for size in (4, 40):
-        history = History(tmp_path / str(size))
+        history = History(tmp_path_factory.mktemp(str(size)))
         grow(history, points[:size])
         history.judge(1, VerdictOutcome.SUPPORTED)
+        histories.append(history)
+    small, large = histories
+    yield small, large
+    small.close()
+    large.close()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_takes_the_same_number_of_statements_however_much_there_is(
+    page: str, small_and_large: tuple[History, History]
+) -> None:
+    found = []
+    for history in small_and_large:
         with counted(history) as statements, history.database.read() as session:
             if page == "experiment":
                 experiment_detail(session, 1)
             PAGES[page](session)
         found.append(len(statements))
-        history.close()
     assert found[0] == found[1] > 0
 
 
