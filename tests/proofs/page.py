@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from tests.proofs.counting import LEVEL, Share, percent, plain
 from tests.proofs.hypothesis_streams import LAUNCH_SDS, LENGTH, USUAL, Kind, Mixture
 from tests.proofs.markdown import paragraph, table
 from tests.proofs.page_discoveries import discoveries_part, mixture_words, shared_part
-from tests.proofs.real_equal_arms import RealSeries
+from tests.proofs.real_equal_arms import RealSeries, held, supported
 from tests.proofs.simulated_rates import FREEDOM
 from tests.proofs.targets import LATER_TEST, Results, Stopping, Target, all_of, targets
 
@@ -104,48 +104,59 @@ def _equal_arms(results: Results) -> str:
     return f"## Equal arms, simulated\n\n{paragraph(text)}\n\n{table(columns, rows)}"
 
 
-def _real(series: RealSeries | None) -> str:
+def _real(series: Sequence[RealSeries]) -> str:
     title = "## Equal arms on the reference engine"
-    if series is None:
+    if not series:
         text = (
             "**Not measured**: no database with a series was given. `autoinfer aa --launches 200` measures "
             "one (where an experiment takes four pairs it makes 25, and 800 launches make the 100 that the "
             'target asks for); then `make verdicts VERDICTS_ARGS="--real-aa DATABASE"`.'
         )
         return f"{title}\n\n{paragraph(text)}"
-    low, high = series.launch_sd_bounds
-    text = (
-        f"Series {series.label}: {series.launches} launches of one configuration of `{series.model}` (engine "
-        f"{series.engine}) on {series.target}, {series.metric}, judged by {series.judge} with min_effect "
-        f"{plain(series.min_effect)}. Launches vary by {percent(series.launch_sd_log)} ({percent(low)} to "
-        f"{percent(high)}, {series.freedom} degrees of freedom)."
-    )
-    rows = [
-        (
-            "whole experiments of consecutive pairs, each pair used once",
-            str(series.supported),
-            str(series.held),
-        ),
-        (
-            "each pair as the first of an experiment",
-            "can't be: no validation",
-            str(Share(series.first_held, series.first_looks)),
-        ),
+    told = [
+        f"- Series {each.label}: {each.launches} launches of `{each.model}` (engine {each.engine}) with "
+        f"{each.configuration}, on {each.target}. Launches vary by {percent(each.launch_sd_log)} "
+        f"({percent(each.launch_sd_bounds[0])} to {percent(each.launch_sd_bounds[1])}, {each.freedom} "
+        "degrees of freedom)."
+        for each in series
     ]
-    beyond = Share(series.beyond, series.first_looks)
+    rows = [(each.label, *_shares([each])) for each in series]
+    if len(series) > 1:
+        rows.append(("all", *_shares(series)))
+    first = series[0]
+    refuted = sum(each.experiments_refuted for each in series)
     after = (
-        f"Of the first pairs the whole interval lay beyond min_effect: {beyond}. Of the whole experiments "
-        f"{series.experiments_refuted} were refuted. *At every look*: after each pair of an experiment, with "
-        "the noise profile of the pairs before it."
+        f"All on {first.metric}, judged by {first.judge} with min_effect {plain(first.min_effect)}. *Whole "
+        "experiments* take consecutive pairs, as many as the judge asks for, and each pair is used once; "
+        f"{refuted} of them were refuted. *At every look*: after each pair of an experiment, with the noise "
+        "profile of the pairs before it. *First looks*: each pair as the first of an experiment; none can be "
+        "supported without a validation. *Beyond*: the whole interval lay beyond min_effect."
     )
-    columns = ("equal arms", "called supported", "interval holds at every look")
-    return "\n\n".join([title, paragraph(text), table(columns, rows), paragraph(after)])
+    columns = (
+        "equal arms",
+        "whole experiments called supported",
+        "their interval holds at every look",
+        "first looks: interval holds",
+        "first looks: beyond",
+    )
+    parts = [title, "\n".join(paragraph(each) for each in told), table(columns, rows), paragraph(after)]
+    return "\n\n".join(parts)
+
+
+def _shares(series: Sequence[RealSeries]) -> tuple[str, str, str, str]:
+    looks = sum(each.first_looks for each in series)
+    return (
+        str(supported(series)),
+        str(held(series)),
+        str(Share(sum(each.first_held for each in series), looks)),
+        str(Share(sum(each.beyond for each in series), looks)),
+    )
 
 
 def _power(results: Results) -> str:
     source = (
-        f"as measured by series {results.series.label}"
-        if results.series is not None
+        f"as measured by series {results.series[0].label} on {results.series[0].target}"
+        if results.series
         else "assumed, for no series was given"
     )
     columns = (

@@ -33,6 +33,7 @@ class RealSeries:
     engine: str
     model: str
     target: str
+    configuration: str
     metric: str
     launches: int
     launch_sd_log: float
@@ -51,12 +52,24 @@ class RealSeries:
     @property
     def supported(self) -> Share:
         """Whole experiments called supported."""
-        return Share(self.experiments_supported, self.experiments)
+        return supported((self,))
 
     @property
     def held(self) -> Share:
         """Whole experiments whose interval held the truth at every look."""
-        return Share(self.held_everywhere, self.experiments)
+        return held((self,))
+
+
+def supported(series: Iterable[RealSeries]) -> Share:
+    """Whole experiments of all series that were called supported."""
+    found = list(series)
+    return Share(sum(each.experiments_supported for each in found), sum(each.experiments for each in found))
+
+
+def held(series: Iterable[RealSeries]) -> Share:
+    """Whole experiments of all series whose interval held the truth at every look."""
+    found = list(series)
+    return Share(sum(each.held_everywhere for each in found), sum(each.experiments for each in found))
 
 
 def read_series_of(database: str) -> RealSeries | None:
@@ -92,8 +105,11 @@ def read_series_of(database: str) -> RealSeries | None:
     return _of_document(told, held_at_every_look(pairs, sizes, plan, judge), first_held(pairs, plan, judge))
 
 
-SAME = ("engine", "model", "target", "metric", "judge", "min_effect")
-"""What series must agree in to be counted together."""
+JUDGED_ALIKE = ("metric", "judge", "min_effect")
+"""What all series must agree in, or their verdicts can't be counted together."""
+
+ONE_GROUND = ("engine", "model", "target", "configuration")
+"""Series that agree in these too vary alike, and are told as one."""
 
 COUNTS = (
     "launches",
@@ -105,29 +121,33 @@ COUNTS = (
     "first_held",
     "beyond",
 )
-"""What is added where series are counted together."""
+"""What is added where series are told as one."""
 
 
-def pooled(series: Sequence[RealSeries]) -> RealSeries | None:
-    """Series that ran beside each other, on cores of their own, counted as one; None of none.
+def grouped(series: Sequence[RealSeries]) -> tuple[RealSeries, ...]:
+    """One for each ground that was measured on, in the order of the first series on it.
 
-    Each was judged for itself: no experiment takes pairs of two. The variance between launches is the mean
-    weighted by degrees of freedom. Raises `UsageError` for series of different things.
+    Each series was judged for itself: no experiment takes pairs of two. Raises `UsageError` for series that
+    were not judged alike.
     """
-    if not series:
-        return None
-    first = series[0]
-    for each in series[1:]:
-        different = [name for name in SAME if getattr(each, name) != getattr(first, name)]
+    grounds: dict[tuple[object, ...], list[RealSeries]] = {}
+    for each in series:
+        different = [name for name in JUDGED_ALIKE if getattr(each, name) != getattr(series[0], name)]
         if different:
             name = different[0]
             raise UsageError(
-                f"The series can't be counted together: {name} is {getattr(first, name)} in one and "
+                f"The series can't be counted together: {name} is {getattr(series[0], name)} in one and "
                 f"{getattr(each, name)} in another.",
-                "Give --real-aa databases of series of the same.",
+                "Give --real-aa databases of series that are judged alike.",
             )
+        grounds.setdefault(tuple(getattr(each, name) for name in ONE_GROUND), []).append(each)
+    return tuple(_as_one(found) for found in grounds.values())
+
+
+def _as_one(series: Sequence[RealSeries]) -> RealSeries:
+    """Counts are added, and the variance between launches is the mean weighted by degrees of freedom."""
     if len(series) == 1:
-        return first
+        return series[0]
     squares = math.fsum(each.launch_sd_log**2 * each.freedom for each in series)
     freedom = sum(each.freedom for each in series)
     spread = standard_deviation(squares, freedom, freedom)
@@ -135,8 +155,8 @@ def pooled(series: Sequence[RealSeries]) -> RealSeries | None:
     assert spread.low is not None
     assert spread.high is not None
     return replace(
-        first,
-        label=f"{first.label} of each of {len(series)} databases",
+        series[0],
+        label=f"{series[0].label} of each of {len(series)} databases",
         launch_sd_log=spread.value,
         launch_sd_bounds=(spread.low, spread.high),
         freedom=freedom,
@@ -186,6 +206,7 @@ def _of_document(told: Mapping[str, Any], held_everywhere: int, held_first: int)
             engine=told["engine"],
             model=told["model"],
             target=told["target"],
+            configuration=", ".join(f"{knob}={value}" for knob, value in told["configuration"].items()),
             metric=told["metric"],
             launches=told["launches"],
             launch_sd_log=sd["value"],

@@ -28,7 +28,7 @@ from tests.proofs.counting import Share, Workers
 from tests.proofs.discovery_rate import discoveries
 from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture
 from tests.proofs.page import Made, page
-from tests.proofs.real_equal_arms import RealSeries, pooled, read_series_of
+from tests.proofs.real_equal_arms import RealSeries, grouped, read_series_of
 from tests.proofs.shared_profile import sharing
 from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
 from tests.proofs.stopping_early import PROFILE_FREEDOM, Streams, run_stream
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="DATABASE",
         nargs="+",
         default=[],
-        help="where autoinfer aa stored series, counted together",
+        help="where autoinfer aa stored series; power is at the noise of the first",
     )
     parser.add_argument("--launch-sd", metavar="SHARE", help="between launches, where no series was measured")
     parser.add_argument("--seed", type=int, default=1)
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
     begun, used = time.monotonic(), _processor_s()
-    series = pooled([each for name in asked.real_aa if (each := read_series_of(name)) is not None])
+    series = grouped([each for name in asked.real_aa if (each := read_series_of(name)) is not None])
     sizes, launch_sd = QUICK if asked.quick else WHOLE, parse_percent(asked.launch_sd or ASSUMED_LAUNCH_SD)
     with Workers(asked.processes) as workers:
         results = measure(workers, sizes, asked.seed, series, launch_sd)
@@ -100,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(
-    workers: Workers, sizes: Sizes, seed: int, series: RealSeries | None, assumed_launch_sd: float
+    workers: Workers, sizes: Sizes, seed: int, series: tuple[RealSeries, ...], assumed_launch_sd: float
 ) -> Results:
-    """Everything that the page tells."""
-    launch_sd = assumed_launch_sd if series is None else series.launch_sd_log
+    """Everything that the page tells; power is that at the noise of the first series."""
+    launch_sd = series[0].launch_sd_log if series else assumed_launch_sd
     _say(f"{sizes.equal_arms} experiments of equal arms")
     equal = counted(workers, DEFAULT_PLAN, EVERYTHING, sizes.equal_arms, seed, _EQUAL_ARMS)
     _say("equal arms under single conditions")

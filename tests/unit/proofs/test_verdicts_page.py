@@ -52,7 +52,7 @@ def results(
     supported: int = 0,
     held: int = 1000,
     found: int = 95,
-    series: RealSeries | None = None,
+    series: tuple[RealSeries, ...] = (),
     streams: tuple[tuple[Compared, ...], ...] = ((compared(Outcome.SUPPORTED, Outcome.SUPPORTED),),),
     lossy: tuple[tuple[Compared, ...], ...] = ((),),
     at_margin: Share = AT_LEVEL,
@@ -91,6 +91,7 @@ def a_series(experiments: int = 100, supported: int = 0, held: int = 96) -> Real
         engine="reference",
         model="reference",
         target="a machine",
+        configuration="serving.threads=1",
         metric="tpot_ms",
         launches=2 * first_looks,
         launch_sd_log=0.006,
@@ -149,8 +150,8 @@ def test_met_targets_are_told_with_counts_and_exact_intervals() -> None:
             "1 of 1 false",
         ),
         (results(at_margin=Share(15, 100)), "a loss of exactly the margin", "15 of 100"),
-        (results(series=a_series(supported=2)), "equal arms called supported, on the ref", "2 of 100"),
-        (results(series=a_series(held=88)), "interval holds the truth at every look, on the", "88 of 100"),
+        (results(series=(a_series(supported=2),)), "equal arms called supported, on the ref", "2 of 100"),
+        (results(series=(a_series(held=88),)), "interval holds the truth at every look, on the", "88 of 100"),
     ],
 )
 def test_a_missed_target_is_told_as_it_is(missed: Results, line: str, words: str) -> None:
@@ -172,7 +173,7 @@ REAL = ("equal arms called supported, on the", "interval holds the truth at ever
 
 
 def test_a_measured_series_is_told_with_its_noise_and_its_coverage() -> None:
-    told = page(results(series=a_series()), MADE)
+    told = page(results(series=(a_series(),)), MADE)
     assert "Not measured" not in told
     assert "0 % (0 of 100; 0 % to 3.62 %)" in told
     assert "96.0 % (96 of 100; 90.1 % to 98.9 %)" in told
@@ -181,9 +182,18 @@ def test_a_measured_series_is_told_with_its_noise_and_its_coverage() -> None:
     assert "as measured by series C-3" in " ".join(told.split())
 
 
+def test_series_on_several_grounds_are_told_each_and_together() -> None:
+    other = replace(a_series(20, held=20), label="C-9", launch_sd_log=0.03)
+    told = page(results(series=(a_series(), other)), MADE)
+    assert "100 % (20 of 20;" in told
+    assert "96.7 % (116 of 120;" in told
+    assert "as measured by series C-3" in " ".join(told.split())
+    assert [state(told, line) for line in REAL] == ["yes", "yes"]
+
+
 def test_a_series_of_too_few_whole_experiments_meets_nothing_however_many_pairs_it_has() -> None:
     """A pair alone can't be called supported, so it is no comparison that could fail."""
-    told = page(results(series=a_series(25, held=25)), MADE)
+    told = page(results(series=(a_series(25, held=25),)), MADE)
     assert [state(told, line) for line in REAL] == ["**no**", "**no**"]
     assert "0 % (0 of 25; 0 % to 13.7 %); the 200 launches make 25 experiments" in told
 

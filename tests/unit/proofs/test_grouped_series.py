@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from configs.errors import UsageError
-from tests.proofs.real_equal_arms import RealSeries, pooled
+from tests.proofs.real_equal_arms import RealSeries, grouped, held, supported
 
 ONE = RealSeries(
     label="C-1",
     engine="reference",
     model="reference",
     target="cpu",
+    configuration="serving.threads=2",
     metric="tpot_ms",
     launches=40,
     launch_sd_log=0.01,
@@ -32,14 +33,13 @@ ONE = RealSeries(
 
 
 def test_one_series_is_itself_and_none_is_none() -> None:
-    assert pooled([ONE]) is ONE
-    assert pooled([]) is None
+    assert grouped([ONE]) == (ONE,)
+    assert grouped([]) == ()
 
 
 def test_counts_add_up_and_variances_are_weighted_by_degrees_of_freedom() -> None:
     other = replace(ONE, launches=20, freedom=10, launch_sd_log=0.02, experiments=3, held_everywhere=2)
-    both = pooled([ONE, other])
-    assert both is not None
+    [both] = grouped([ONE, other])
     assert (both.launches, both.experiments, both.freedom) == (60, 8, 30)
     assert (both.held.count, both.held.of) == (7, 8)
     assert both.launch_sd_log == pytest.approx(((20 * 0.01**2 + 10 * 0.02**2) / 30) ** 0.5)
@@ -47,6 +47,15 @@ def test_counts_add_up_and_variances_are_weighted_by_degrees_of_freedom() -> Non
     assert both.label == "C-1 of each of 2 databases"
 
 
-def test_series_of_different_things_are_refused() -> None:
-    with pytest.raises(UsageError, match="target is cpu in one and cuda:0 in another"):
-        pooled([ONE, replace(ONE, target="cuda:0")])
+def test_series_of_another_ground_stay_apart_in_the_order_given() -> None:
+    other = replace(ONE, configuration="serving.threads=1")
+    found = grouped([ONE, other, ONE])
+    assert [each.launches for each in found] == [80, 40]
+    assert (supported(found).of, held(found).count) == (15, 15)
+
+
+def test_series_that_were_judged_otherwise_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match="judge is launch-interval 6 in one and launch-interval 5 in another"
+    ):
+        grouped([ONE, replace(ONE, judge="launch-interval 5")])
