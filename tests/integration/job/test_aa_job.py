@@ -93,6 +93,13 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def begun(mark: str) -> list[int]:
+    """The same, waited for: a process that has just replaced its image shows no environment for a moment."""
+    while not (found := marked(mark)):
+        time.sleep(0.01)
+    return found
+
+
 def order_of(result: JobResult) -> list[str]:
     return [
         arm.value
@@ -142,9 +149,9 @@ def test_what_runs_beside_is_up_while_the_pair_is_timed_and_ended_with_all_it_st
 
 def test_what_a_killed_pair_left_behind_is_ended_before_the_next(tmp_path: Path) -> None:
     left = Beside(GOES_ON, tmp_path, "series 7").__enter__()
-    assert len(marked("series 7")) == 1
+    assert len(begun("series 7")) == 1
     with Beside(GOES_ON, tmp_path, "series 7"):
-        assert len(marked("series 7")) == 1
+        assert len(begun("series 7")) == 1
     assert left.ended() is not None
     assert not marked("series 7")
 
@@ -176,7 +183,7 @@ def test_a_command_that_is_not_there_or_dies_is_told_and_nothing_is_taken_as_mea
 def test_a_command_that_cannot_be_ended_is_told_with_its_processes(tmp_path: Path) -> None:
     beside = Beside(GOES_ON, tmp_path, "deaf", kill=lambda process, number: None, kill_s=0.1)
     beside.__enter__()
-    [pid] = marked("deaf")
+    [pid] = begun("deaf")
     started = time.monotonic()
     with pytest.raises(AutoinferError, match=f"can't be ended: processes {pid} go on"):
         beside.__exit__(None, None, None)
@@ -188,7 +195,7 @@ def test_a_command_that_cannot_be_ended_is_told_with_its_processes(tmp_path: Pat
 
 def test_a_stopped_command_is_ended_too(tmp_path: Path) -> None:
     with Beside(GOES_ON, tmp_path, "stopped"):
-        [pid] = marked("stopped")
+        [pid] = begun("stopped")
         psutil.Process(pid).suspend()
     assert not marked("stopped")
 

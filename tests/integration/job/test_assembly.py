@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import UsageError
+from configs.errors import EXIT_FAILURE, UsageError
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState, Status
+from experiments.job.assembly import assemble
+from experiments.job.journal import Journal
 from experiments.job.named import load_engine, load_judge
-from experiments.job.place import Place
+from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
+from experiments.job.process import run_in_folder
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.reference_model.random_weights import write_random_checkpoint
 from tests.simulated.specs import a_test_job
@@ -38,10 +41,20 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return site
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint")
+    write_random_checkpoint(folder, seed=0)
+    return folder
+
+
+def place_in(tmp_path: Path) -> Place:
+    return Place(artifacts_dir=tmp_path / "artifacts", cache_dir=tmp_path / "cache")
+
+
 def run(tmp_path: Path, site: Path, **fields: object) -> Status:
-    place = Place(artifacts_dir=tmp_path / "artifacts", cache_dir=tmp_path / "cache")
     environment = {"PYTHONPATH": f"{REPOSITORY}:{site}"}
-    executor = LocalExecutor(tmp_path / "jobs", place, environment=environment)
+    executor = LocalExecutor(tmp_path / "jobs", place_in(tmp_path), environment=environment)
     ref = executor.submit("job", a_test_job(**fields))
     deadline = time.monotonic() + PATIENCE_S
     while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
@@ -66,10 +79,9 @@ def test_an_engine_that_can_t_be_loaded_is_told_in_a_sentence(installed: Path):
         load_engine("torn")
 
 
-def test_a_job_runs_with_what_its_spec_names(installed: Path, tmp_path: Path):
-    write_random_checkpoint(tmp_path / "checkpoint", seed=0)
-    fingerprint = checkpoint_fingerprint(tmp_path / "checkpoint")
-    status = run(tmp_path, installed, model=str(tmp_path / "checkpoint"), model_fingerprint=fingerprint)
+def test_a_job_runs_with_what_its_spec_names(installed: Path, checkpoint: Path, tmp_path: Path):
+    fingerprint = checkpoint_fingerprint(checkpoint)
+    status = run(tmp_path, installed, model=str(checkpoint), model_fingerprint=fingerprint)
     assert status.state is RunState.DONE, status.failure
     assert status.result is not None
     quick = status.result.launches[0]
@@ -77,20 +89,32 @@ def test_a_job_runs_with_what_its_spec_names(installed: Path, tmp_path: Path):
     assert len({sample.item for sample in quick.samples}) == 4, "2 blocks of 2 prompts of held-out text"
 
 
+def test_a_job_whose_engine_is_missing_fails_with_a_sentence(
+    installed: Path, checkpoint: Path, tmp_path: Path
+):
+    status = run(tmp_path, installed, model=str(checkpoint), engine="vllm-next")
+    assert status.state is RunState.FAILED
+    assert status.failure is not None
+    assert "There is no engine 'vllm-next'" in status.failure
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"engine": "vllm-next"}, "There is no engine 'vllm-next'"),
         ({"judge": "oracle"}, "There is no judge 'oracle'"),
         ({"model": "/nowhere"}, "/nowhere"),
         ({"model_fingerprint": "f" * 64}, "is not the one that the campaign began with"),
     ],
 )
-def test_what_is_missing_fails_the_job_with_a_sentence(
-    installed: Path, tmp_path: Path, fields: dict, told: str
+def test_what_else_is_missing_is_told_in_a_sentence_too(
+    installed: Path, checkpoint: Path, tmp_path: Path, fields: dict, told: str
 ):
-    write_random_checkpoint(tmp_path / "checkpoint", seed=0)
-    status = run(tmp_path, installed, **({"model": str(tmp_path / "checkpoint")} | fields))
-    assert status.state is RunState.FAILED
-    assert status.failure is not None
-    assert told in status.failure
+    """In this process, as the job's does it."""
+    spec = a_test_job(**({"model": str(checkpoint)} | fields))
+    (tmp_path / SPEC_NAME).write_text(spec.model_dump_json())
+    (tmp_path / PLACE_NAME).write_text(place_in(tmp_path).model_dump_json())
+    assert run_in_folder(tmp_path, assemble) == EXIT_FAILURE
+    journal = Journal(tmp_path / RECORDS_NAME)
+    journal.update()
+    assert journal.fold.error is not None
+    assert told in journal.fold.error
