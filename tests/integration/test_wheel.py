@@ -29,9 +29,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clean")
-    run(sys.executable, "-m", "venv", folder, cwd=folder)
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    run(*pip, "install", "--quiet", "--no-compile", wheel, cwd=folder)
     return python
 
 

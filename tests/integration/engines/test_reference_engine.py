@@ -34,8 +34,10 @@ tiny model spread over some tens."""
 
 
 @pytest.fixture(scope="module")
-def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
+def setting(tmp_path_factory: pytest.TempPathFactory, inductor_folder: Path) -> EngineSetting:
     folder = tmp_path_factory.mktemp("reference-engine")
+    (folder / "cache").mkdir()
+    (folder / "cache" / "inductor").symlink_to(inductor_folder)
     return EngineSetting(
         engine=ReferenceEngine(),
         entry="experiments.engines.reference.engine:ReferenceEngine",
