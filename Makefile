@@ -21,7 +21,10 @@ $(VENV)/.installed-reference: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[reference]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed-reference
+dashboard/static/vendor/.installed: package-lock.json | $(VENV)/.installed-reference
+	@$(BIN)/python -m dashboard.browser_libraries && mkdir -p $(@D) && touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed-reference dashboard/static/vendor/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[reference,dev]'
 	@touch $@
 
@@ -38,16 +41,18 @@ $(QUANTIZE_VENV)/.installed: pyproject.toml | $(VENV)/.installed-reference
 quantize-env: $(QUANTIZE_VENV)/.installed ## what quantizes (test, bench and a run of levers make it too)
 
 # Of the packaged campaigns only `levers` has knobs that quantize; for a file of one's own: make quantize-env.
-run: $(VENV)/.installed-reference $(if $(findstring levers,$(RUN_ARGS)),$(QUANTIZE_VENV)/.installed) ## run an autonomous campaign on the packaged reference model, on this CPU
+run: $(VENV)/.installed-reference dashboard/static/vendor/.installed $(if $(findstring levers,$(RUN_ARGS)),$(QUANTIZE_VENV)/.installed) ## run an autonomous campaign on the packaged reference model, on this CPU
 	$(BIN)/autoinfer run $(RUN_ARGS)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
+# workers end together. What is timed runs alone.
 test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
-	$(BIN)/python -m pytest -n 2 tests/unit tests/integration
-	$(BIN)/python -m pytest tests/e2e tests/benchmarks
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
+	$(BIN)/python -m pytest tests/benchmarks
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'

@@ -1,0 +1,104 @@
+"""The app: pages on one database, static files, the stream's reader, and the guard around all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from configs.errors import AutoinferError, UsageError
+from configs.settings import Settings
+from dashboard.navigation import ENTRIES
+from dashboard.page import Ground
+from dashboard.pages import log
+from dashboard.rendering.environment import STATIC, render
+from dashboard.routes import Server, add_page
+from dashboard.stream.hub import Hub
+from dashboard.web.security import Access, Guard
+from dashboard.web.timing import Timed, Timings
+from db.session import Database, open_database
+
+PAGES = (log.PAGE,)
+
+
+class Assets(StaticFiles):
+    """Static files: one with its content in the address never changes there."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """As the base has it, with how long a browser may keep the file."""
+        answer = await super().get_response(path, scope)
+        versioned = scope.get("query_string", b"").startswith(b"v=")
+        answer.headers["cache-control"] = "max-age=31536000, immutable" if versioned else "no-cache"
+        return answer
+
+
+def create_app(settings: Settings, database: Database | None = None, access: Access | None = None) -> FastAPI:
+    """The dashboard of the settings' database; raises as `open_database` does.
+
+    A `database` that is given stays open when the app ends. `access` None serves loopback alone.
+    """
+    opened = open_database(settings.database_url) if database is None else database
+    hub, timings = Hub(opened), Timings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        reader = asyncio.create_task(hub.run())
+        try:
+            yield
+        finally:
+            reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await reader
+            if database is None:
+                opened.close()
+
+    app = FastAPI(title="autoinfer", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.state.timings = timings
+    server = Server(opened, hub, Ground(settings))
+    for page in PAGES:
+        add_page(app, server, page)
+
+    @app.get("/", include_in_schema=False)
+    def start() -> Response:
+        return RedirectResponse("/log")
+
+    app.mount("/static", Assets(directory=STATIC))
+    app.add_middleware(Timed, timings=timings)
+    app.add_middleware(Guard, access=access or Access())
+    app.add_exception_handler(AutoinferError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _missing)
+    return app
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AutoinferError)
+    return _problem(request, 404 if isinstance(error, UsageError) else 503, error.message, error.hint)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return _problem(request, 422, f"{where}: {first['msg']}.", "Change it in the address, or leave it out.")
+
+
+def _missing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = "There is no such page." if error.status_code == 404 else f"{error.detail}."
+    return _problem(request, error.status_code, message, "The pages are listed above.")
+
+
+def _problem(request: Request, status: int, message: str, hint: str) -> Response:
+    """The error in words: a page for a browser, JSON for whoever asked for a twin."""
+    if request.url.path.endswith((".json", ".csv", ".stream")):
+        return JSONResponse({"error": message, "hint": hint}, status)
+    context = {"message": message, "hint": hint, "entries": ENTRIES, "status": status}
+    return HTMLResponse(render("problem.html", context), status)

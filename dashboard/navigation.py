@@ -1,0 +1,20 @@
+"""The pages as the top bar lists them: title, address, and the letter that follows `g` on a keyboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A page in the bar; the `minor` ones move below More on a narrow screen."""
+
+    name: str
+    title: str
+    path: str
+    letter: str
+    minor: bool = False
+
+
+ENTRIES = (Entry("log", "Log", "/log", "l"),)
+"""In the order of the bar."""

@@ -1,0 +1,115 @@
+"""A page: what its URL may say, what it reads, which events change it.
+
+One reading function gives a page's view, a model that is HTML at its address, JSON at `.json`, CSV at `.csv`
+where it is a table, and that is rendered again for everybody who looks at it when an event changes it. So the
+first render, the pushes and the twins can't say different things.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy.orm import Session
+
+from configs.settings import Settings
+from dashboard.rendering.environment import render
+from db.event_kinds import EventKind
+from knowledge.queries.view import View
+
+
+class Filters(BaseModel):
+    """What the query of a URL may say; all state of a view stands there. What is unknown is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+Asked = TypeVar("Asked", bound=Filters)
+Shown = TypeVar("Shown", bound=View)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a page may read besides its URL: the settings of this server."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Request(Generic[Asked]):
+    """What was asked of a page: the parameters of its path, such as `label`, and its filters."""
+
+    path: Mapping[str, str]
+    filters: Asked
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows for `.csv`: the names of the columns and a value for each."""
+
+    columns: tuple[str, ...]
+    rows: Iterable[tuple[object, ...]]
+
+
+@dataclass(frozen=True)
+class Page(Generic[Asked, Shown]):
+    """A page and its twins.
+
+    `path` has parameters in braces, and `template` is the page's folder among the templates: `page.html`
+    extends the layout and includes `_live.html`, which alone is rendered again for a push. `kinds` are the
+    events that change it, None for all, empty for none. `command` is the same act on the command line.
+    """
+
+    name: str
+    title: str
+    path: str
+    filters: type[Asked]
+    shows: type[Shown]
+    read: Callable[[Session, Request[Asked], Ground], Shown]
+    command: Callable[[Request[Asked]], str]
+    table: Callable[[Shown], Table] | None = None
+    kinds: Collection[EventKind] | None = None
+    tag: str = field(default="pages")
+
+    @property
+    def template(self) -> str:
+        """The template of the whole page."""
+        return f"{self.name}/page.html"
+
+    @property
+    def partial(self) -> str:
+        """The template of the part that is pushed."""
+        return f"{self.name}/_live.html"
+
+    def live(self, view: Shown, request: Request[Asked]) -> str:
+        """The part that is pushed, as HTML."""
+        return render(self.partial, {"view": view, "request": request, "page": self})
+
+    def changes_with(self, kinds: Collection[str]) -> bool:
+        """Whether events of these kinds change the page."""
+        return self.kinds is None or bool(set(kinds) & {kind.value for kind in self.kinds})
+
+
+def as_csv(table: Table) -> str:
+    """The table with its head, lines ended as RFC 4180 has it; a structure is written as JSON.
+
+    A text that a spreadsheet would take for a formula is led by an apostrophe.
+    """
+    written = io.StringIO()
+    writer = csv.writer(written)
+    writer.writerow(table.columns)
+    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    return written.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value, default=str)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value

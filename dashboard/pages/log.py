@@ -1,0 +1,90 @@
+"""Log: every event, newest first, by kind, from any id."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from dashboard.page import Filters, Ground, Page, Request, Table
+from db import events
+from db.event_kinds import EventKind
+from knowledge.queries.log import EventView, event_view
+from knowledge.queries.lookup import campaign_filter
+from knowledge.queries.view import View
+
+LARGEST_ID = 2**63 - 1
+MOST_EVENTS = 500
+
+
+class LogFilters(Filters):
+    """Which events: of a kind or a noun such as `campaign`, of a campaign, after an id."""
+
+    kind: str | None = Field(default=None, max_length=64, description="A kind, or a noun such as `queue`.")
+    campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
+    since: int | None = Field(default=None, ge=0, le=LARGEST_ID, description="Only events after this id.")
+    limit: int = Field(default=100, ge=1, le=MOST_EVENTS)
+
+
+class LogView(View):
+    """Events, newest first, or oldest first after `since`; `kinds` are those there are."""
+
+    events: tuple[EventView, ...]
+    last_id: int
+    kinds: tuple[str, ...]
+
+
+def read(session: Session, request: Request[LogFilters], ground: Ground) -> LogView:
+    """Read the events that the filters name."""
+    asked = request.filters
+    campaign_id = campaign_filter(session, asked.campaign)
+    kinds = None if asked.kind is None else events_named(asked.kind)
+    if asked.since is None:
+        found = events.latest(session, asked.limit, kinds, campaign_id)[::-1]
+    else:
+        found = events.read(session, asked.since, asked.limit, kinds, campaign_id)
+    return LogView(
+        events=tuple(event_view(each) for each in found),
+        last_id=events.last_id(session),
+        kinds=tuple(kind.value for kind in EventKind),
+    )
+
+
+def events_named(word: str) -> list[EventKind]:
+    """The kind of this name, or those of this noun; none where there is no such kind."""
+    return [kind for kind in EventKind if word in (kind.value, kind.value.partition(".")[0])]
+
+
+def command(request: Request[LogFilters]) -> str:
+    """The same on the command line."""
+    asked = request.filters
+    words = ["autoinfer log"]
+    if asked.kind:
+        words.append(f"--kind {asked.kind}")
+    if asked.campaign:
+        words.append(f"--campaign {asked.campaign}")
+    words.append("--follow" if asked.since is None else f"--since {asked.since}")
+    return " ".join(words)
+
+
+def table(view: LogView) -> Table:
+    """The events as rows."""
+    columns = ("id", "at", "kind", "subject", "campaign", "text")
+    return Table(
+        columns,
+        (
+            (each.id, each.at.isoformat(), each.kind, each.subject, each.campaign, each.text)
+            for each in view.events
+        ),
+    )
+
+
+PAGE = Page(
+    name="log",
+    title="Log",
+    path="/log",
+    filters=LogFilters,
+    shows=LogView,
+    read=read,
+    command=command,
+    table=table,
+)

@@ -1,0 +1,1 @@
+"""From values to HTML: the templates' environment and figures as text."""

@@ -1,0 +1,54 @@
+"""The templates' environment: escaped by default, strict about names, with figures as filters."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dashboard.rendering import figures
+from dashboard.rendering.subjects import subject_url
+
+ROOM = Path(__file__).parents[1]
+TEMPLATES = ROOM / "templates"
+STATIC = ROOM / "static"
+
+DIGEST_LENGTH = 10
+"""Hexadecimal digits of a file's content in its address, so that a changed file has another one."""
+
+
+@cache
+def environment() -> Environment:
+    """The one environment; its templates are compiled once."""
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    for name in ("number", "signed", "unit", "percent", "interval", "effect", "seconds", "clock", "instant"):
+        found.filters[name] = getattr(figures, name)
+    found.globals["static"] = static
+    found.globals["subject_url"] = subject_url
+    return found
+
+
+def render(template: str, context: Mapping[str, Any]) -> str:
+    """A template with its values."""
+    return environment().get_template(template).render(context)
+
+
+@cache
+def static(path: str) -> str:
+    """The address of a static file, which says its content; a file that is missing keeps the plain one."""
+    file = STATIC / path
+    if not file.is_file():
+        return f"/static/{path}"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:DIGEST_LENGTH]
+    return f"/static/{path}?v={digest}"

@@ -1,0 +1,80 @@
+"""Figures as text: a true minus, a narrow space before units, as many digits as count."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from knowledge.queries.view import EffectView
+
+MINUS, NARROW = "\u2212", "\u202f"
+
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits and thousands apart: `0.0123`, `15.9`, `1,234`."""
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}".replace("-", MINUS)
+
+
+def signed(value: float, decimals: int = 1) -> str:
+    """A number with its sign: `+0.4`, `−12.0`; no sign where it rounds to nothing."""
+    text = f"{value:+.{decimals}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", MINUS)
+
+
+def unit(value: float | None, name: str, digits: int = 3) -> str:
+    """A figure with its unit: `15.9 ms`; a dash where there is none."""
+    return "–" if value is None else f"{number(value, digits)}{NARROW}{name}"
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A relative change in percent with its sign."""
+    return f"{signed(100 * share, decimals)}{NARROW}%"
+
+
+def interval(low: float | None, high: float | None, decimals: int = 1) -> str:
+    """The interval of a relative change in percent, in brackets; nothing where it is not known."""
+    if low is None or high is None:
+        return ""
+    return f"[{signed(100 * low, decimals)}, {signed(100 * high, decimals)}]"
+
+
+def effect(found: EffectView | None) -> str:
+    """An effect in percent, or in points for a share of items."""
+    if found is None:
+        return "–"
+    return f"{signed(100 * found.relative)}{NARROW}{'points' if found.metric == 'task_correct' else '%'}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration: `8.2 s`, `3 min 10 s`, `1 h 29 min`, `2 d 3 h`."""
+    if value is None:
+        return "–"
+    if value < MINUTE_S:
+        return unit(value, "s", 2 if value < 10 else 0) if value < 10 else f"{value:.0f}{NARROW}s"
+    whole = round(value)
+    for size, name, smaller, lesser in (
+        (DAY_S, "d", HOUR_S, "h"),
+        (HOUR_S, "h", MINUTE_S, "min"),
+        (MINUTE_S, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size}{NARROW}{name}" + (f" {rest}{NARROW}{lesser}" if rest else "")
+    raise AssertionError(value)
+
+
+def clock(at: datetime) -> str:
+    """The time of day, in the time zone of the machine."""
+    return f"{at.astimezone():%H:%M:%S}"
+
+
+def instant(at: datetime) -> str:
+    """A time for machines, as HTML's `datetime` attribute has it."""
+    return at.isoformat()

@@ -1,0 +1,1 @@
+"""The event stream: one reader of the event table, many viewers."""

@@ -1,0 +1,1 @@
+"""What every answer has in common: headers, who may write, times, errors in words."""

@@ -1,0 +1,58 @@
+"""Figures as they stand on a page: a true minus, a narrow space before the unit, digits that count."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.rendering.figures import effect, interval, number, percent, seconds, signed, unit
+from knowledge.queries.view import EffectView
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (15.93, "15.9"),
+        (0.01234, "0.0123"),
+        (1234.5, "1,234"),
+        (0, "0"),
+        (-3.14159, "−3.14"),
+        (float("nan"), "–"),
+    ],
+)
+def test_a_number_has_three_digits_that_count(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(12.04, "+12.0"), (-0.04, "0.0"), (-1.5, "−1.5"), (0.0, "0.0")])
+def test_a_change_has_its_sign_unless_it_rounds_to_nothing(value: float, text: str) -> None:
+    assert signed(value) == text
+
+
+def test_an_effect_has_its_unit_and_its_interval() -> None:
+    found = EffectView(relative=-0.824, low=-0.864, high=-0.761)
+    assert effect(found) == "−82.4\u202f%"
+    assert interval(found.low, found.high) == "[−86.4, −76.1]"
+    assert effect(EffectView(relative=-0.02, metric="task_correct")) == "−2.0\u202fpoints"
+    assert (effect(None), interval(None, 0.1), percent(0.014), unit(None, "ms")) == (
+        "–",
+        "",
+        "+1.4\u202f%",
+        "–",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.50 s"),
+        (8.23, "8.2 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (190, "3 min 10 s"),
+        (5340, "1 h 29 min"),
+        (183_600, "2 d 3 h"),
+        (None, "–"),
+    ],
+)
+def test_a_duration_is_told_in_its_two_largest_units(value: float | None, text: str) -> None:
+    assert seconds(value).replace("\u202f", " ") == text
