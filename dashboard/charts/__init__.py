@@ -1,0 +1,1 @@
+"""Geometry of charts: values in, per-cent positions out. Pure."""
