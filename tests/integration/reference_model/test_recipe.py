@@ -1,14 +1,16 @@
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from experiments.corpora.standard_library import SLICE_BYTES
+from experiments.corpora.standard_library import SLICE_BYTES, training_documents
 from experiments.reference_model import recipe
 from experiments.reference_model.architecture import TINY_SHAPE
 from experiments.reference_model.card import CardScale, write_card
 from experiments.reference_model.random_weights import write_random_checkpoint
 from experiments.reference_model.scores import load_checkpoint
+from experiments.reference_model.tokenizer import train_tokenizer
 from experiments.reference_model.training import Progress
 
 
@@ -34,7 +36,9 @@ def test_a_few_steps_on_a_cpu_write_a_checkpoint_that_loads_with_a_card(tmp_path
     assert json.loads((folder / "card.json").read_text(encoding="utf-8")) == card
 
 
-def test_random_weights_follow_their_seed(tmp_path: Path) -> None:
+def test_random_weights_follow_their_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = cache(lambda: train_tokenizer(document.text for document in training_documents()))
+    monkeypatch.setattr("experiments.reference_model.random_weights.train_tokenizer", lambda texts: once())
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         write_random_checkpoint(tmp_path / name, seed, TINY_SHAPE)
     first, again, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in "abc")

@@ -178,6 +178,7 @@ def test_weights_that_do_not_load_are_told_and_nothing_is_written(tmp_path: Path
     source = write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS))
     config = json.loads((source / "config.json").read_text())
     (source / "config.json").write_text(json.dumps(config | {"intermediate_size": 65}))
+    before = set(psutil.Process().children())
     with pytest.raises(Infeasible, match="asks for") as told:
         prune(
             source,
@@ -188,7 +189,7 @@ def test_weights_that_do_not_load_are_told_and_nothing_is_written(tmp_path: Path
         )
     assert told.value.kind == "checkpoint"
     assert not (tmp_path / "after").exists()
-    assert psutil.Process().children() == []
+    assert set(psutil.Process().children()) <= before
 
 
 @pytest.mark.parametrize(
