@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from sqlalchemy.orm import Session
 
 from configs.settings import Settings
@@ -27,6 +27,14 @@ class Filters(BaseModel):
     """What the query of a URL may say; all state of a view stands there. What is unknown is ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, given: object) -> object:
+        """What a form's field that was left empty sends is as if it were not there."""
+        if not isinstance(given, Mapping):
+            return given
+        return {name: value for name, value in given.items() if value not in ("", [""])}
 
 
 Asked = TypeVar("Asked", bound=Filters)

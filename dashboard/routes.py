@@ -87,7 +87,6 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 
-    router.add_api_route(page.path, _endpoint(page, html), response_class=HTMLResponse, name=page.name)
     router.add_api_route(
         _twin(page.path, "json"),
         _endpoint(page, as_json),
@@ -107,6 +106,8 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
         name=f"{page.name}.stream",
         include_in_schema=False,
     )
+    # Last, for a label in its path would take a twin's address for one: `/hypotheses/H-021.json`.
+    router.add_api_route(page.path, _endpoint(page, html), response_class=HTMLResponse, name=page.name)
     app.include_router(router)
 
 
