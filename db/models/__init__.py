@@ -3,6 +3,7 @@
 from db.models.artifact import Artifact, ExperimentArtifact, StageRun
 from db.models.base import Base, JsonObject
 from db.models.campaign import Campaign, Configuration
+from db.models.device import DeviceMean
 from db.models.event import Directive, Event, Move
 from db.models.experiment import Environment, Experiment, Launch, Measurement, NoiseLaunch
 from db.models.hypothesis import Hypothesis, HypothesisParent
@@ -14,6 +15,7 @@ __all__ = [
     "Base",
     "Campaign",
     "Configuration",
+    "DeviceMean",
     "Directive",
     "Environment",
     "Event",

@@ -1,0 +1,1 @@
+"""What devices do by the second: GPUs and the host, kept for ten minutes, averaged for longer."""

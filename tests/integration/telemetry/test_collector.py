@@ -1,0 +1,120 @@
+"""The collector: it samples at its pace, stands back, ends with its parent, comes back when killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.telemetry import collector as collecting
+from experiments.telemetry.collect import NICENESS
+from experiments.telemetry.collector import COMMAND, Collector, Replay
+from experiments.telemetry.history import DeviceHistory, History
+from experiments.telemetry.trace import sample_of
+from tests.unit.telemetry.synthetic import trace
+
+LIMIT_S = 30.0
+
+
+def wait_for(met: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def host_of(history: History) -> DeviceHistory | None:
+    found = history.devices(datetime.now(UTC))
+    return found[-1] if found else None
+
+
+def samples(history: History) -> int:
+    host = host_of(history)
+    return 0 if host is None else len(host.moments)
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+@pytest.fixture
+def collector(history: History) -> Iterator[Collector]:
+    made = Collector(history)
+    made.start()
+    yield made
+    made.stop()
+
+
+def test_this_machine_is_sampled_from_a_process_that_stands_back(
+    collector: Collector, history: History
+) -> None:
+    wait_for(lambda: samples(history) > 0)
+    collector.pace(0.05)
+    wait_for(lambda: samples(history) > 4)
+    host = host_of(history)
+    assert host is not None
+    assert host.latest.memory_total_bytes == psutil.virtual_memory().total
+    assert 0 <= (host.latest.utilization_percent or 0) <= 100
+    assert collector.pid is not None
+    process = psutil.Process(collector.pid)
+    assert process.nice() == min(os.nice(0) + NICENESS, 19)
+    collector.stop()
+    assert not process.is_running()
+
+
+def test_a_collector_that_is_killed_comes_back_at_the_same_pace(
+    collector: Collector, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "RESTART_AFTER_S", (0.0,))
+    collector.pace(0.05)
+    wait_for(lambda: samples(history) > 1)
+    first = collector.pid
+    assert first is not None
+    psutil.Process(first).kill()
+    wait_for(lambda: collector.pid != first)
+    before = samples(history)
+    wait_for(lambda: samples(history) > before + 2)
+
+
+def test_it_ends_with_its_input_and_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom experiments.telemetry.collect import main\nmain()\n"
+        "print(*sorted({'torch', 'numpy', 'pydantic', 'sqlalchemy'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    assert [each.name for each in sample_of(done.stdout).devices][-1] == "cpu"
+    assert done.stderr.strip() == ""
+
+
+def test_a_collector_that_talks_nonsense_does_no_harm(history: History, tmp_path: Path) -> None:
+    silly = Collector(history, (sys.executable, "-c", "print('nonsense'); input()"))
+    silly.start()
+    wait_for(lambda: silly.pid is not None)
+    silly.stop()
+    assert samples(history) == 0
+    assert COMMAND[0] == sys.executable
+
+
+def test_an_invented_recording_is_replayed_at_its_own_pace(history: History) -> None:
+    replay = Replay(history, trace(3))
+    replay.start()
+    wait_for(lambda: samples(history) > 0)
+    replay.stop()
+    device = history.devices(datetime.now(UTC))[0]
+    assert device.latest.model == "Synthetic GPU"
+    assert (datetime.now(UTC) - device.at).total_seconds() < LIMIT_S

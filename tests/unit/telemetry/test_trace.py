@@ -1,0 +1,76 @@
+"""Samples as lines, and recordings of them, with invented readings that say so."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from configs.errors import UsageError
+from experiments.telemetry.trace import RECORDED_HOST, line_of, read_trace, replayed, sample_of, write_trace
+from tests.unit.telemetry.synthetic import BEGUN, MODEL, cpu, gpu, sample, trace
+
+
+def test_a_sample_comes_back_from_its_line_as_it_was() -> None:
+    for each in (sample(0), sample(1.5, gpu(power_w=None, processes=None), cpu(), note="no <driver>")):
+        assert sample_of(line_of(each)) == each
+        assert "\n" not in line_of(each)
+
+
+@pytest.mark.parametrize("line", ["", "{}", "[1]", "not json", '{"at": "x", "host": "h", "devices": []}'])
+def test_any_other_line_is_refused(line: str) -> None:
+    with pytest.raises(ValueError):
+        sample_of(line)
+
+
+def test_a_recording_names_neither_machine_nor_process_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    write_trace(file, trace(3).samples, "synthetic")
+    text = file.read_text()
+    assert "desk" not in text
+    assert "4711" not in text
+    found = read_trace(file)
+    assert found.origin == "synthetic"
+    assert [each.host for each in found.samples] == [RECORDED_HOST] * 3
+    assert found.samples[0].devices[0].power_w == 430.0
+
+
+def test_a_recording_says_what_it_is(tmp_path: Path) -> None:
+    assert trace(1).title == f"Invented readings of {MODEL}, 2026-11-02 03:00 UTC"
+    write_trace(tmp_path / "a", [sample(0, cpu())], "nvml")
+    assert read_trace(tmp_path / "a").title == "A recording of a machine without a GPU, 2026-11-02 03:00 UTC"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}\n",
+        '{"format": "autoinfer device readings, 1", "origin": "nvml"}\n',
+        '{"format": "autoinfer device readings, 1", "origin": "made up"}\n' + line_of(sample(0)),
+        '{"format": "autoinfer device readings, 1", "origin": "nvml"}\n{"at": 3}\n',
+        '{"format": "autoinfer device readings, 1", "origin": "nvml"}\n'
+        + f"{line_of(sample(1))}\n{line_of(sample(1))}\n",
+        "[]\n",
+        "\x00\x01",
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused_in_a_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="is no recording of device readings"):
+        read_trace(file)
+
+
+def test_a_missing_recording_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can't be read: No such file"):
+        read_trace(tmp_path / "nothing")
+
+
+def test_a_replay_goes_on_from_now_round_after_round() -> None:
+    begun = BEGUN + timedelta(days=3)
+    found = list(islice(replayed(trace(3), begun), 7))
+    assert [(each.at - begun).total_seconds() for each in found] == [0, 1, 2, 3, 4, 5, 6]
+    assert [each.devices[0].power_w for each in found] == [430, 431, 432, 430, 431, 432, 430]
