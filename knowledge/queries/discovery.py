@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, fsum, log10
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Verdict
@@ -179,14 +179,18 @@ def level_of(session: Session, experiment: Experiment, details: Mapping[str, obj
     support_alpha = number(experiment.plan.get("support_alpha"))
     if support_alpha is None:
         return None
-    counted = experiment.reproduces_experiment_id or experiment.id
-    stream = [
-        each
-        for each in tests_of(session, [experiment.campaign_id])[experiment.campaign_id]
-        if each.support_alpha is not None
-    ]
+    place = (
+        select(func.count())
+        .select_from(Experiment)
+        .where(
+            Experiment.campaign_id == experiment.campaign_id,
+            Experiment.kind == ExperimentKind.TEST,
+            Experiment.id <= (experiment.reproduces_experiment_id or experiment.id),
+            Experiment.plan["support_alpha"].as_float().is_not(None),
+        )
+    )
     return LevelView(
-        test=sum(each.experiment_id <= counted for each in stream),
+        test=session.scalar(place) or 0,
         support_alpha=support_alpha,
         e_value_needed=1 / support_alpha,
         e_value=number(details.get("e_value")),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 
 from sqlalchemy import select
@@ -17,21 +16,20 @@ from db.models import (
     Hypothesis,
     Job,
     Launch,
-    Measurement,
     Verdict,
 )
 from db.models.base import JsonObject
 from db.states import Arm
-from experiments.measurement.evidence import Metric
 from experiments.sealing import tampered
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
 from knowledge.queries.resolved import DifferenceView, resolved_differences
-from knowledge.queries.spread import SpreadView, spread
+from knowledge.queries.samples import SampleView, launch_spreads, stored_samples
+from knowledge.queries.spread import SpreadView
 from knowledge.queries.stages import ArtifactView, StageView, artifacts_of, stages_of
 from knowledge.queries.verdicts import VerdictView, verdict_view
 from knowledge.queries.view import View
-from knowledge.stored import metric_of
+from knowledge.stored import metric_of, verdict_metric
 
 
 class LaunchView(View):
@@ -46,21 +44,6 @@ class LaunchView(View):
     started_at: datetime
     environment: str
     spreads: tuple[SpreadView, ...]
-
-
-class SampleView(View):
-    """One raw sample, with its place."""
-
-    arm: Arm
-    launch: int
-    stage: str
-    block: int
-    position: int
-    item: str
-    seq: int
-    metric: str
-    unit: str
-    value: float
 
 
 class ExperimentDetail(ExperimentRow):
@@ -110,13 +93,17 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         .where(Launch.experiment_id == experiment_id)
         .order_by(Launch.attempt, Launch.index, (Launch.arm == Arm.CONTROL).desc(), Launch.id)
     ).all()
-    taken = _measurements(session, experiment_id, with_itl=samples)
-    by_launch: dict[int, list[Measurement]] = defaultdict(list)
-    for measurement in taken:
-        by_launch[measurement.launch_id].append(measurement)
+    spreads = launch_spreads(session, experiment_id)
     label = format_label(Noun.EXPERIMENT, experiment_id)
     short = experiment_row(
-        experiment, None if hypothesis is None else hypothesis.claim, verdict, control_knobs, candidate_knobs
+        experiment,
+        None if hypothesis is None else hypothesis.claim,
+        None if hypothesis is None else hypothesis.lever,
+        experiment.plan.get("prediction"),
+        metric_of(experiment.plan),
+        None if verdict is None else _in_short(verdict),
+        control_knobs,
+        candidate_knobs,
     )
     return ExperimentDetail(
         **short.model_dump(),
@@ -131,7 +118,7 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         level=level_of(session, experiment, _details(verdict)),
         verdict=None if verdict is None else verdict_view(verdict),
         launches=tuple(
-            _launch_view(each.Launch, each.digest, by_launch[each.Launch.id]) for each in launches
+            _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
         ),
         resolved_differences=resolved_differences(
             [(each.Launch.arm, each.Launch.resolved) for each in launches]
@@ -142,7 +129,7 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),
         reproduce_command=f"autoinfer reproduce {label}",
-        samples=_samples([each.Launch for each in launches], by_launch) if samples else None,
+        samples=tuple(stored_samples(session, experiment_id)) if samples else None,
     )
 
 
@@ -154,27 +141,23 @@ def _changed(session: Session, experiment: Experiment) -> str | None:
     return None if job is None else tampered(session, experiment)
 
 
+def _in_short(verdict: Verdict) -> tuple[object, ...]:
+    return (
+        verdict.outcome,
+        verdict.effect_log,
+        verdict.interval_low_log,
+        verdict.interval_high_log,
+        verdict.reason,
+        verdict_metric(verdict),
+    )
+
+
 def _details(verdict: Verdict | None) -> Mapping[str, object]:
     details = None if verdict is None else verdict.judge.get("details")
     return details if isinstance(details, dict) else {}
 
 
-def _measurements(session: Session, experiment_id: int, *, with_itl: bool) -> Sequence[Measurement]:
-    query = (
-        select(Measurement)
-        .join(Launch, Launch.id == Measurement.launch_id)
-        .where(Launch.experiment_id == experiment_id)
-        .order_by(Measurement.launch_id, Measurement.seq, Measurement.id)
-    )
-    if not with_itl:  # one value a token: by far the most, and TPOT sums them up
-        query = query.where(Measurement.metric != Metric.ITL_MS.value)
-    return session.scalars(query).all()
-
-
-def _launch_view(launch: Launch, configuration: str, taken: Sequence[Measurement]) -> LaunchView:
-    values: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for measurement in taken:
-        values[measurement.metric, measurement.unit].append(measurement.value)
+def _launch_view(launch: Launch, configuration: str, spreads: tuple[SpreadView, ...]) -> LaunchView:
     return LaunchView(
         arm=launch.arm,
         index=launch.index,
@@ -184,28 +167,7 @@ def _launch_view(launch: Launch, configuration: str, taken: Sequence[Measurement
         load_s=launch.load_s,
         started_at=launch.started_at,
         environment=launch.environment_digest,
-        spreads=tuple(spread(metric, unit, found) for (metric, unit), found in sorted(values.items())),
-    )
-
-
-def _samples(
-    launches: Sequence[Launch], by_launch: Mapping[int, Sequence[Measurement]]
-) -> tuple[SampleView, ...]:
-    return tuple(
-        SampleView(
-            arm=launch.arm,
-            launch=launch.index,
-            stage=launch.stage,
-            block=each.block,
-            position=each.position,
-            item=each.item,
-            seq=each.seq,
-            metric=each.metric,
-            unit=each.unit,
-            value=each.value,
-        )
-        for launch in launches
-        for each in by_launch[launch.id]
+        spreads=spreads,
     )
 
 

@@ -1,33 +1,49 @@
-"""The list of experiments."""
+"""The list of experiments: filtered, searched, sorted and cut into pages by the database."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import ColumnElement, Select, String, func, or_, select
+from sqlalchemy.orm import Session, aliased, load_only
 
-from db.labels import Noun, format_label
+from configs.errors import UsageError
+from db.labels import Noun, format_label, parse_label
 from db.models import Configuration, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
-from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, verdict_effect
+from knowledge.figures import DEFAULT_METRIC
+from knowledge.queries.view import (
+    ChangeView,
+    EffectView,
+    Page,
+    View,
+    changes_between,
+    effect_view,
+    prediction_view,
+)
+from knowledge.stored import LEVER_JOINT
 
 
 class ExperimentRow(View):
-    """An experiment as one line; `wall_s` in seconds."""
+    """An experiment as one line; `wall_s` in seconds, `predicted` with its 80 % interval."""
 
     id: str
     campaign: str
     hypothesis: str | None
     claim: str | None
+    lever: str | None
     kind: ExperimentKind
     state: ExperimentState
     stage: str | None
     progress: JsonObject | None
     target: str
     change: tuple[ChangeView, ...]
+    predicted: EffectView | None
     outcome: VerdictOutcome | None
     effect: EffectView | None
     reason: str | None
@@ -40,6 +56,42 @@ class ExperimentRow(View):
     finished_at: datetime | None
 
 
+class ExperimentSort(StrEnum):
+    """What a list of experiments is ordered by; what has no such value comes last."""
+
+    ID = "id"
+    EFFECT = "effect"
+    PREDICTED = "predicted"
+    TOOK = "took"
+
+
+@dataclass(frozen=True)
+class ExperimentsAsked:
+    """Which experiments: each filter that is given must hold; of several values of one, any.
+
+    `lever` is one that the change touches, alone or with others; `text` stands in the claim, the lever, the
+    reason, the failure or the target, or is a label of the experiment or its hypothesis.
+    """
+
+    campaign_id: int | None = None
+    states: Collection[ExperimentState] = ()
+    kinds: Collection[ExperimentKind] = ()
+    outcomes: Collection[VerdictOutcome] = ()
+    lever: str | None = None
+    text: str | None = None
+    sort: ExperimentSort = ExperimentSort.ID
+    descending: bool = True
+
+
+class ExperimentCounts(View):
+    """How many experiments there are by state and by outcome, and the levers that hypotheses are of."""
+
+    total: int
+    states: dict[ExperimentState, int]
+    outcomes: dict[VerdictOutcome, int]
+    levers: tuple[str, ...]
+
+
 def list_experiments(
     session: Session,
     *,
@@ -50,51 +102,92 @@ def list_experiments(
     offset: int = 0,
 ) -> Page[ExperimentRow]:
     """Return experiments, newest first."""
-    control, candidate = aliased(Configuration), aliased(Configuration)
-    query = (
-        select(Experiment, Hypothesis.claim, Verdict, control.knobs, candidate.knobs)
-        .join(control, control.id == Experiment.control_configuration_id)
-        .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
+    asked = ExperimentsAsked(campaign_id=campaign_id, states=states, outcomes=outcomes)
+    return find_experiments(session, asked, limit=limit, offset=offset)
+
+
+def find_experiments(
+    session: Session, asked: ExperimentsAsked, *, limit: int, offset: int = 0
+) -> Page[ExperimentRow]:
+    """Return the experiments that are asked for; two statements."""
+    conditions = _conditions(asked)
+    counted = (
+        select(func.count())
+        .select_from(Experiment)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
         .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(*conditions)
     )
-    counted = select(func.count()).select_from(Experiment)
-    conditions = []
+    total = session.scalar(counted) or 0
+    query = _rows().where(*conditions).order_by(*_order(asked)).limit(limit).offset(offset)
+    rows = tuple(_row(*row) for row in session.execute(query))
+    return Page[ExperimentRow](items=rows, total=total, limit=limit, offset=offset)
+
+
+def experiment_rows(session: Session, numbers: Sequence[int]) -> tuple[ExperimentRow, ...]:
+    """Return the experiments with these ids, in this order; those that do not exist are left out."""
+    found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Experiment.id.in_(numbers)))}
+    return tuple(found[number] for number in numbers if number in found)
+
+
+def count_experiments(session: Session, campaign_id: int | None = None) -> ExperimentCounts:
+    """Count the experiments by state and outcome; two statements."""
+    counted = (
+        select(Experiment.state, Verdict.outcome, func.count())
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .group_by(Experiment.state, Verdict.outcome)
+    )
+    levers = select(Hypothesis.lever).distinct()
     if campaign_id is not None:
-        conditions.append(Experiment.campaign_id == campaign_id)
-    if states:
-        conditions.append(Experiment.state.in_(list(states)))
-    if outcomes:
-        counted = counted.join(Verdict, Verdict.experiment_id == Experiment.id)
-        conditions.append(Verdict.outcome.in_(list(outcomes)))
-    total = session.scalar(counted.where(*conditions)) or 0
-    query = query.where(*conditions).order_by(Experiment.id.desc()).limit(limit).offset(offset)
-    rows = [experiment_row(*row) for row in session.execute(query)]
-    return Page[ExperimentRow](items=tuple(rows), total=total, limit=limit, offset=offset)
+        counted = counted.where(Experiment.campaign_id == campaign_id)
+        levers = levers.where(Hypothesis.campaign_id == campaign_id)
+    states: dict[ExperimentState, int] = {}
+    outcomes: dict[VerdictOutcome, int] = {}
+    for state, outcome, count in session.execute(counted):
+        states[state] = states.get(state, 0) + count
+        if outcome is not None:
+            outcomes[outcome] = outcomes.get(outcome, 0) + count
+    names = {name for joined in session.scalars(levers) for name in joined.split(LEVER_JOINT)}
+    return ExperimentCounts(
+        total=sum(states.values()), states=states, outcomes=outcomes, levers=tuple(sorted(names))
+    )
+
+
+def latest_experiment(session: Session) -> int | None:
+    """Return the id of the newest experiment, `None` where there is none."""
+    found: int | None = session.scalar(select(func.max(Experiment.id)))
+    return found
 
 
 def experiment_row(
     experiment: Experiment,
     claim: str | None,
-    verdict: Verdict | None,
+    lever: str | None,
+    prediction: JsonObject | None,
+    metric: str | None,
+    verdict: Sequence[Any] | None,
     control: JsonObject,
     candidate: JsonObject | None,
 ) -> ExperimentRow:
-    """Return the row of an experiment from what its query gave."""
+    """Return the row of an experiment; `verdict` holds outcome, effect, low, high (natural logs), reason and
+    metric."""
+    outcome, effect, low, high, reason, judged = verdict or (None,) * 6
     return ExperimentRow(
         id=format_label(Noun.EXPERIMENT, experiment.id),
         campaign=format_label(Noun.CAMPAIGN, experiment.campaign_id),
         hypothesis=_optional(Noun.HYPOTHESIS, experiment.hypothesis_id),
         claim=claim,
+        lever=lever,
         kind=experiment.kind,
         state=experiment.state,
         stage=experiment.stage,
         progress=experiment.progress,
         target=experiment.target,
         change=changes_between(control, candidate),
-        outcome=None if verdict is None else verdict.outcome,
-        effect=None if verdict is None else verdict_effect(verdict),
-        reason=None if verdict is None else verdict.reason,
+        predicted=prediction_view(prediction or {}, metric or DEFAULT_METRIC),
+        outcome=outcome,
+        effect=effect_view(effect, low, high, judged or DEFAULT_METRIC),
+        reason=reason,
         failure_kind=experiment.failure_kind,
         failure=experiment.failure,
         reproduces=_optional(Noun.EXPERIMENT, experiment.reproduces_experiment_id),
@@ -103,6 +196,118 @@ def experiment_row(
         started_at=experiment.started_at,
         finished_at=experiment.finished_at,
     )
+
+
+_SHOWN = (
+    Experiment.id,
+    Experiment.campaign_id,
+    Experiment.hypothesis_id,
+    Experiment.kind,
+    Experiment.state,
+    Experiment.stage,
+    Experiment.progress,
+    Experiment.target,
+    Experiment.failure_kind,
+    Experiment.failure,
+    Experiment.reproduces_experiment_id,
+    Experiment.wall_s,
+    Experiment.created_at,
+    Experiment.started_at,
+    Experiment.finished_at,
+)
+
+
+def _rows() -> Select[Any]:
+    control, candidate = aliased(Configuration), aliased(Configuration)
+    return (
+        select(
+            Experiment,
+            Hypothesis.claim,
+            Hypothesis.lever,
+            Experiment.plan["prediction"],
+            Experiment.plan["metric"].as_string(),
+            control.knobs,
+            candidate.knobs,
+            Verdict.outcome,
+            Verdict.effect_log,
+            Verdict.interval_low_log,
+            Verdict.interval_high_log,
+            Verdict.reason,
+            Verdict.judge["details"]["metric"].as_string(),
+        )
+        .options(load_only(*_SHOWN))
+        .join(control, control.id == Experiment.control_configuration_id)
+        .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+    )
+
+
+def _row(
+    experiment: Experiment,
+    claim: str | None,
+    lever: str | None,
+    prediction: JsonObject | None,
+    metric: str | None,
+    control: JsonObject,
+    candidate: JsonObject | None,
+    *verdict: Any,
+) -> ExperimentRow:
+    judged = verdict if verdict[0] is not None else None
+    return experiment_row(experiment, claim, lever, prediction, metric, judged, control, candidate)
+
+
+def _conditions(asked: ExperimentsAsked) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if asked.campaign_id is not None:
+        found.append(Experiment.campaign_id == asked.campaign_id)
+    if asked.states:
+        found.append(Experiment.state.in_(list(asked.states)))
+    if asked.kinds:
+        found.append(Experiment.kind.in_(list(asked.kinds)))
+    if asked.outcomes:
+        found.append(Verdict.outcome.in_(list(asked.outcomes)))
+    if asked.lever:
+        joined = LEVER_JOINT + Hypothesis.lever + LEVER_JOINT
+        found.append(joined.contains(f"{LEVER_JOINT}{asked.lever}{LEVER_JOINT}", autoescape=True))
+    if asked.text and asked.text.strip():
+        found.append(_text_condition(asked.text.strip()))
+    return found
+
+
+def _text_condition(text: str) -> ColumnElement[bool]:
+    columns = (
+        Hypothesis.claim,
+        Hypothesis.lever,
+        Verdict.reason,
+        Experiment.failure,
+        Experiment.target,
+        Experiment.kind.cast(String),
+    )
+    found: list[ColumnElement[bool]] = [each.icontains(text, autoescape=True) for each in columns]
+    try:
+        noun, number = parse_label(text)
+    except UsageError:
+        return or_(*found)
+    numbers = {
+        Noun.EXPERIMENT: or_(Experiment.id == number, Experiment.reproduces_experiment_id == number),
+        Noun.HYPOTHESIS: Experiment.hypothesis_id == number,
+        Noun.CAMPAIGN: Experiment.campaign_id == number,
+    }
+    return or_(*found, *([numbers[noun]] if noun in numbers else []))
+
+
+def _order(asked: ExperimentsAsked) -> list[ColumnElement[Any]]:
+    columns: dict[ExperimentSort, Any] = {
+        ExperimentSort.EFFECT: Verdict.effect_log,
+        ExperimentSort.PREDICTED: Experiment.plan["prediction"]["log_ratio_mean"].as_float(),
+        ExperimentSort.TOOK: Experiment.wall_s,
+    }
+    last = Experiment.id.desc() if asked.descending else Experiment.id.asc()
+    if asked.sort not in columns:
+        return [last]
+    column = columns[asked.sort]
+    return [(column.desc() if asked.descending else column.asc()).nulls_last(), last]
 
 
 def _optional(noun: Noun, number: int | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 
 from knowledge.queries.view import View
@@ -36,6 +36,26 @@ def spread(metric: str, unit: str, values: Sequence[float]) -> SpreadView:
         low=_quantile(ordered, LOW_SHARE),
         high=_quantile(ordered, HIGH_SHARE),
     )
+
+
+def spread_at(metric: str, unit: str, count: int, mean: float, values: Mapping[int, float]) -> SpreadView:
+    """Return the spread of `count` samples of which only those beside the quantiles are known, by their place
+    in ascending order from 0."""
+    return SpreadView(
+        metric=metric,
+        unit=unit,
+        count=count,
+        mean=mean,
+        median=_between(values, count, 1, 2),
+        low=_between(values, count, 1, 10),
+        high=_between(values, count, 9, 10),
+    )
+
+
+def _between(values: Mapping[int, float], count: int, part: int, whole: int) -> float:
+    below, rest = divmod(part * (count - 1), whole)
+    above = values[below + 1] if rest else values[below]
+    return values[below] + rest / whole * (above - values[below])
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
