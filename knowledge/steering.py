@@ -21,11 +21,15 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis, Job
+from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState, JobState
 from experiments.worker.cancelling import cancel
 
 LEVER_DIRECTIVES = frozenset({DirectiveKind.FOCUS, DirectiveKind.BOOST, DirectiveKind.BAN})
 """The directives that name a lever alone."""
+
+AHEAD = "ahead"
+"""Where the `value` of a priority keeps the ids of the hypotheses that it leaves ahead."""
 
 _WAITING = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED})
 """States in which a hypothesis has no test behind it and may still be moved or withdrawn."""
@@ -112,6 +116,76 @@ def unpin(session: Session, hypothesis_id: int) -> Hypothesis:
     return hypothesis
 
 
+def move(session: Session, hypothesis_id: int, place: int) -> Hypothesis:
+    """Put a hypothesis, which must exist, at a place of its queue, 1 the first, until it is tested.
+
+    It stays behind those that are ahead of that place now, and before all others; a later move of it replaces
+    this one. Raises `UsageError` when it is not waiting any more, is pinned, or there is no such place.
+    """
+    hypothesis = session.get_one(Hypothesis, hypothesis_id)
+    _check_waiting(hypothesis, "moved")
+    label = _label(hypothesis)
+    if hypothesis.pinned:
+        raise UsageError(
+            f"{label} is pinned, and a pin goes before every move.",
+            f"Take the pin off first: autoinfer pin {label} --clear",
+        )
+    order = waiting_order(session, hypothesis.campaign_id)
+    if not 1 <= place <= len(order):
+        raise UsageError(
+            f"There is no place {place} in the queue of {len(order)}.", f"Give one from 1 to {len(order)}."
+        )
+    ahead = [each for each in order if each != hypothesis_id][: place - 1]
+    pinned = set(
+        session.scalars(
+            select(Hypothesis.id).where(Hypothesis.campaign_id == hypothesis.campaign_id, Hypothesis.pinned)
+        )
+    )
+    if behind := [each for each in order if each in pinned and each not in ahead]:
+        first = format_label(Noun.HYPOTHESIS, behind[0])
+        raise UsageError(
+            f"{first} is pinned, and a pin goes before every move.",
+            f"Name a place behind it, or take its pin off: autoinfer pin {first} --clear",
+        )
+    _drop_steering_of(session, hypothesis, DirectiveKind.PRIORITY)
+    text = f"{label} is put at place {place} of the queue."
+    _add(
+        session,
+        hypothesis.campaign_id,
+        DirectiveKind.PRIORITY,
+        text,
+        hypothesis=hypothesis,
+        value={AHEAD: ahead, "place": place},
+    )
+    return hypothesis
+
+
+def unmove(session: Session, hypothesis_id: int) -> Hypothesis:
+    """Let a hypothesis, which must exist, go back to the place that its score gives it.
+
+    Raises `UsageError` when it was not moved.
+    """
+    hypothesis = session.get_one(Hypothesis, hypothesis_id)
+    held = [
+        each
+        for each in _active(session, hypothesis.campaign_id, kind=DirectiveKind.PRIORITY)
+        if each.hypothesis_id == hypothesis_id
+    ]
+    if not held:
+        raise UsageError(f"{_label(hypothesis)} was not moved by hand.")
+    for directive in held:
+        _lift(session, directive)
+    return hypothesis
+
+
+def waiting_order(session: Session, campaign_id: int) -> list[int]:
+    """The hypotheses that wait in a campaign, in the order in which the queue shows them."""
+    query = select(Hypothesis.id).where(
+        Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(sorted(_WAITING))
+    )
+    return list(session.scalars(query.order_by(Hypothesis.rank.nulls_last(), Hypothesis.id)))
+
+
 def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user") -> Hypothesis:
     """Take a hypothesis, which must exist, out of the queue for good.
 
@@ -124,10 +198,7 @@ def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user"
     hypothesis.state_changed_at = now()
     hypothesis.rank = None
     hypothesis.pinned = False
-    for directive in _active(session, hypothesis.campaign_id, kind=DirectiveKind.PIN):
-        if directive.hypothesis_id == hypothesis_id:
-            directive.active = False
-    session.flush()
+    _drop_steering_of(session, hypothesis, DirectiveKind.PIN, DirectiveKind.PRIORITY)
     text = f"{_label(hypothesis)} was withdrawn: {reason}"
     events.append(
         session,
@@ -236,6 +307,7 @@ def _add(
     *,
     lever: str | None = None,
     hypothesis: Hypothesis | None = None,
+    value: JsonObject | None = None,
 ) -> Directive:
     subject = format_label(Noun.CAMPAIGN, campaign_id) if hypothesis is None else _label(hypothesis)
     data = {"kind": kind.value, "lever": lever}
@@ -245,12 +317,22 @@ def _add(
         kind=kind,
         lever=lever,
         hypothesis_id=None if hypothesis is None else hypothesis.id,
+        value=value,
         text=text,
         event_id=event_id,
     )
     session.add(directive)
     session.flush()
     return directive
+
+
+def _drop_steering_of(session: Session, hypothesis: Hypothesis, *kinds: DirectiveKind) -> None:
+    """End what holds of a hypothesis without an event of its own: what was done to it says so."""
+    for kind in kinds:
+        for directive in _active(session, hypothesis.campaign_id, kind=kind):
+            if directive.hypothesis_id == hypothesis.id:
+                directive.active = False
+    session.flush()
 
 
 def _lift(session: Session, directive: Directive) -> None:

@@ -121,7 +121,10 @@ class Desk:
     @cached_property
     def ranking(self) -> Ranking:
         """The order of the queue now."""
-        queue = self.facts.queue
+        return self.ranking_of(self.facts.queue)
+
+    def ranking_of(self, queue: Sequence[Queued]) -> Ranking:
+        """The order of these hypotheses by what is believed now."""
         beliefs = self.beliefs.about([(self.incumbent.configuration, each.candidate) for each in queue])
         candidates = []
         for each, belief in zip(queue, beliefs, strict=True):
@@ -200,7 +203,7 @@ class Desk:
         """
         first = fitting[0]
         worth = [place for place in fitting if place.worth >= WORTH]
-        if self.facts.trials or first.pinned or first.asked or not worth:
+        if self.facts.trials or first.pinned or first.asked or first.moved_by is not None or not worth:
             return Choice(hypothesis=self._queued(first))
         soonest = min(worth, key=lambda place: (place.cost_s, place.place))
         why = "" if soonest is first else "taken first because its verdict comes soonest"

@@ -66,6 +66,7 @@ def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]
             when=row.created_at.astimezone().strftime("%H:%M"),
             lever=row.lever,
             hypothesis_id=row.hypothesis_id,
+            ahead=frozenset((row.value or {}).get(steering.AHEAD, ())),
         )
         for row in rows
     )

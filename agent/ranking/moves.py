@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.sentences import ordinal
-from agent.ranking.values import Cause, Move, Place, Ranking
+from agent.ranking.values import Cause, Move, Place, Ranking, Shift
 from db.labels import Noun, format_label
 
 SAME = 1e-9
@@ -28,6 +28,20 @@ Places = npt.NDArray[np.int64]
 
 def moves(previous: Ranking, new: Ranking, cause: Cause) -> list[Move]:
     """Every change of place, entries and exits too, in the new order and then those who left."""
+    return [
+        Move(
+            each.hypothesis_id,
+            each.from_place,
+            each.to_place,
+            cause.event_id,
+            f"{each.why}, after {cause.text} (event {cause.event_id})",
+        )
+        for each in shifts(previous, new)
+    ]
+
+
+def shifts(previous: Ranking, new: Ranking) -> list[Shift]:
+    """The same without the event behind them: what any two orders differ in, one of them perhaps assumed."""
     before = {place.hypothesis_id: place for place in previous.places}
     after = {place.hypothesis_id: place for place in new.places}
     everyone = [*after, *(hypothesis for hypothesis in before if hypothesis not in after)]
@@ -42,12 +56,11 @@ def moves(previous: Ranking, new: Ranking, cause: Cause) -> list[Move]:
         if was is not None and now is not None and was.place == now.place:
             continue
         found.append(
-            Move(
+            Shift(
                 hypothesis,
                 was.place if was else None,
                 now.place if now else None,
-                cause.event_id,
-                f"{_why(number, was, now, crowd)}, after {cause.text} (event {cause.event_id})",
+                _why(number, was, now, crowd),
             )
         )
     return found
@@ -98,8 +111,16 @@ def _own_change(was: Place, now: Place) -> str | None:
         return "paused by a ban" if now.paused else "no longer banned"
     if was.pinned != now.pinned:
         return "pinned" if now.pinned else "no longer pinned"
+    if was.moved_by != now.moved_by:
+        return "moved by hand" if now.moved_by is not None else "no longer held by a move"
     rose = now.place < was.place
-    if was.pinned or was.asked or _same(was.score, now.score) or (now.score > was.score) != rose:
+    if (
+        was.pinned
+        or was.asked
+        or was.moved_by is not None
+        or _same(was.score, now.score)
+        or (now.score > was.score) != rose
+    ):
         return None
     parts = (
         ("the expected gain", was.gain, now.gain, 1),

@@ -14,11 +14,15 @@ whatever it may pay, and what separates the causes of a confounded test, which h
 nothing yet; then by score; what a ban covers comes last and is paused. A ban holds over a pin, since
 it says what must not run. Ties go to the lower hypothesis id. The order depends on the set of candidates and
 directives alone, not on the order in which they are given.
+
+What was moved by hand (a priority) is then taken out and put back behind as many as stood ahead of where it
+was put and are still in the queue: others that end let it rise, and what comes later does not get ahead of
+it. Pins stay before it and bans behind. Of two that were moved to one place the later move stands first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +46,12 @@ LEAST_COST_S = 1e-3
 
 LEAST_SD = 1e-9
 """A standard deviation up to this counts as none, before a quotient by it overflows."""
+
+PINNED, DUE, SCORED, BANNED = range(4)
+"""The groups of the order, first to last."""
+
+MOVABLE = (DUE, SCORED)
+"""The groups in which a move by hand counts."""
 
 Array = npt.NDArray[np.float64]
 
@@ -86,16 +96,23 @@ def rank(
     group = np.array([_group(c, pins, bans) for c in candidates])
     turn = np.array([_turn(c, pins) for c in candidates])
     # the last key of lexsort is the first to decide
-    order = np.lexsort((ids, -score, turn, group))
+    by_score = np.lexsort((ids, -score, turn, group)).tolist()
+    hands = {
+        each.hypothesis_id: each
+        for each in sorted(directives, key=lambda each: each.event_id)
+        if each.kind == DirectiveKind.PRIORITY
+    }
+    order = _with_moves(by_score, ids.tolist(), group.tolist(), hands)
     before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
     gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
     share = np.array([c.metric is not None and c.metric.is_share for c in candidates])
     saved = saved_hundredths(mean, sd, share)
     places = []
-    for place, k in enumerate(order.tolist(), start=1):
+    for place, k in enumerate(order, start=1):
         candidate = candidates[k]
         pin = pins.get(candidate.hypothesis_id)
         ban = bans[candidate.levers]
+        hand = hands.get(candidate.hypothesis_id) if group[k] in MOVABLE else None
         places.append(
             Place(
                 candidate.hypothesis_id,
@@ -109,11 +126,34 @@ def rank(
                 pin is not None,
                 ban is not None,
                 before.get(candidate.hypothesis_id),
-                place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k]),
+                place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand),
                 candidate.is_due,
+                None if hand is None else hand.event_id,
             )
         )
     return Ranking(tuple(places))
+
+
+def _with_moves(
+    order: list[int], ids: list[int], group: list[int], hands: Mapping[int | None, Directive]
+) -> list[int]:
+    """The order with what was moved by hand put back where it was moved to."""
+    moved = [k for k in order if ids[k] in hands and group[k] in MOVABLE]
+    if not moved:
+        return order
+    present = set(ids)
+
+    def behind(k: int) -> tuple[int, int]:
+        hand = hands[ids[k]]
+        return len(hand.ahead & present), hand.event_id
+
+    away = set(moved)
+    left = [k for k in order if k not in away]
+    first = sum(group[k] == PINNED for k in left)
+    last = len(order) - sum(group[k] == BANNED for k in left)
+    for k in sorted(moved, key=behind):
+        left.insert(min(max(behind(k)[0], first), last), k)
+    return left
 
 
 def _factor(directives: Sequence[Directive]) -> float:
@@ -149,10 +189,10 @@ def _group(
     bans: dict[tuple[str, ...], Directive | None],
 ) -> int:
     if bans[candidate.levers] is not None:
-        return 3
+        return BANNED
     if candidate.hypothesis_id in pins:
-        return 0
-    return 1 if candidate.is_due else 2
+        return PINNED
+    return DUE if candidate.is_due else SCORED
 
 
 def _turn(candidate: Candidate, pins: dict[int, tuple[int, Directive | None]]) -> int:

@@ -47,6 +47,7 @@ def place_reason(
     pin: tuple[int, Directive | None] | None,
     ban: Directive | None,
     factor: float,
+    hand: Directive | None = None,
 ) -> str:
     """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s."""
     start = "paused" if ban is not None else ordinal(place)
@@ -59,6 +60,8 @@ def place_reason(
         words += f"; the lever {ban.lever} is banned {ban.cited()}{also}"
     elif pin is not None:
         words += f"; pinned {pin[1].cited()}" if pin[1] is not None else "; pinned when it was enqueued"
+    if hand is not None:
+        words += f"; moved here {hand.cited()}"
     if cited:
         given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
         words += f"; its score is multiplied by {factor:g}: {given}"

@@ -40,10 +40,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Directive:
-    """One steering that holds: about a lever (focus, boost, ban) or a hypothesis (pin).
+    """One steering that holds: about a lever (focus, boost, ban) or a hypothesis (pin, priority).
 
     `who` gave it and `when` (as people read it), by the event `event_id`. `factor` replaces the default of a
-    focus or boost.
+    focus or boost. `ahead` are the hypotheses that a priority, a move by hand, leaves ahead of its own.
     """
 
     kind: DirectiveKind
@@ -53,6 +53,7 @@ class Directive:
     lever: str | None = None
     hypothesis_id: int | None = None
     factor: float | None = None
+    ahead: frozenset[int] = frozenset()
 
     def cited(self) -> str:
         """Who gave it and when, as every sentence cites it."""
@@ -66,6 +67,7 @@ class Place:
     `score` = `gain` × `p_quality` × `p_feasible` / `cost_s` × `directive_factor`: the expected share of TPOT
     saved per second. `came_from` is its place in the previous order. `paused` places are not run. `asked` is
     what goes first whatever it may pay: a question, or what separates the causes of a confounded test.
+    `moved_by` is the event of the move by hand that holds it there.
     """
 
     hypothesis_id: int
@@ -81,6 +83,7 @@ class Place:
     came_from: int | None
     reason: str
     asked: bool = False
+    moved_by: int | None = None
 
     @property
     def worth(self) -> float:
@@ -111,6 +114,16 @@ class Cause:
 
     event_id: int
     text: str
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What a hypothesis's place is in two orders, None where it is not in one, and why it differs."""
+
+    hypothesis_id: int
+    from_place: int | None
+    to_place: int | None
+    why: str
 
 
 @dataclass(frozen=True)

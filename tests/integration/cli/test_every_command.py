@@ -150,6 +150,10 @@ def test_steering_is_stored_and_shown(with_history: Autoinfer) -> None:
 
 def test_a_pin_a_withdrawal_and_the_life_of_a_campaign(with_history: Autoinfer) -> None:
     assert with_history("pin H-7 --json").json() == {"hypothesis": "H-007", "pinned": True}
+    assert with_history("pin H-7 --clear --json").json() == {"hypothesis": "H-007", "pinned": False}
+    assert with_history("move H-7 --to 1 --json").json() == {"hypothesis": "H-007", "place": 1}
+    assert with_history("move H-7 --clear").out.startswith("H-007 goes where its score puts it")
+    assert "either a place or --clear" in with_history("move H-7").err
     assert with_history("withdraw H-7 --why enough --json").json()["state"] == "withdrawn"
     assert with_history("campaign pause --json").json()["state"] == "paused"
     assert with_history("campaign resume").out == (

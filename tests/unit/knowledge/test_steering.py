@@ -102,6 +102,45 @@ def test_a_pin_is_set_and_taken_off_again(history: History) -> None:
     assert active(history) == []
 
 
+def test_a_move_keeps_what_stays_ahead_and_a_later_one_replaces_it(history: History) -> None:
+    numbers = [
+        history.propose({"serving.threads": 1}, rank=1),
+        history.propose({"serving.dtype": "bfloat16"}, rank=2),
+    ]
+    last = history.propose({"serving.compile": "default"}, rank=3)
+    with history.database.write() as session:
+        steering.move(session, last, 2)
+    with history.database.write() as session:
+        steering.move(session, last, 1)
+    with history.database.read() as session:
+        directives = session.scalars(select(Directive).order_by(Directive.id)).all()
+        assert [each.value for each in directives] == [
+            {"ahead": numbers[:1], "place": 2},
+            {"ahead": [], "place": 1},
+        ]
+        assert [each.active for each in directives] == [False, True]
+    assert events(history, "directive.given")[0].text == "H-003 is put at place 2 of the queue."
+    with history.database.write() as session:
+        steering.unmove(session, last)
+    assert active(history) == []
+    with history.database.write() as session, pytest.raises(UsageError, match="was not moved by hand"):
+        steering.unmove(session, last)
+
+
+def test_a_move_to_no_place_or_before_a_pin_or_of_a_pin_is_refused(history: History) -> None:
+    first = history.propose({"serving.threads": 1}, rank=1)
+    second = history.propose({"serving.dtype": "bfloat16"}, rank=2)
+    with history.database.write() as session:
+        steering.pin(session, first)
+    for number, place, why in (
+        (second, 3, "no place 3 in the queue of 2"),
+        (second, 1, "H-001 is pinned"),
+        (first, 2, "H-001 is pinned"),
+    ):
+        with history.database.write() as session, pytest.raises(UsageError, match=why):
+            steering.move(session, number, place)
+
+
 def test_what_was_judged_can_neither_be_pinned_nor_withdrawn(history: History) -> None:
     number = history.propose({"serving.threads": 1})
     history.judge(number, VerdictOutcome.SUPPORTED)

@@ -37,9 +37,19 @@ def directives(draw: st.DrawFn) -> list[Directive]:
     found = []
     for event_id in events:
         kind = draw(
-            st.sampled_from([DirectiveKind.FOCUS, DirectiveKind.BOOST, DirectiveKind.BAN, DirectiveKind.PIN])
+            st.sampled_from(
+                [
+                    DirectiveKind.FOCUS,
+                    DirectiveKind.BOOST,
+                    DirectiveKind.BAN,
+                    DirectiveKind.PIN,
+                    DirectiveKind.PRIORITY,
+                ]
+            )
         )
-        lever = None if kind == DirectiveKind.PIN else draw(st.sampled_from(LEVERS))
-        pin = draw(st.integers(1, 30)) if kind == DirectiveKind.PIN else None
-        found.append(Directive(kind, event_id, "sam", "12:03", lever, pin))
+        of_one = kind in (DirectiveKind.PIN, DirectiveKind.PRIORITY)
+        lever = None if of_one else draw(st.sampled_from(LEVERS))
+        one = draw(st.integers(1, 30)) if of_one else None
+        ahead = draw(st.frozensets(st.integers(1, 30))) if kind == DirectiveKind.PRIORITY else frozenset()
+        found.append(Directive(kind, event_id, "sam", "12:03", lever, one, ahead=ahead))
     return found
