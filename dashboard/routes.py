@@ -12,9 +12,9 @@ from fastapi import APIRouter, FastAPI, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
-from dashboard.navigation import ENTRIES
 from dashboard.page import Filters, Ground, Page, Request, as_csv
 from dashboard.rendering.environment import render
+from dashboard.shell import Shell, shell_of
 from dashboard.stream.hub import Hub, Push, Topic
 from dashboard.stream.wire import pushes
 from db import events
@@ -41,20 +41,28 @@ class Server:
             last_id = events.last_id(session)
             return page.read(session, request, self.ground), last_id
 
+    def whole(self, page: AnyPage, request: Request[Any], address: str) -> tuple[View, int, Shell]:
+        """The same with the bar around it."""
+        with self.database.read() as session:
+            last_id = events.last_id(session)
+            view = page.read(session, request, self.ground)
+            return view, last_id, shell_of(session, page, request, address)
+
 
 def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
     """Add a page, its twins and its stream to the app."""
     router = APIRouter(tags=[page.tag])
 
     def html(http: HttpRequest, request: Request[Any]) -> Response:
-        view, last_id = server.view(page, request)
         address = http.url.path
+        view, last_id, shell = server.whole(page, request, address)
         query = _query(request.filters)
         context = {
             "page": page,
             "view": view,
             "request": request,
-            "entries": ENTRIES,
+            "shell": shell,
+            "links": shell.links,
             "last_id": last_id,
             "command": page.command(request),
             "address": address,

@@ -32,9 +32,22 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    for name in ("number", "signed", "unit", "percent", "interval", "effect", "seconds", "clock", "instant"):
+    for name in (
+        "number",
+        "signed",
+        "unit",
+        "percent",
+        "interval",
+        "effect",
+        "seconds",
+        "clock",
+        "instant",
+        "reading",
+        "age",
+    ):
         found.filters[name] = getattr(figures, name)
     found.globals["static"] = static
+    found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url
     return found
 
@@ -52,3 +65,9 @@ def static(path: str) -> str:
         return f"/static/{path}"
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:DIGEST_LENGTH]
     return f"/static/{path}?v={digest}"
+
+
+@cache
+def is_installed(path: str) -> bool:
+    """Whether a static file is there: libraries come from npm, and pages do without where it is missing."""
+    return (STATIC / path).is_file()

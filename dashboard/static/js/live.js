@@ -1,46 +1,74 @@
 // Live, paused with a count, or disconnected: what the button in the bar tells and does.
-// A push is a whole view, so while paused only the newest is kept, and the count is that of events.
-const AGE_MS = 1000;
+// A push is a whole view, so while paused the newest is kept, and it is swapped in on going on.
+const TICK_MS = 1000;
+const MINUTE_S = 60;
+
+function ago(seconds) {
+  return seconds < MINUTE_S ? `${seconds} s ago` : `${Math.floor(seconds / MINUTE_S)} min ago`;
+}
 
 export function watch(stream, button) {
-  if (!stream || !button) return;
+  if (!stream || !button || !window.htmx) return;
   const text = button.querySelector("[data-live-text]");
   const age = button.querySelector("[data-live-age]");
+  const told = document.getElementById("live-told");
+  const lost = document.getElementById("lost");
   let paused = false;
+  let connected = true;
+  let kept = null;
   let shown = Number(stream.dataset.lastId);
   let newest = shown;
   let updated = Date.now();
-  let connected = true;
+
+  const state = () => (!connected ? "lost" : paused ? "paused" : "live");
 
   const tell = () => {
-    button.dataset.state = !connected ? "lost" : paused ? "paused" : "live";
-    text.textContent = !connected ? "Reconnecting" : paused ? `Paused · ${newest - shown} new` : "Live";
-    const seconds = Math.floor((Date.now() - updated) / AGE_MS);
-    age.textContent = connected && !paused && seconds > 1 ? ` · ${seconds} s ago` : "";
-    button.setAttribute("aria-label", paused ? `Paused, ${newest - shown} new events; press to go on` : "Live; press to pause");
+    const count = newest - shown;
+    const seconds = Math.floor((Date.now() - updated) / TICK_MS);
+    text.textContent = !connected ? "Reconnecting" : paused ? `Paused · ${count} new` : "Live";
+    age.textContent = seconds > 1 ? ` · ${ago(seconds)}` : "";
+    button.setAttribute("aria-pressed", String(paused));
+    if (button.dataset.state === state()) return;
+    button.dataset.state = state();
+    lost.hidden = connected;
+    told.textContent = connected
+      ? paused ? "Updates are paused." : "Updates are live."
+      : "The server does not answer; trying again.";
+  };
+
+  const done = (id) => {
+    shown = newest = Number(id) || newest;
+    updated = Date.now();
+    connected = true;
+    tell();
   };
 
   stream.addEventListener("htmx:sse:before:message", (event) => {
     newest = Number(event.detail.message.id) || newest;
-    if (paused) {
-      event.detail.cancelled = true;
-      tell();
-    }
-  });
-  stream.addEventListener("htmx:sse:after:message", () => {
-    shown = newest;
-    updated = Date.now();
     connected = true;
+    if (!paused) return;
+    kept = event.detail.message.data;
+    event.detail.cancelled = true;
     tell();
   });
+  stream.addEventListener("htmx:sse:after:message", (event) => done(event.detail.message.id));
   stream.addEventListener("htmx:sse:after:connection", () => { connected = true; tell(); });
+  stream.addEventListener("htmx:sse:before:connection", (event) => {
+    if (event.detail.connection.attempt > 0 && !document.hidden) { connected = false; tell(); }
+  });
   stream.addEventListener("htmx:sse:error", () => { connected = false; tell(); });
+  stream.addEventListener("htmx:error", () => { connected = false; tell(); });
 
-  button.addEventListener("click", () => {
+  button.addEventListener("click", async () => {
     paused = !paused;
-    if (!paused && newest > shown) location.reload();
+    if (!paused && kept !== null) {
+      const data = kept;
+      kept = null;
+      await htmx.swap({ text: data, target: "#view", swap: "innerMorph", sourceElement: stream });
+      done(newest);
+    }
     tell();
   });
-  setInterval(tell, AGE_MS);
+  setInterval(tell, TICK_MS);
   tell();
 }

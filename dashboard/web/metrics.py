@@ -1,0 +1,83 @@
+"""Figures for a watcher, in Prometheus' text format (exposition format 0.0.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dashboard.web.timing import BOUNDS_S, Timings
+from knowledge.queries.vitals import VitalsView
+
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def prometheus(found: VitalsView, viewers: int, timings: Timings) -> str:
+    """All families, each with its help and type."""
+    lines = [
+        *_family(
+            "autoinfer_queue_length",
+            "gauge",
+            "Hypotheses that wait in the queue.",
+            [({}, found.hypotheses["queued"])],
+        ),
+        *_by_state("autoinfer_campaigns", "Campaigns by state.", found.campaigns),
+        *_by_state("autoinfer_hypotheses", "Hypotheses by state.", found.hypotheses),
+        *_by_state("autoinfer_experiments", "Experiments by state.", found.experiments),
+        *_by_state("autoinfer_jobs", "Jobs of the durable queue by state.", found.jobs),
+        *_family("autoinfer_leases", "gauge", "Jobs that a worker holds.", [({}, found.leases)]),
+        *_family(
+            "autoinfer_leases_expired",
+            "gauge",
+            "Jobs whose worker has not renewed its lease in time.",
+            [({}, found.expired_leases)],
+        ),
+        *_family(
+            "autoinfer_experiment_seconds_total",
+            "counter",
+            "Seconds that the experiments of all campaigns took.",
+            [({}, found.spent_s)],
+        ),
+        *_family("autoinfer_events_total", "counter", "Events in the log.", [({}, found.last_event_id)]),
+        *_family("autoinfer_viewers", "gauge", "Browsers that watch a page.", [({}, viewers)]),
+        *_histogram(timings),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _by_state(name: str, told: str, counts: Mapping[str, int]) -> list[str]:
+    return _family(name, "gauge", told, [({"state": str(state)}, count) for state, count in counts.items()])
+
+
+def _family(name: str, kind: str, told: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    head = [f"# HELP {name} {told}", f"# TYPE {name} {kind}"]
+    return head + [
+        f"{name}{_labels(labels)} {value:g}"
+        if isinstance(value, float)
+        else f"{name}{_labels(labels)} {value}"
+        for labels, value in samples
+    ]
+
+
+def _histogram(timings: Timings) -> list[str]:
+    name = "autoinfer_request_seconds"
+    lines = [
+        f"# HELP {name} Seconds until the first byte of an answer, by route.",
+        f"# TYPE {name} histogram",
+    ]
+    for route, buckets in sorted(timings.buckets.items()):
+        counted = 0
+        for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), buckets, strict=True):
+            counted += count
+            lines.append(f"{name}_bucket{_labels({'route': route, 'le': bound})} {counted}")
+        lines.append(f"{name}_sum{_labels({'route': route})} {timings.seconds[route]:.6f}")
+        lines.append(f"{name}_count{_labels({'route': route})} {counted}")
+    return lines
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

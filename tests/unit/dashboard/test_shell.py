@@ -1,0 +1,57 @@
+"""The bar: campaigns to choose from that keep the rest of the address, pages that keep the campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dashboard.page import Request
+from dashboard.pages import find, log
+from dashboard.shell import Shell, shell_of, short_target
+from tests.history.campaign_history import History, a_full_history
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    made = a_full_history(tmp_path_factory.mktemp("shell"))
+    made.start("second")
+    yield made
+    made.close()
+
+
+def bar(history: History, **asked: str) -> Shell:
+    with history.database.read() as session:
+        filters = log.LogFilters.model_validate(asked)
+        return shell_of(session, log.PAGE, Request({}, filters), "/log")
+
+
+def test_the_newest_campaign_is_shown_unless_another_is_asked_for(history: History) -> None:
+    newest, first = bar(history), bar(history, campaign="C-1")
+    assert newest.shown is not None
+    assert newest.shown.id == "C-2"
+    assert newest.all_url is None
+    assert first.shown is not None
+    assert first.shown.id == "C-1"
+    assert first.all_url == "/log"
+
+
+def test_another_campaign_keeps_the_filters_and_other_pages_keep_the_campaign(history: History) -> None:
+    found = bar(history, campaign="C-1", kind="queue")
+    assert [each.url for each in found.campaigns] == [
+        "/log?kind=queue&campaign=C-2",
+        "/log?kind=queue&campaign=C-1",
+    ]
+    assert all(link.url.endswith("?campaign=C-1") for link in found.links)
+    assert [link.title for link in found.links if link.current] == ["Log"]
+
+
+def test_a_page_that_knows_no_campaign_leads_to_the_first_page(history: History) -> None:
+    with history.database.read() as session:
+        found = shell_of(session, find.PAGE, Request({}, find.FindFilters()), "/find")
+    assert found.campaigns[0].url == "/?campaign=C-2"
+
+
+def test_a_target_is_named_by_its_device() -> None:
+    assert short_target("cpu:Example CPU:2 cores") == "Example CPU"
+    assert short_target("desk") == "desk"
