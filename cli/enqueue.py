@@ -53,7 +53,7 @@ def enqueue(
     from cli.output import print_json, say
     from db.labels import Noun, format_label
     from db.states import HypothesisState
-    from knowledge.queries.hypotheses import hypothesis_detail
+    from knowledge.queries.hypothesis_detail import hypothesis_detail
     from knowledge.queries.lookup import campaign_of
 
     with database_of(ctx) as database:

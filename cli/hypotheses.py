@@ -17,6 +17,17 @@ def hypotheses(
         typer.Option("--state", metavar="STATE", help="Only this state; may be given again."),
     ] = None,
     lever: Annotated[str | None, typer.Option("--lever", metavar="LEVER", help="Only this lever.")] = None,
+    proposer: Annotated[
+        str | None, typer.Option("--proposer", metavar="NAME", help="Only what this one proposed.")
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="TEXT", help="Only with this in claim, rationale, lever or label."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="ORDER", help="standing, changed, number, predicted or measured.")
+    ] = "standing",
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     as_json: Json = False,
@@ -28,20 +39,31 @@ def hypotheses(
     from cli.vocabulary import members
     from cli.words import effect_words
     from db.states import HypothesisState
-    from knowledge.queries.hypotheses import list_hypotheses
+    from knowledge.queries.hypotheses import HypothesisSort, list_hypotheses
     from knowledge.queries.lookup import campaign_filter
 
     states = members(HypothesisState, state or [], "--state")
+    (order,) = members(HypothesisSort, [sort], "--sort")
     with reading(ctx) as session:
         campaign_id = campaign_filter(session, campaign)
         page = list_hypotheses(
-            session, campaign_id=campaign_id, states=states, lever=lever, limit=limit, offset=offset
+            session,
+            campaign_id=campaign_id,
+            states=states,
+            lever=lever,
+            proposer=proposer,
+            text=search,
+            sort=order,
+            reverse=reverse,
+            limit=limit,
+            offset=offset,
         )
     if as_json:
         print_json(page)
         return
     if page.total == 0:
-        say("No hypothesis is like that." if state or lever or campaign else "There is no hypothesis yet.")
+        filtered = state or lever or proposer or search or campaign
+        say("No hypothesis is like that." if filtered else "There is no hypothesis yet.")
         return
     rows = [
         (

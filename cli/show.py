@@ -101,7 +101,7 @@ def _show_experiment(session: Session, number: int, samples: bool, as_json: bool
 def _show_hypothesis(session: Session, number: int, as_json: bool) -> None:
     from cli.output import print_json
     from cli.sheets.hypothesis import print_hypothesis
-    from knowledge.queries.hypotheses import hypothesis_detail
+    from knowledge.queries.hypothesis_detail import hypothesis_detail
 
     detail = hypothesis_detail(session, number)
     print_json(detail) if as_json else print_hypothesis(detail)

@@ -10,7 +10,7 @@ from configs.quantities import format_duration
 from knowledge.figures import margin, metric_word
 
 if TYPE_CHECKING:
-    from knowledge.queries.hypotheses import HypothesisDetail
+    from knowledge.queries.hypothesis_detail import HypothesisDetail
 
 
 def print_hypothesis(detail: HypothesisDetail) -> None:

@@ -1,18 +1,20 @@
-"""Hypotheses: the list and one of them."""
+"""Hypotheses: the list, and what each row of it is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Select, case, func, literal, select
+from sqlalchemy import ColumnElement, Select, case, func, literal, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from db.labels import Noun, format_label
-from db.models import Configuration, Experiment, Hypothesis, HypothesisParent, Move, Verdict
-from db.models.base import JsonObject
-from db.states import ExperimentKind, ExperimentState, HypothesisState
+from configs.errors import UsageError
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Configuration, Hypothesis, Verdict
+from db.states import HypothesisState
 from knowledge.queries.view import (
     ChangeView,
     EffectView,
@@ -23,6 +25,21 @@ from knowledge.queries.view import (
     verdict_effect,
 )
 from knowledge.stored import LEVER_JOINT
+
+
+class HypothesisSort(StrEnum):
+    """The order of a list of hypotheses."""
+
+    STANDING = "standing"
+    """Under test, then the queue in its order, then the others, newest change first."""
+    CHANGED = "changed"
+    """Newest change of state first."""
+    NUMBER = "number"
+    """Newest first."""
+    PREDICTED = "predicted"
+    """Largest predicted gain first."""
+    MEASURED = "measured"
+    """Largest measured gain first, the unmeasured last."""
 
 
 class HypothesisRow(View):
@@ -50,42 +67,47 @@ class HypothesisRow(View):
     state_changed_at: datetime
 
 
-class MoveView(View):
-    """A change of place in the queue, with its reason and the events that caused it and made it."""
+@dataclass(frozen=True)
+class Asked:
+    """Which hypotheses: all that are given must hold; `text` is looked for in claim, rationale, lever and
+    label."""
 
-    from_rank: int | None
-    to_rank: int | None
-    reason: str
-    event_id: int
-    ranking_event_id: int
+    campaign_id: int | None = None
+    states: Collection[HypothesisState] = ()
+    lever: str | None = None
+    proposer: str | None = None
+    text: str | None = None
 
-
-class TestView(View):
-    """An experiment of a hypothesis, in short."""
-
-    __test__ = False  # not a test class for pytest
-    id: str
-    kind: ExperimentKind
-    state: ExperimentState
-    wall_s: float | None
-
-
-class HypothesisDetail(HypothesisRow):
-    """Everything about one hypothesis."""
-
-    refuted_if: str
-    rationale: str
-    control: JsonObject
-    candidate: JsonObject
-    score: JsonObject | None
-    preregistration_digest: str | None
-    parents: tuple[str, ...]
-    children: tuple[str, ...]
-    experiments: tuple[TestView, ...]
-    moves: tuple[MoveView, ...]
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The same as SQL."""
+        found: list[ColumnElement[bool]] = []
+        if self.campaign_id is not None:
+            found.append(Hypothesis.campaign_id == self.campaign_id)
+        if self.states:
+            found.append(Hypothesis.state.in_(list(self.states)))
+        if self.lever is not None:
+            joined = literal(LEVER_JOINT) + Hypothesis.lever + LEVER_JOINT
+            found.append(joined.contains(f"{LEVER_JOINT}{self.lever}{LEVER_JOINT}", autoescape=True))
+        if self.proposer is not None:
+            found.append(Hypothesis.proposer == self.proposer)
+        if self.text is not None and (words := self.text.strip()):
+            columns = (Hypothesis.claim, Hypothesis.rationale, Hypothesis.lever)
+            among = [column.icontains(words, autoescape=True) for column in columns]
+            if (number := _numbered(words)) is not None:
+                among.append(Hypothesis.id == number)
+            found.append(or_(*among))
+        return found
 
 
-_CONTROL, _CANDIDATE = aliased(Configuration), aliased(Configuration)
+class FacetsView(View):
+    """What there is to choose from: hypotheses by state, by single lever and by proposer."""
+
+    states: dict[str, int]
+    levers: dict[str, int]
+    proposers: dict[str, int]
+
+
+CONTROL, CANDIDATE = aliased(Configuration), aliased(Configuration)
 _STATES_IN_ORDER = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
 
 
@@ -95,106 +117,121 @@ def list_hypotheses(
     campaign_id: int | None = None,
     states: Collection[HypothesisState] = (),
     lever: str | None = None,
+    proposer: str | None = None,
+    text: str | None = None,
+    sort: HypothesisSort = HypothesisSort.STANDING,
+    reverse: bool = False,
     limit: int,
     offset: int = 0,
 ) -> Page[HypothesisRow]:
-    """Return hypotheses: those under test, the queue in its order, then the others, newest change first."""
-    query = _selected(campaign_id, states, lever)
-    total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
-    standing = case(
-        {state: place for place, state in enumerate(_STATES_IN_ORDER)}, value=Hypothesis.state, else_=9
-    )
-    ordered = _with_verdict(query).order_by(
-        standing, Hypothesis.rank.nulls_last(), Hypothesis.state_changed_at.desc(), Hypothesis.id.desc()
-    )
-    rows = session.execute(ordered.limit(limit).offset(offset)).all()
-    return Page[HypothesisRow](
-        items=tuple(HypothesisRow(**_fields(row)) for row in rows), total=total, limit=limit, offset=offset
-    )
-
-
-def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
-    """Return everything about one hypothesis, which must exist."""
-    query = _with_verdict(select(Hypothesis).where(Hypothesis.id == hypothesis_id))
-    row = session.execute(query).one()
-    hypothesis: Hypothesis = row.Hypothesis
-    links = session.execute(
-        select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).where(
-            (HypothesisParent.hypothesis_id == hypothesis_id) | (HypothesisParent.parent_id == hypothesis_id)
+    """Return the hypotheses that all the filters leave, in the order asked for."""
+    where = Asked(campaign_id, states, lever, proposer, text).conditions()
+    total = session.scalar(select(func.count()).select_from(Hypothesis).where(*where)) or 0
+    order = _order(sort, reverse)
+    chosen = select(Hypothesis.id).where(*where)
+    if sort is HypothesisSort.MEASURED:
+        first = _first_verdicts()
+        chosen = chosen.outerjoin(first, first.c.hypothesis_id == Hypothesis.id).outerjoin(
+            Verdict, Verdict.id == first.c.verdict_id
         )
-    ).all()
-    tests = session.scalars(
-        select(Experiment).where(Experiment.hypothesis_id == hypothesis_id).order_by(Experiment.id)
-    ).all()
-    moves = session.scalars(select(Move).where(Move.hypothesis_id == hypothesis_id).order_by(Move.id)).all()
-    return HypothesisDetail(
-        **_fields(row),
-        refuted_if=hypothesis.refuted_if,
-        rationale=hypothesis.rationale,
-        control=row.control_knobs,
-        candidate=row.candidate_knobs,
-        score=hypothesis.score,
-        preregistration_digest=hypothesis.preregistration_digest,
-        parents=tuple(_label(parent) for child, parent in links if child == hypothesis_id),
-        children=tuple(_label(child) for child, parent in links if parent == hypothesis_id),
-        experiments=tuple(
-            TestView(
-                id=format_label(Noun.EXPERIMENT, each.id),
-                kind=each.kind,
-                state=each.state,
-                wall_s=each.wall_s,
-            )
-            for each in tests
-        ),
-        moves=tuple(
-            MoveView(
-                from_rank=each.from_rank,
-                to_rank=each.to_rank,
-                reason=each.reason,
-                event_id=each.event_id,
-                ranking_event_id=each.ranking_event_id,
-            )
-            for each in moves
-        ),
+    page = chosen.order_by(*order).limit(limit).offset(offset).subquery()
+    query = with_verdict(select(Hypothesis).join(page, page.c.id == Hypothesis.id)).order_by(*order)
+    rows = session.execute(query).all()
+    return Page[HypothesisRow](
+        items=tuple(HypothesisRow(**row_fields(row)) for row in rows),
+        total=total,
+        limit=limit,
+        offset=offset,
     )
 
 
-def _selected(campaign_id: int | None, states: Collection[HypothesisState], lever: str | None) -> Select[Any]:
-    query = select(Hypothesis)
-    if campaign_id is not None:
-        query = query.where(Hypothesis.campaign_id == campaign_id)
-    if states:
-        query = query.where(Hypothesis.state.in_(list(states)))
-    if lever is not None:
-        joined = literal(LEVER_JOINT) + Hypothesis.lever + LEVER_JOINT
-        query = query.where(joined.contains(f"{LEVER_JOINT}{lever}{LEVER_JOINT}", autoescape=True))
-    return query
+def facets(session: Session, campaign_id: int | None = None) -> FacetsView:
+    """Return what there is to choose from, of a campaign or of all; one statement."""
+    query = select(Hypothesis.state, Hypothesis.lever, Hypothesis.proposer, func.count()).group_by(
+        Hypothesis.state, Hypothesis.lever, Hypothesis.proposer
+    )
+    states: dict[str, int] = {}
+    levers: dict[str, int] = {}
+    proposers: dict[str, int] = {}
+    for state, lever, proposer, count in session.execute(query.where(*Asked(campaign_id).conditions())):
+        _add(states, state.value, count)
+        _add(proposers, proposer, count)
+        for each in lever.split(LEVER_JOINT):
+            _add(levers, each, count)
+    return FacetsView(
+        states=states, levers=dict(sorted(levers.items())), proposers=dict(sorted(proposers.items()))
+    )
 
 
-def _with_verdict(query: Select[Any]) -> Select[Any]:
-    """Add both configurations and the verdict of the hypothesis' first experiment of its own."""
-    first = (
+def _add(counts: dict[str, int], name: str, count: int) -> None:
+    counts[name] = counts.get(name, 0) + count
+
+
+def _numbered(words: str) -> int | None:
+    """The id that a text names as a label does; None where it does not."""
+    try:
+        return parse_label_of(Noun.HYPOTHESIS, words)
+    except UsageError:
+        return None
+
+
+def _order(sort: HypothesisSort, reverse: bool) -> tuple[ColumnElement[Any], ...]:
+    """Columns to order by, the id last, so that the order is whole."""
+    if sort is HypothesisSort.STANDING:
+        standing: ColumnElement[Any] = case(
+            {state: place for place, state in enumerate(_STATES_IN_ORDER)}, value=Hypothesis.state, else_=9
+        )
+        order = (standing.asc(), Hypothesis.rank.asc().nulls_last(), Hypothesis.state_changed_at.desc())
+        turned = (standing.desc(), Hypothesis.rank.desc().nulls_last(), Hypothesis.state_changed_at.asc())
+        return (*(turned if reverse else order), _by_id(reverse))
+    column: Mapping[HypothesisSort, Any] = {
+        HypothesisSort.CHANGED: Hypothesis.state_changed_at,
+        HypothesisSort.NUMBER: Hypothesis.id,
+        HypothesisSort.PREDICTED: Hypothesis.prediction["log_ratio_mean"].as_float(),
+        HypothesisSort.MEASURED: Verdict.effect_log,
+    }
+    newest_first = sort in (HypothesisSort.CHANGED, HypothesisSort.NUMBER)
+    by = column[sort]
+    return ((by.desc() if newest_first != reverse else by.asc()).nulls_last(), _by_id(reverse))
+
+
+def _by_id(reverse: bool) -> ColumnElement[Any]:
+    return Hypothesis.id.asc() if reverse else Hypothesis.id.desc()
+
+
+def _first_verdicts() -> Any:
+    """The verdict of each hypothesis' first experiment of its own."""
+    return (
         select(Verdict.hypothesis_id, func.min(Verdict.id).label("verdict_id"))
         .where(Verdict.hypothesis_id.is_not(None))
         .group_by(Verdict.hypothesis_id)
         .subquery()
     )
+
+
+def with_verdict(query: Select[Any]) -> Select[Any]:
+    """Add to hypotheses both configurations and the verdict of the first experiment of its own."""
+    own = aliased(Verdict)
+    first = (
+        select(func.min(own.id))
+        .where(own.hypothesis_id == Hypothesis.id)
+        .correlate(Hypothesis)
+        .scalar_subquery()
+    )
     return (
-        query.join(_CONTROL, _CONTROL.id == Hypothesis.control_configuration_id)
-        .join(_CANDIDATE, _CANDIDATE.id == Hypothesis.candidate_configuration_id)
-        .outerjoin(first, first.c.hypothesis_id == Hypothesis.id)
-        .outerjoin(Verdict, Verdict.id == first.c.verdict_id)
-        .add_columns(
-            _CONTROL.knobs.label("control_knobs"), _CANDIDATE.knobs.label("candidate_knobs"), Verdict
-        )
+        query.join(CONTROL, CONTROL.id == Hypothesis.control_configuration_id)
+        .join(CANDIDATE, CANDIDATE.id == Hypothesis.candidate_configuration_id)
+        .outerjoin(Verdict, Verdict.id == first)
+        .add_columns(CONTROL.knobs.label("control_knobs"), CANDIDATE.knobs.label("candidate_knobs"), Verdict)
     )
 
 
-def _fields(row: Any) -> dict[str, Any]:
+def row_fields(row: Any) -> dict[str, Any]:
+    """Return the fields of a row from what a query `with_verdict` gave."""
     hypothesis: Hypothesis = row.Hypothesis
     verdict: Verdict | None = row.Verdict
     return {
-        "id": _label(hypothesis.id),
+        "id": hypothesis_label(hypothesis.id),
         "campaign": format_label(Noun.CAMPAIGN, hypothesis.campaign_id),
         "claim": hypothesis.claim,
         "state": hypothesis.state,
@@ -216,5 +253,6 @@ def _fields(row: Any) -> dict[str, Any]:
     }
 
 
-def _label(hypothesis_id: int) -> str:
+def hypothesis_label(hypothesis_id: int) -> str:
+    """Return the label of a hypothesis."""
     return format_label(Noun.HYPOTHESIS, hypothesis_id)

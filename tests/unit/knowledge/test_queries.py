@@ -17,7 +17,8 @@ from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.experiments import list_experiments
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.findings import finding_detail, list_findings
-from knowledge.queries.hypotheses import hypothesis_detail, list_hypotheses
+from knowledge.queries.hypotheses import list_hypotheses
+from knowledge.queries.hypothesis_detail import hypothesis_detail
 from knowledge.queries.lookup import campaign_of, existing, labelled
 from knowledge.queries.queue import queue_page
 from knowledge.queries.resolved import resolved_differences
