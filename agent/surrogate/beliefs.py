@@ -91,16 +91,17 @@ class Beliefs:
 
     def cost_s(self, candidate: Configuration) -> float:
         """The expected seconds of an experiment on the candidate."""
-        return self.cost.expected_s([candidate])[0]
+        return self.cost.expected_s([candidate], [self.p_quality(candidate)])[0]
 
     def about(self, pairs: Sequence[tuple[Configuration, Configuration]]) -> list[Belief]:
         """All of it for many pairs (control, candidate) at once; configurations may repeat."""
         candidates = list(dict.fromkeys(candidate for _, candidate in pairs))
         distinct = list(dict.fromkeys(pairs))
         predictions = dict(zip(distinct, self.latency.predict(distinct), strict=True))
-        quality = dict(zip(candidates, self.quality.probability(candidates), strict=True))
+        chances = self.quality.probability(candidates)
+        quality = dict(zip(candidates, chances, strict=True))
         feasible = dict(zip(candidates, self.feasibility.probability(candidates), strict=True))
-        cost = dict(zip(candidates, self.cost.expected_s(candidates), strict=True))
+        cost = dict(zip(candidates, self.cost.expected_s(candidates, chances), strict=True))
         return [
             Belief(predictions[pair], quality[pair[1]], feasible[pair[1]], cost[pair[1]]) for pair in pairs
         ]

@@ -1,9 +1,13 @@
 """What an experiment is expected to cost, in seconds. Pure.
 
-Measuring costs about the same whatever is measured, less where weights change, because their quality is
-looked at first; what differs is what must be built before, and an artifact that exists costs nothing. So the
-cost is a running mean of the measured part, by lever with a prior, plus what each launch compiles anew, plus
-the builds that no earlier experiment left behind: a pruned or quantized checkpoint, compiled code.
+Measuring costs about the same whatever is measured; what differs is what must be built before, and an
+artifact that exists costs nothing. So the cost is a running mean of the measured part, by lever with a prior,
+plus what each launch compiles anew, plus the builds that no earlier experiment left behind: a pruned or
+quantized checkpoint, compiled code.
+
+Where weights change, their quality is looked at first, in a launch that compiles nothing, and mostly that is
+all there is to see. Such a test costs the checkpoint and that look; the rest of it is multiplied by the
+probability that the quality holds.
 """
 
 from __future__ import annotations
@@ -18,12 +22,11 @@ from experiments.space.configuration import Configuration
 from experiments.space.legality import EXTERNAL_DRAFTERS
 
 MEASURE_PRIOR_S = 60.0
-"""Expected seconds of an experiment on the reference model besides its builds: eight launches of a few
+"""Expected seconds of a timed experiment on the reference model besides its builds: eight launches of a few
 seconds, some hundred requests, one evaluation."""
 
-SCREENED_SHARE = 0.6
-"""Share of that for a change of weights: its quality is looked at before anything is timed, and mostly that
-is all there is to see."""
+SCREEN_PRIOR_S = 20.0
+"""Expected seconds of looking at the quality of changed weights first: a launch and one evaluation."""
 
 SCREENED = ("pruning", "quantization")
 """Levers that change weights."""
@@ -61,6 +64,9 @@ BUILD_UNKNOWN_S = 30.0
 COMPILED_WITH = ("compile", "dtype", "threads", "pruning", "quantization", "drafting")
 """Levers on which compiled code depends: another setting of any of them is compiled anew."""
 
+LATE = frozenset({"compile", "drafting"})
+"""What is built once the quality of changed weights was looked at, by the beginning of its key."""
+
 RANKED_ON, ORDER, NONE = "pruning.ranked_on", "pruning.order", "none"
 """Knobs that tie pruning to quantization, and the value of a method that does nothing."""
 
@@ -72,13 +78,15 @@ LEAST_COST_S = 1.0
 class CostBelief:
     """Expected seconds after the trials.
 
-    `built` holds the keys of what exists, `measured_s` sum and count of experiments' seconds by lever, less
-    their builds and traces; under the empty name those of all levers together, over the lever's share.
+    `built` holds the keys of what exists. `timed_s` and `screened_s` hold sum and count of experiments'
+    seconds, less their builds and traces: of those that were timed by lever, and under the empty name of all
+    of them; and of those that ended with the look at their quality.
     """
 
     view: LeverView
     built: frozenset[str]
-    measured_s: Mapping[str, tuple[float, int]]
+    timed_s: Mapping[str, tuple[float, int]]
+    screened_s: tuple[float, int]
 
     @classmethod
     def learn(
@@ -86,42 +94,69 @@ class CostBelief:
     ) -> CostBelief:
         """Learn from trials in the order they ran; `built` are keys of artifacts that exist besides."""
         exists = set(built) | set(build_keys(view, view.baseline))
-        sums: dict[str, tuple[float, int]] = {}
+        timed: dict[str, tuple[float, int]] = {}
+        screened = (0.0, 0)
         for trial in trials:
             exists |= set(build_keys(view, trial.control))
-            needed = build_keys(view, trial.candidate)
+            ended_early = _screened(trial.lever) and trial.effect_log is None
+            needed = {
+                key: cost
+                for key, cost in build_keys(view, trial.candidate).items()
+                if not (ended_early and _is_late(key))
+            }
             spent = trial.cost_s - math.fsum(cost for key, cost in needed.items() if key not in exists)
-            spent -= _traced_s(trial.candidate)
             exists |= set(needed)
-            if spent <= 0:
+            if ended_early:
+                screened = _added(screened, spent)
                 continue
-            for name, seconds in (("", spent / _share(trial.lever)), (trial.lever, spent)):
-                total, count = sums.get(name, (0.0, 0))
-                sums[name] = (total + seconds, count + 1)
-        return cls(view, frozenset(exists), sums)
+            for name in ("", trial.lever):
+                timed[name] = _added(timed.get(name, (0.0, 0)), spent - _traced_s(trial.candidate))
+        return cls(view, frozenset(exists), timed, screened)
 
     def expected_s(
-        self, candidates: Sequence[Configuration], levers: Sequence[str] | None = None
+        self,
+        candidates: Sequence[Configuration],
+        p_quality: Sequence[float],
+        levers: Sequence[str] | None = None,
     ) -> list[float]:
-        """For each candidate the expected seconds of its experiment; `levers` name what each changes."""
+        """For each candidate the expected seconds of its experiment, whose quality holds with the
+        probability given; `levers` name what each changes."""
         names = levers or [joined(tuple(self.view.settings(candidate))) for candidate in candidates]
-        return [self._of(candidate, lever) for candidate, lever in zip(candidates, names, strict=True)]
+        return [
+            self._of(candidate, lever, chance)
+            for candidate, lever, chance in zip(candidates, names, p_quality, strict=True)
+        ]
 
-    def _of(self, candidate: Configuration, lever: str) -> float:
-        total, count = self.measured_s.get("", (0.0, 0))
-        overall = (PRIOR_WEIGHT * MEASURE_PRIOR_S + total) / (PRIOR_WEIGHT + count)
-        own, own_count = self.measured_s.get(lever, (0.0, 0))
-        measured = (PRIOR_WEIGHT * overall * _share(lever) + own) / (PRIOR_WEIGHT + own_count)
-        measured += _traced_s(candidate)
-        needed = build_keys(self.view, candidate)
-        return max(
-            LEAST_COST_S,
-            measured + math.fsum(cost for key, cost in needed.items() if key not in self.built),
-        )
+    def _of(self, candidate: Configuration, lever: str, p_quality: float) -> float:
+        overall = _shrunk(self.timed_s.get("", (0.0, 0)), MEASURE_PRIOR_S)
+        rest = _shrunk(self.timed_s.get(lever, (0.0, 0)), overall) + _traced_s(candidate)
+        missing = {
+            key: cost for key, cost in build_keys(self.view, candidate).items() if key not in self.built
+        }
+        if not _screened(lever):
+            return max(LEAST_COST_S, rest + math.fsum(missing.values()))
+        first = math.fsum(cost for key, cost in missing.items() if not _is_late(key))
+        rest += math.fsum(cost for key, cost in missing.items() if _is_late(key))
+        return max(LEAST_COST_S, first + _shrunk(self.screened_s, SCREEN_PRIOR_S) + p_quality * rest)
 
 
-def _share(lever: str) -> float:
-    return SCREENED_SHARE if any(part in SCREENED for part in levers_in(lever)) else 1.0
+def _screened(lever: str) -> bool:
+    """Whether a test of this lever looks at the quality of changed weights first."""
+    return any(part in SCREENED for part in levers_in(lever))
+
+
+def _added(mean: tuple[float, int], spent_s: float) -> tuple[float, int]:
+    return mean if spent_s <= 0 else (mean[0] + spent_s, mean[1] + 1)
+
+
+def _shrunk(mean: tuple[float, int], prior_s: float) -> float:
+    total, count = mean
+    return (PRIOR_WEIGHT * prior_s + total) / (PRIOR_WEIGHT + count)
+
+
+def _is_late(key: str) -> bool:
+    """Whether what a key names is built after the look at the quality: compiled code, a drafter."""
+    return key.partition(":")[0] in LATE
 
 
 def _traced_s(configuration: Configuration) -> float:

@@ -102,7 +102,7 @@ def test_overrides_are_written_as_a_user_writes_them() -> None:
     spec = load_campaign("default", {"budget": "30m", "seed": "11", "target": None, **plan})
     assert (spec.budget.wall_s, spec.seed, spec.plan.min_effect) == (1800, 11, 0.02)
     assert (spec.plan.margins.task_points, spec.target) == (1, "cpu")
-    assert load_campaign("default").budget.wall_s == 560
+    assert load_campaign("default").budget.wall_s == 580
 
 
 def test_a_stored_campaign_reads_back() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.surrogate.cost import PRUNING_S, build_keys
+from agent.surrogate.cost import COMPILE_S, PRUNING_S, TRACED_S, build_keys
 from agent.surrogate.feasibility import FAILED_BEFORE
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import LinearBelief
@@ -142,7 +142,26 @@ def test_compiling_again_after_a_trial_is_warm_and_for_other_weights_cold() -> N
     known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.5, cost_s=100.0)])
     cold = beliefs([trial(CPP, Outcome.SUPPORTED, -0.5, cost_s=100.0)]).cost_s(COMPILED)
     assert known.cost_s(COMPILED) < cold
-    assert known.cost_s(pruned(1, control=COMPILED)) > known.cost_s(COMPILED)
+    cold_part = known.cost_s(pruned(1, control=COMPILED)) - known.cost_s(pruned(1))
+    assert 0 < cold_part < known.p_quality(pruned(1)) * (COMPILE_S + TRACED_S["default"])
+
+
+def test_what_was_refused_for_its_quality_was_cheap_and_compiled_nothing() -> None:
+    lossy = trial(
+        pruned(2, control=COMPILED),
+        Outcome.REFUTED,
+        None,
+        bits=0.2,
+        points=-60.0,
+        cost_s=26.0,
+        control=COMPILED,
+    )
+    refused = beliefs([lossy] * 3)
+    least = PRUNING_S["block_influence"] + 16.0
+    assert refused.p_quality(pruned(3)) < 0.1
+    assert least * 0.9 < refused.cost_s(pruned(3)) < least + 15
+    kept = {key for key in refused.cost.built if key.startswith("compile")}
+    assert kept == set(build_keys(refused.cost.view, COMPILED))
 
 
 def test_changed_weights_are_looked_at_first_and_a_trace_is_made_in_every_launch() -> None:
