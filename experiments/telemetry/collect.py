@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from experiments.telemetry.driver import Driver, NoDriver, open_driver
 from experiments.telemetry.gpus import read_gpus
 from experiments.telemetry.host import HostReader, process_name
-from experiments.telemetry.reading import Sample
+from experiments.telemetry.reading import DeviceReading, Sample
 from experiments.telemetry.trace import line_of
 
 INTERVAL_S = 1.0
@@ -46,7 +46,7 @@ class Sampler:
 
     def sample(self) -> Sample:
         """Every device now; never raises for a device."""
-        gpus = ()
+        gpus: tuple[DeviceReading, ...] = ()
         if self._driver is None and self.clock() >= self._again_at:
             self._open()
         if self._driver is not None:

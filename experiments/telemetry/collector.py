@@ -79,7 +79,12 @@ class Collector:
     def _run(self) -> None:
         for attempt in range(sys.maxsize):
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,  # Ctrl C is for its parent, with which it ends
             )
             if self._ending.is_set():
                 _end(self._process)
