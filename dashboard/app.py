@@ -16,9 +16,10 @@ from starlette.types import Scope
 
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
+from dashboard.devices import Devices
 from dashboard.interface import add_interface
 from dashboard.page import Ground
-from dashboard.pages import find, log
+from dashboard.pages import find, gpus, log
 from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
@@ -27,7 +28,7 @@ from dashboard.web.security import Access, Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
 
-PAGES = (log.PAGE, find.PAGE)
+PAGES = (gpus.PAGE, log.PAGE, find.PAGE)
 
 LEAST_GZIPPED_BYTES = 600
 """Answers below go as they are: they fit a packet all the same."""
@@ -47,29 +48,40 @@ class Assets(StaticFiles):
         return answer
 
 
-def create_app(settings: Settings, database: Database | None = None, access: Access | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    database: Database | None = None,
+    access: Access | None = None,
+    devices: Devices | None = None,
+) -> FastAPI:
     """The dashboard of the settings' database; raises as `open_database` does.
 
-    A `database` that is given stays open when the app ends. `access` None serves loopback alone.
+    A `database` that is given stays open when the app ends. `access` None serves loopback alone;
+    `devices` None watches this machine.
     """
     opened = open_database(settings.database_url) if database is None else database
     hub, timings = Hub(opened), Timings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        reader = asyncio.create_task(hub.run())
+        tasks = [
+            asyncio.create_task(each) for each in (hub.run(), server.ticks.run(), ground.devices.run(opened))
+        ]
         try:
             yield
         finally:
-            reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await reader
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
             if database is None:
                 opened.close()
 
     app = FastAPI(title="autoinfer", docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.timings = timings
-    server = Server(opened, hub, Ground(settings))
+    ground = Ground(settings, devices or Devices())
+    server = Server(opened, hub, ground)
     for page in PAGES:
         add_page(app, server, page)
 

@@ -16,5 +16,8 @@ class Entry:
     minor: bool = False
 
 
-ENTRIES = (Entry("log", "Log", "/log", "l"),)
+ENTRIES = (
+    Entry("gpus", "GPUs", "/gpus", "u", minor=True),
+    Entry("log", "Log", "/log", "l"),
+)
 """In the order of the bar."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from sqlalchemy.orm import Session
 
 from configs.settings import Settings
+from dashboard.devices import Devices
 from dashboard.rendering.environment import render
 from db.event_kinds import EventKind
 from knowledge.queries.view import View
@@ -43,9 +44,10 @@ Shown = TypeVar("Shown", bound=View)
 
 @dataclass(frozen=True)
 class Ground:
-    """What a page may read besides its URL: the settings of this server."""
+    """What a page may read besides its URL: the settings of this server, the readings of its devices."""
 
     settings: Settings
+    devices: Devices = field(default_factory=Devices)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ class Page(Generic[Asked, Shown]):
 
     `path` has parameters in braces, and `template` is the page's folder among the templates: `page.html`
     extends the layout and includes `_live.html`, which alone is rendered again for a push. `kinds` are the
-    events that change it, None for all, empty for none. `command` is the same act on the command line.
+    events that change it, None for all, empty for none; one that `ticks` changes with time instead and is
+    pushed at the pace of the devices' readings. `command` is the same act on the command line.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Page(Generic[Asked, Shown]):
     table: Callable[[Shown], Table] | None = None
     kinds: Collection[EventKind] | None = None
     tag: str = field(default="pages")
+    ticks: bool = False
 
     @property
     def template(self) -> str:

@@ -16,6 +16,7 @@ from dashboard.page import Filters, Ground, Page, Request, as_csv
 from dashboard.rendering.environment import render
 from dashboard.shell import Shell, shell_of
 from dashboard.stream.hub import Hub, Push, Topic
+from dashboard.stream.ticks import Ticks, this_second
 from dashboard.stream.wire import pushes
 from db import events
 from db.session import Database
@@ -34,17 +35,18 @@ class Server:
         self.database = database
         self.hub = hub
         self.ground = ground
+        self.ticks = Ticks(lambda: ground.devices.interval_s)
 
     def view(self, page: AnyPage, request: Request[Any]) -> tuple[View, int]:
-        """A page's view and the id of the last event that it knows, of one snapshot."""
+        """A page's view and the id that a stream goes on from, of one snapshot."""
         with self.database.read() as session:
-            last_id = events.last_id(session)
+            last_id = this_second() if page.ticks else events.last_id(session)
             return page.read(session, request, self.ground), last_id
 
     def whole(self, page: AnyPage, request: Request[Any], address: str) -> tuple[View, int, Shell]:
         """The same with the bar around it."""
         with self.database.read() as session:
-            last_id = events.last_id(session)
+            last_id = this_second() if page.ticks else events.last_id(session)
             view = page.read(session, request, self.ground)
             return view, last_id, shell_of(session, page, request, address)
 
@@ -90,7 +92,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
 
         topic = Topic(f"{http.url.path}{_query(request.filters)}", rendered, page.changes_with)
         return StreamingResponse(
-            pushes(server.hub, topic, known_id),
+            pushes(server.ticks if page.ticks else server.hub, topic, known_id),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )

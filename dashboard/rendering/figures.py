@@ -22,6 +22,11 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
+def whole(count: int) -> str:
+    """A count with its thousands apart: `5,000`."""
+    return f"{count:,}"
+
+
 def signed(value: float, decimals: int = 1) -> str:
     """A number with its sign: `+0.4`, `−12.0`; no sign where it rounds to nothing."""
     text = f"{value:+.{decimals}f}"
@@ -50,6 +55,17 @@ def effect(found: EffectView | None) -> str:
     if found is None:
         return "–"
     return f"{signed(100 * found.relative)}{NARROW}{'points' if found.metric == 'task_correct' else '%'}"
+
+
+def reading(value: float, of_unit: str) -> str:
+    """A device's reading without its unit, as many digits as it is worth: `21.4` GiB, `1,980` MHz."""
+    decimals = 1 if of_unit == "GiB" and value < 100 else 0
+    return f"{value:,.{decimals}f}"
+
+
+def age(value_s: float) -> str:
+    """How old something is, in whole seconds first: `8 s`, `3 min 10 s`."""
+    return seconds(value_s) if value_s >= MINUTE_S else f"{value_s:.0f}{NARROW}s"
 
 
 def seconds(value: float | None) -> str:

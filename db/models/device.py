@@ -15,7 +15,8 @@ class DeviceMean(Base):
     """Means of a device's readings over the five minutes from `started_at` on; see `experiments.telemetry`.
 
     `host` and `device` are as in `job.device` (`desk`, `cuda:0`). `samples` says how many readings there
-    were; what none of them had is null. `throttled_share` is the share of samples with a reason for throttling.
+    were; what none of them had is null. `throttled_share` is the share of samples with a reason for
+    throttling.
     """
 
     __tablename__ = "device_mean"

@@ -1,0 +1,79 @@
+"""The devices that a dashboard watches: their readings, how often they are read, and what is kept of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from db.session import Database
+from experiments.telemetry.collect import INTERVAL_S
+from experiments.telemetry.collector import Collector, Replay, Source
+from experiments.telemetry.history import History
+from experiments.telemetry.keeping import keep
+from experiments.telemetry.means import WINDOW_S, window_means, window_of
+from experiments.telemetry.reading import DeviceKind, device_key
+from experiments.telemetry.trace import RECORDED_HOST, Trace
+from knowledge.queries.devices import on_devices
+
+MEASURED_INTERVAL_S = 5.0
+"""Seconds between samples while an experiment is measured on this machine's own processors, which sampling
+shares with it."""
+
+LOOK_S = 5.0
+"""Seconds between looks at whether an experiment is measured here, and whether a window is over."""
+
+_log = logging.getLogger(__name__)
+
+
+class Devices:
+    """The readings of this machine, or of a `trace` in their place; nothing is read before `run`."""
+
+    def __init__(self, trace: Trace | None = None) -> None:
+        self.history = History()
+        self.trace = trace
+        self.host = socket.gethostname() if trace is None else RECORDED_HOST
+        self.interval_s = INTERVAL_S
+
+    @property
+    def title(self) -> str | None:
+        """What a page calls readings that are not those of now; None for those that are."""
+        return None if self.trace is None else self.trace.title
+
+    async def run(
+        self, database: Database, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        """Sample, and keep the means of every window that is over, until cancelled.
+
+        Means of a recording are not kept. A database that can't be written is tried again.
+        """
+        source: Source = Collector(self.history) if self.trace is None else Replay(self.history, self.trace)
+        source.start()
+        window = window_of(clock())
+        try:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                try:
+                    self.interval_s = await asyncio.to_thread(self._wanted_interval_s, database)
+                    source.pace(self.interval_s)
+                    if self.trace is None and window_of(clock()) > window:
+                        await asyncio.to_thread(self.keep, database, window)
+                        window = window_of(clock())
+                except Exception:
+                    _log.exception("The means of the devices could not be kept; it is tried again.")
+        finally:
+            source.stop()
+
+    def keep(self, database: Database, window: datetime) -> None:
+        """Store the means of the window that began then."""
+        means = window_means(self.history.devices(window + timedelta(seconds=WINDOW_S)), window)
+        if means:
+            with database.write() as session:
+                keep(session, means)
+
+    def _wanted_interval_s(self, database: Database) -> float:
+        with database.read() as session:
+            measured = device_key(self.host, DeviceKind.CPU) in on_devices(session)
+        return MEASURED_INTERVAL_S if measured else INTERVAL_S
