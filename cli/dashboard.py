@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,14 @@ def dashboard(
             help="The port; the first free one from 8420 on if not given, any free one for 0.",
         ),
     ] = None,
+    replay_devices: Annotated[
+        Path | None,
+        typer.Option(
+            "--replay-devices",
+            metavar="FILE",
+            help="Show a recording by `autoinfer devices --record` in place of this machine's devices.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Serve the dashboard until Ctrl C: what runs, what was found, and why the queue is in its order.
@@ -39,11 +48,14 @@ def dashboard(
     from cli.opening import settings_of
     from cli.output import print_json, say
     from dashboard.app import create_app
+    from dashboard.devices import Devices
     from dashboard.server import DEFAULT_HOST, listen, serve
+    from experiments.telemetry.trace import read_trace
 
     settings = settings_of(ctx)
+    devices = None if replay_devices is None else Devices(read_trace(replay_devices))
     listening = listen(DEFAULT_HOST if host is None else host, port)
-    app = create_app(settings, access=listening.access)
+    app = create_app(settings, access=listening.access, devices=devices)
 
     def told() -> None:
         if as_json:

@@ -68,6 +68,7 @@ COMMANDS = (
         "Check this machine and say what to do where something is wrong.",
         _KEEP,
     ),
+    Entry("devices", "cli.devices:devices", "What GPUs and processors do now, or a recording of it.", _KEEP),
     Entry("config", "cli.config:app", "Show the settings and where each value comes from.", _KEEP),
     Entry("artifacts", "cli.artifacts:app", "List, measure or prune what stages left on the disk.", _KEEP),
     Entry("reference", "cli.reference:app", "Train the packaged reference model.", _KEEP),

@@ -56,7 +56,7 @@ class Devices:
             while True:
                 await asyncio.sleep(LOOK_S)
                 try:
-                    self.interval_s = await asyncio.to_thread(self._wanted_interval_s, database)
+                    self.interval_s = await asyncio.to_thread(self.wanted_interval_s, database)
                     source.pace(self.interval_s)
                     if self.trace is None and window_of(clock()) > window:
                         await asyncio.to_thread(self.keep, database, window)
@@ -73,7 +73,8 @@ class Devices:
             with database.write() as session:
                 keep(session, means)
 
-    def _wanted_interval_s(self, database: Database) -> float:
+    def wanted_interval_s(self, database: Database) -> float:
+        """Seconds between samples: more while these processors are measured."""
         with database.read() as session:
             measured = device_key(self.host, DeviceKind.CPU) in on_devices(session)
         return MEASURED_INTERVAL_S if measured else INTERVAL_S

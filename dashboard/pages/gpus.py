@@ -88,6 +88,8 @@ def _sentences(gpus: list[DeviceView], missing: str | None, any_device: bool) ->
     if len(gpus) == 1:
         parts = [parts[0].partition(" ")[2]]
     lead = f"{count}, {', '.join(parts)}."
+    if len(stale) == len(gpus):
+        return lead, "Sampling stopped: these readings are old."
     if not held:
         return lead, "Nothing holds their clocks down." if len(gpus) > 1 else "Nothing holds its clocks down."
     first = held[0]

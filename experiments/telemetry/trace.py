@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from configs.errors import UsageError
 from experiments.telemetry.reading import DeviceKind, Sample
@@ -49,11 +49,14 @@ class Trace:
         return f"{kind} {of}, {first.at:%Y-%m-%d %H:%M} UTC"
 
 
+def document_of(sample: Sample) -> dict[str, Any]:
+    """A sample as a JSON document."""
+    return {**asdict(sample), "at": sample.at.isoformat()}
+
+
 def line_of(sample: Sample) -> str:
     """A sample as one line of JSON."""
-    written = asdict(sample)
-    written["at"] = sample.at.isoformat()
-    return json.dumps(written, separators=(",", ":"))
+    return json.dumps(document_of(sample), separators=(",", ":"))
 
 
 def sample_of(line: str) -> Sample:
@@ -68,13 +71,16 @@ def _adapter() -> TypeAdapter[Sample]:
     return TypeAdapter(Sample)
 
 
-def write_trace(path: Path, samples: Iterable[Sample], origin: Literal["nvml", "synthetic"]) -> None:
-    """Write a recording, each sample as it comes."""
+def write_trace(path: Path, samples: Iterable[Sample], origin: Literal["nvml", "synthetic"]) -> int:
+    """Write a recording, each sample as it comes; the number of samples."""
+    count = 0
     with path.open("w", encoding="utf-8") as file:
         file.write(json.dumps({"format": FORMAT, "origin": origin}) + "\n")
         for sample in samples:
             file.write(line_of(without_names(sample)) + "\n")
             file.flush()
+            count += 1
+    return count
 
 
 def without_names(sample: Sample) -> Sample:

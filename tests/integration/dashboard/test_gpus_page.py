@@ -1,0 +1,129 @@
+"""The page of devices on a real app: HTML, twins, stream; means that are kept, and how often is read."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import psutil
+import pytest
+from starlette.testclient import TestClient
+
+from configs.settings import Settings
+from dashboard.app import create_app
+from dashboard.devices import MEASURED_INTERVAL_S, Devices
+from db import queue
+from db.session import Database
+from experiments.telemetry.collect import INTERVAL_S
+from experiments.telemetry.keeping import kept
+from experiments.telemetry.trace import read_trace, write_trace
+from experiments.telemetry.trace import replayed as replay
+from knowledge.queries.devices import on_devices
+from tests.new_database import new_database
+from tests.unit.telemetry.synthetic import BEGUN, sample, trace
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = new_database(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def replayed(tmp_path: Path) -> Devices:
+    """An invented recording through its file, played for half a minute already."""
+    write_trace(tmp_path / "trace.jsonl", trace(30).samples, "synthetic")
+    found = Devices(read_trace(tmp_path / "trace.jsonl"))
+    assert found.trace is not None
+    for each in islice(replay(found.trace, datetime.now(UTC) - timedelta(seconds=30)), 30):
+        found.history.add(each)
+    return found
+
+
+def running(database: Database, device: str) -> None:
+    with database.write() as session:
+        queue.enqueue(session, "experiment", {}, device_class=device.rpartition("/")[2])
+        assert queue.claim(session, f"{device}#1", device, [device.rpartition("/")[2]], 60) is not None
+
+
+def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, replayed: Devices) -> None:
+    running(database, f"{replayed.host}/cuda:0")
+    with TestClient(
+        create_app(Settings(data_dir=tmp_path), database, devices=replayed), base_url="http://127.0.0.1"
+    ) as client:
+        page = client.get("/gpus")
+        assert page.status_code == 200
+        assert "Invented readings of Synthetic GPU" in page.text
+        assert 'hx-sse:connect="/gpus.stream' in page.text
+        view = client.get("/gpus.json?step_s=1").json()
+        assert view["replay"].startswith("Invented")
+        device = view["devices"][0]
+        assert device["model"] == "Synthetic GPU"
+        assert device["on"]["kind"] == "experiment"
+        assert len(device["readings"][0]["series"]) == 600
+        rows = list(csv.DictReader(io.StringIO(client.get("/gpus.csv").text)))
+        assert {row["reading"] for row in rows} == {"utilization", "memory", "power", "temperature", "clock"}
+        assert "/gpus.json" in client.get("/openapi.json").json()["paths"]
+        assert client.get("/gpus?step_s=0").status_code == 422
+
+
+def test_means_of_a_window_are_kept(database: Database) -> None:
+    devices = Devices()
+    for second in range(300):
+        devices.history.add(sample(second, host=devices.host))
+    devices.keep(database, BEGUN)
+    devices.keep(database, BEGUN - timedelta(minutes=5))
+    with database.read() as session:
+        means = kept(session, BEGUN - timedelta(days=1))
+    assert [(mean.device, mean.samples, mean.power_w) for mean in means] == [
+        ("cpu", 300, None),
+        ("cuda:0", 300, 432.0),
+    ]
+
+
+def test_sampling_slows_down_while_these_processors_are_measured_and_only_then(database: Database) -> None:
+    devices = Devices()
+    assert devices.wanted_interval_s(database) == INTERVAL_S
+    running(database, f"{devices.host}/cuda:0")
+    running(database, "another-host/cpu")
+    assert devices.wanted_interval_s(database) == INTERVAL_S
+    running(database, f"{devices.host}/cpu")
+    assert devices.wanted_interval_s(database) == MEASURED_INTERVAL_S
+    with database.read() as session:
+        assert on_devices(session)[f"{devices.host}/cpu"].experiment is None
+
+
+def test_a_server_that_ends_leaves_no_collector(database: Database) -> None:
+    async def scene() -> int | None:
+        devices = Devices()
+        task = asyncio.create_task(devices.run(database))
+        async with asyncio.timeout(30):
+            while not devices.history.devices(BEGUN):
+                await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return 0
+
+    before = {child.pid for child in psutil.Process().children()}
+    asyncio.run(scene())
+    assert {child.pid for child in psutil.Process().children()} <= before
+
+
+def test_the_stream_pushes_the_page_again_and_again(tmp_path: Path) -> None:
+    from tests.integration.dashboard.test_log_page import first_push, get, serving
+
+    new_database(tmp_path).close()
+    with serving(tmp_path) as address:
+        first, html = first_push(f"{address}/gpus.stream", {})
+        assert "<html" not in html
+        assert "No reading yet." in html or "Utilization" in html
+        second, _ = first_push(f"{address}/gpus.stream?known={2**40}", {})
+        assert second > first
+        assert json.loads(get(f"{address}/gpus.json")[1])["replay"] is None
