@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
@@ -19,7 +19,7 @@ from configs.settings import Settings
 from dashboard.devices import Devices
 from dashboard.interface import add_interface
 from dashboard.page import Ground
-from dashboard.pages import find, gpus, log
+from dashboard.pages import find, gpus, log, now
 from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
@@ -28,7 +28,7 @@ from dashboard.web.security import Access, Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
 
-PAGES = (gpus.PAGE, log.PAGE, find.PAGE)
+PAGES = (now.PAGE, gpus.PAGE, log.PAGE, find.PAGE)
 
 LEAST_GZIPPED_BYTES = 600
 """Answers below go as they are: they fit a packet all the same."""
@@ -84,10 +84,6 @@ def create_app(
     server = Server(opened, hub, ground)
     for page in PAGES:
         add_page(app, server, page)
-
-    @app.get("/", include_in_schema=False)
-    def start() -> Response:
-        return RedirectResponse("/log")
 
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))

@@ -17,6 +17,7 @@ class Entry:
 
 
 ENTRIES = (
+    Entry("now", "Now", "/", "n"),
     Entry("gpus", "GPUs", "/gpus", "u", minor=True),
     Entry("log", "Log", "/log", "l"),
 )

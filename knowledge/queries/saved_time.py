@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Verdict
@@ -43,3 +43,15 @@ def saving(details: Iterable[object]) -> dict[str, Any]:
         "planned_s": round(planned, 1),
         "saved_s": round(planned - spent, 1),
     }
+
+
+def saved_s(session: Session, campaign_id: int) -> float:
+    """The seconds that `saved_time` tells, summed by the database; for pages that are read often."""
+    spent, planned = (Verdict.judge["details"][name].as_float() for name in ("spent_s", "planned_s"))
+    query = (
+        select(func.coalesce(func.sum(planned - spent), 0.0))
+        .select_from(Verdict)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Experiment.campaign_id == campaign_id)
+    )
+    return float(session.scalars(query).one())

@@ -1,0 +1,78 @@
+"""What stands at the head of the Now page: one sentence, and what follows it in quieter ink."""
+
+from __future__ import annotations
+
+from knowledge.figures import counted
+from knowledge.queries.now import CampaignNow, NowView, Standing
+
+WORDS = (
+    "none",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
+def sentence(view: NowView) -> tuple[str, str]:
+    """What is true now, in one sentence, and how many were supported, ruled out and left open."""
+    campaign = view.campaign
+    if campaign is None:
+        return "Nothing to show yet.", "Start a campaign, and watch it here."
+    return _lead(view, campaign), tally(campaign)
+
+
+def _lead(view: NowView, campaign: CampaignNow) -> str:
+    match campaign.standing:
+        case Standing.ENDED:
+            return _ended(view)
+        case Standing.PAUSED:
+            return "Paused." if not view.runs else "Paused; what runs is finished."
+        case Standing.STOPPING:
+            return "Stopping; what runs is finished."
+        case Standing.INTERRUPTED:
+            return "Interrupted: nothing drives this campaign."
+        case Standing.BASELINE:
+            return "Measuring the baseline."
+        case Standing.CHOOSING:
+            return "Choosing what to test next."
+    claims = [run.claim for run in view.runs if run.claim]
+    if len(claims) == 1:
+        return f"Testing: {claims[0].rstrip('.')}."
+    if claims:
+        return f"Testing {counted(len(claims), 'hypothesis', 'hypotheses')}."
+    return "Running an experiment again."
+
+
+def _ended(view: NowView) -> str:
+    best = view.best
+    if best is None:
+        return "Ended before a baseline was measured."
+    if best.experiment is None:
+        return "Ended: nothing beat the baseline."
+    return f"Ended: {best.speedup:.2f} times as fast as the baseline."
+
+
+def tally(campaign: CampaignNow) -> str:
+    """`Three supported, two ruled out, one left open.`; what nothing was tested for says so."""
+    if not campaign.supported + campaign.ruled_out + campaign.left_open:
+        return "Nothing is decided yet."
+    parts = [
+        f"{_word(campaign.supported)} supported",
+        f"{_word(campaign.ruled_out)} ruled out",
+        f"{_word(campaign.left_open)} left open",
+    ]
+    told = ", ".join(parts) + "."
+    return told[0].upper() + told[1:]
+
+
+def _word(count: int) -> str:
+    return WORDS[count] if count < len(WORDS) else f"{count:,}"

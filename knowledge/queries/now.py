@@ -1,0 +1,344 @@
+"""What a campaign does at this moment and what it came to so far, as one view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from configs.errors import UsageError
+from db import events
+from db.campaign_owner import is_driven
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Campaign, Event, Hypothesis
+from db.models.base import JsonObject
+from db.noise import SERIES_NAME
+from db.states import Arm, CampaignState, HypothesisState
+from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
+from knowledge.queries.log import EventView, event_view
+from knowledge.queries.lookup import campaign_of
+from knowledge.queries.now_best import (
+    CHAIN,
+    BestView,
+    Told,
+    baseline_best,
+    bests_told,
+    margin_of,
+    steps_of,
+    tested,
+)
+from knowledge.queries.now_digest import DigestView, digest_of
+from knowledge.queries.now_floor import (
+    FloorView,
+    Profile,
+    best_floor_of,
+    floor_of,
+    overhead_of,
+    profile_of,
+    resolved,
+)
+from knowledge.queries.now_run import RunView, runs_of
+from knowledge.queries.queue import QueueRow, queue_page
+from knowledge.queries.saved_time import saved_s
+from knowledge.queries.view import View
+from knowledge.stored import number
+
+MOST_NEXT = 5
+MOST_SETTLED = 4
+"""Verdicts shown as validated, and as many as ruled out or left open: the newest."""
+MOST_EVENTS = 10
+MOST_BESTS = 60
+"""Bests of which the steps are put together, the newest."""
+
+TOLD_KINDS = (
+    EventKind.CAMPAIGN_STARTED,
+    EventKind.CAMPAIGN_BASELINE,
+    EventKind.CAMPAIGN_PROFILED,
+    EventKind.CAMPAIGN_BEST,
+    EventKind.CAMPAIGN_PAUSED,
+    EventKind.CAMPAIGN_RESUMED,
+    EventKind.CAMPAIGN_STOPPED,
+    EventKind.QUEUE_RANKED,
+    EventKind.JOB_REQUEUED,
+    EventKind.JOB_FAILED,
+    EventKind.STAGE_STARTED,
+    EventKind.EXPERIMENT_FAILED,
+    EventKind.EXPERIMENT_STOPPED_EARLY,
+    EventKind.EXPERIMENT_JUDGED,
+    EventKind.EXPERIMENT_CONFOUNDED,
+    EventKind.EXPERIMENT_REPRODUCED,
+    EventKind.FINDING_ADDED,
+    EventKind.FINDING_CHANGED,
+    EventKind.DIRECTIVE_GIVEN,
+    EventKind.DIRECTIVE_LIFTED,
+    EventKind.NOTE_ADDED,
+    EventKind.WORKER_LOST,
+    EventKind.WORKER_MISSING,
+)
+"""Events that are shown; what a person does not wait for (jobs taken, stages ended, proposals) is in the
+log."""
+
+OPEN = (HypothesisState.INCONCLUSIVE, HypothesisState.CONFOUNDED)
+RULED_OUT = (HypothesisState.REFUTED, HypothesisState.INFEASIBLE)
+
+
+class Standing(StrEnum):
+    """Where a campaign stands, as the page's sentence needs it."""
+
+    BASELINE = "baseline"
+    """Trial 0 is being found and measured, or is about to be."""
+    TESTING = "testing"
+    CHOOSING = "choosing"
+    """It runs, and nothing is under test at this moment."""
+    INTERRUPTED = "interrupted"
+    """Nothing drives it."""
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class BudgetView(View):
+    """Seconds: of the whole, spent, kept for what runs as far as is expected, saved by stopping early."""
+
+    whole_s: float
+    spent_s: float
+    reserved_s: float
+    saved_s: float
+
+    @property
+    def left_s(self) -> float:
+        """What is neither spent nor kept."""
+        return max(0.0, self.whole_s - self.spent_s - self.reserved_s)
+
+
+class CampaignNow(View):
+    """The campaign itself, with how many hypotheses were decided each way."""
+
+    id: str
+    name: str
+    model: str
+    target: str
+    engine: str
+    metric: str
+    concurrency: int | None
+    bits_per_byte_limit: float | None
+    seed: int
+    started_at: datetime | None
+    ended_at: datetime | None
+    standing: Standing
+    stopped_because: str | None
+    supported: int
+    ruled_out: int
+    left_open: int
+    queued: int
+    supported_today: int
+    settled_today: int
+
+
+class NowView(View):
+    """One campaign at this moment; everything but the last id is empty where there is no campaign."""
+
+    campaign: CampaignNow | None
+    budget: BudgetView | None = None
+    best: BestView | None = None
+    runs: tuple[RunView, ...] = ()
+    next: tuple[QueueRow, ...] = ()
+    validated: tuple[HypothesisRow, ...] = ()
+    settled: tuple[HypothesisRow, ...] = ()
+    events: tuple[EventView, ...] = ()
+    events_total: int = 0
+    digest: DigestView | None = None
+    last_id: int = 0
+
+
+def now_view(session: Session, label: str | None, since: int | None, today: datetime) -> NowView:
+    """Return what a campaign does and came to, of the label or the newest; a fixed number of statements.
+
+    `today` is when the reader's day began. Raises `UsageError` for a label of nothing, and for an A/A series.
+    """
+    last_id = events.last_id(session)
+    if label is None and session.scalar(select(func.count()).where(Campaign.name != SERIES_NAME)) == 0:
+        return NowView(campaign=None, last_id=last_id)
+    campaign = session.get_one(Campaign, campaign_of(session, label))
+    if campaign.name == SERIES_NAME:
+        own = format_label(Noun.CAMPAIGN, campaign.id)
+        raise UsageError(f"{own} is an A/A series.", f"See what it says: autoinfer aa {own}")
+    present = session.scalars(select(now())).one()
+    runs = runs_of(session, campaign.id, present)
+    best = _best(session, campaign)
+    counts = _counts(session, campaign.id)
+    waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
+    return NowView(
+        campaign=_campaign(session, campaign, counts, runs, best, today),
+        budget=_budget(session, campaign, runs),
+        best=best,
+        runs=runs,
+        next=tuple(row for row in waiting if row.state is not HypothesisState.TESTING)[:MOST_NEXT],
+        validated=list_hypotheses(
+            session, campaign_id=campaign.id, states=(HypothesisState.SUPPORTED,), limit=MOST_SETTLED
+        ).items,
+        settled=list_hypotheses(
+            session, campaign_id=campaign.id, states=(*RULED_OUT, *OPEN), limit=MOST_SETTLED
+        ).items,
+        events=tuple(
+            event_view(each) for each in events.latest(session, MOST_EVENTS, TOLD_KINDS, campaign.id)[::-1]
+        ),
+        events_total=session.scalar(
+            select(func.count()).select_from(Event).where(Event.campaign_id == campaign.id)
+        )
+        or 0,
+        digest=None if since is None else digest_of(session, campaign.id, since),
+        last_id=last_id,
+    )
+
+
+def _counts(
+    session: Session, campaign_id: int, *conditions: ColumnElement[bool]
+) -> dict[HypothesisState, int]:
+    query = (
+        select(Hypothesis.state, func.count())
+        .where(Hypothesis.campaign_id == campaign_id, *conditions)
+        .group_by(Hypothesis.state)
+    )
+    return {state: count for state, count in session.execute(query)}  # noqa: C416 - rows, not pairs
+
+
+def _campaign(
+    session: Session,
+    campaign: Campaign,
+    counts: dict[HypothesisState, int],
+    runs: Sequence[RunView],
+    best: BestView | None,
+    today: datetime,
+) -> CampaignNow:
+    judged = (HypothesisState.SUPPORTED, *RULED_OUT, *OPEN)
+    decided = Hypothesis.state.in_(judged) & (Hypothesis.state_changed_at >= today)
+    of_today = _counts(session, campaign.id, decided)
+    concurrency = number(campaign.objective.get("concurrency"))
+    return CampaignNow(
+        id=format_label(Noun.CAMPAIGN, campaign.id),
+        name=campaign.name,
+        model=campaign.model,
+        target=campaign.target,
+        engine=str(campaign.spec.get("engine", "")),
+        metric=str(campaign.objective.get("metric", "")),
+        concurrency=None if concurrency is None else int(concurrency),
+        bits_per_byte_limit=number(campaign.limits.get("bits_per_byte")),
+        seed=campaign.seed,
+        started_at=campaign.started_at,
+        ended_at=campaign.ended_at,
+        standing=_standing(session, campaign, bool(runs), best is not None),
+        stopped_because=campaign.stopped_because,
+        supported=counts.get(HypothesisState.SUPPORTED, 0),
+        ruled_out=sum(counts.get(state, 0) for state in RULED_OUT),
+        left_open=sum(counts.get(state, 0) for state in OPEN),
+        queued=sum(counts.get(state, 0) for state in (HypothesisState.QUEUED, HypothesisState.PROPOSED)),
+        supported_today=of_today.get(HypothesisState.SUPPORTED, 0),
+        settled_today=sum(of_today.get(state, 0) for state in (*RULED_OUT, *OPEN)),
+    )
+
+
+def _standing(session: Session, campaign: Campaign, runs: bool, has_baseline: bool) -> Standing:
+    match campaign.state:
+        case CampaignState.STOPPED:
+            return Standing.ENDED
+        case CampaignState.PAUSED:
+            return Standing.PAUSED
+        case CampaignState.STOPPING:
+            return Standing.STOPPING
+    if not runs and not is_driven(session, campaign):
+        return Standing.INTERRUPTED
+    if not has_baseline:
+        return Standing.BASELINE
+    return Standing.TESTING if runs else Standing.CHOOSING
+
+
+def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> BudgetView | None:
+    whole_s = number(campaign.budget.get("wall_s"))
+    if not whole_s:
+        return None
+    spent_s = number(campaign.budget.get("spent_s")) or 0.0
+    reserved_s = max((each.left_s or 0.0 for each in runs), default=0.0)
+    return BudgetView(
+        whole_s=whole_s,
+        spent_s=spent_s,
+        reserved_s=min(reserved_s, max(0.0, whole_s - spent_s)),
+        saved_s=saved_s(session, campaign.id),
+    )
+
+
+def _best(session: Session, campaign: Campaign) -> BestView | None:
+    """The best so far; None before trial 0 is measured. Eight statements at most."""
+    measured = _event_data(session, campaign.id, EventKind.CAMPAIGN_BASELINE)
+    baseline, naive = (measured.get(name) or {} for name in ("baseline", "naive"))
+    tpot_ms = number(baseline.get("tpot_ms"))
+    if tpot_ms is None:
+        return None
+    profile = profile_of(session, campaign.id)
+    floor = floor_of(profile.parts, profile.bandwidth_bytes_per_s)
+    told = bests_told(events.latest(session, MOST_BESTS, (EventKind.CAMPAIGN_BEST,), campaign.id))
+    if not told:
+        return baseline_best(baseline, naive, floor, overhead_of(profile.parts, floor, tpot_ms))
+    return _improved(session, campaign, baseline, naive, told, profile, floor)
+
+
+def _improved(
+    session: Session,
+    campaign: Campaign,
+    baseline: JsonObject,
+    naive: JsonObject,
+    told: Sequence[Told],
+    profile: Profile,
+    floor: FloorView | None,
+) -> BestView:
+    last = told[-1]
+    known = tested(session, [each.experiment for each in told])
+    final = known.get(last.experiment)
+    data, chained = last.data, last.data.get("speedup_basis") == CHAIN
+    control_ms, tpot_ms = number(data.get("control_tpot_ms")), number(data.get("tpot_ms"))
+    own_ms = number(baseline.get("tpot_ms")) or 1.0
+    baseline_ms = own_ms if chained or control_ms is None else control_ms
+    best_ms = baseline_ms / last.speedup if chained or tpot_ms is None else tpot_ms
+    interval = data.get("speedup_interval")
+    low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
+    best_run = parse_label_of(Noun.EXPERIMENT, last.experiment)
+    configuration, before = data.get("configuration") or {}, baseline.get("configuration") or {}
+    quality = final.quality if final else {}
+    return BestView(
+        experiment=last.experiment,
+        configuration=configuration,
+        changed={knob: value for knob, value in configuration.items() if before.get(knob) != value},
+        speedup=last.speedup,
+        speedup_low=low,
+        speedup_high=high,
+        chained=chained,
+        tpot_ms=tpot_ms if tpot_ms is not None else best_ms,
+        control_tpot_ms=control_ms,
+        tpot_low_ms=None if high is None else baseline_ms / high,
+        tpot_high_ms=None if low is None else baseline_ms / low,
+        bits_per_byte=margin_of(quality, "bits_per_byte_relative"),
+        tasks=margin_of(quality, "task_points_lost"),
+        note=data.get("note"),
+        baseline_ms=baseline_ms,
+        best_ms=best_ms,
+        naive_ms=number(naive.get("tpot_ms")),
+        steps=steps_of(told, known, campaign.baseline_configuration_id, baseline_ms, best_ms),
+        floor=floor,
+        best_floor=best_floor_of(
+            floor,
+            {} if profile.experiment_id is None else resolved(session, profile.experiment_id, Arm.CONTROL),
+            resolved(session, best_run, Arm.CANDIDATE),
+            final.acceptance_length if final else None,
+        ),
+        overhead=overhead_of(profile.parts, floor, baseline_ms),
+    )
+
+
+def _event_data(session: Session, campaign_id: int, kind: EventKind) -> JsonObject:
+    found = events.latest(session, 1, (kind,), campaign_id)
+    return (found[0].data or {}) if found else {}

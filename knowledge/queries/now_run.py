@@ -1,0 +1,172 @@
+"""What a campaign runs now: the experiment, its stage and how far it is, what is expected of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, aliased
+
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Configuration, Event, Experiment, Hypothesis, Job
+from db.states import ExperimentKind, ExperimentState, JobState
+from knowledge.queries.view import ChangeView, EffectView, View, changes_between, prediction_view
+from knowledge.stored import number
+
+MOST_RUNS = 4
+"""Experiments of a campaign that are shown as running: more than one only where it has several devices."""
+
+TEST_STEPS = (
+    ("Check", ("static", "prune", "quantize", "draft")),
+    ("Quick look", ("quick",)),
+    ("Full", ("full",)),
+    ("Quality", ("evaluate",)),
+    ("Validation", ("validation",)),
+)
+"""The steps of a test as they are shown, and the stages that each stands for."""
+
+BASELINE_STEPS = (
+    ("Check", ("static",)),
+    ("Sweep", ("sweep",)),
+    ("Noise", ("noise",)),
+    ("Quality", ("evaluate",)),
+    ("Profile", ("profile",)),
+)
+"""The same of a baseline."""
+
+
+class RunStep(View):
+    """A step of what runs: done, being done now, or still to come."""
+
+    name: str
+    done: bool
+    now: bool
+
+
+class RunView(View):
+    """An experiment that runs; `done` of `planned` pieces of its stage, `text` says which it is.
+
+    `expected_s` is the whole time that the ranking expected it to take, `elapsed_s` the time since it
+    started. Its samples come in when it ends, so nothing is measured before.
+    """
+
+    experiment: str
+    kind: ExperimentKind
+    hypothesis: str | None
+    claim: str | None
+    change: tuple[ChangeView, ...]
+    device: str | None
+    steps: tuple[RunStep, ...]
+    stage: str | None
+    text: str | None
+    done: int | None
+    planned: int | None
+    started_at: datetime | None
+    elapsed_s: float | None
+    expected_s: float | None
+    predicted: EffectView | None
+    min_effect: float | None
+
+    @property
+    def left_s(self) -> float | None:
+        """Expected seconds until its end, None where they are not known or have gone by."""
+        if self.expected_s is None or self.elapsed_s is None or self.elapsed_s >= self.expected_s:
+            return None
+        return self.expected_s - self.elapsed_s
+
+
+def runs_of(session: Session, campaign_id: int, present: datetime) -> tuple[RunView, ...]:
+    """What a campaign runs, the newest first; two statements."""
+    control, candidate = aliased(Configuration), aliased(Configuration)
+    query = (
+        select(Experiment, Hypothesis, control.knobs, candidate.knobs, Job.device)
+        .join(control, control.id == Experiment.control_configuration_id)
+        .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .outerjoin(Job, (Job.experiment_id == Experiment.id) & (Job.state == JobState.RUNNING))
+        .where(Experiment.campaign_id == campaign_id, Experiment.state == ExperimentState.RUNNING)
+        .order_by(Experiment.id.desc())
+        .limit(MOST_RUNS)
+    )
+    found = session.execute(query).all()
+    labels = [format_label(Noun.EXPERIMENT, row[0].id) for row in found]
+    begun: dict[str, set[str]] = {label: set() for label in labels}
+    told = select(Event.subject, Event.data).where(
+        Event.subject.in_(labels), Event.kind == EventKind.STAGE_STARTED.value
+    )
+    for subject, data in session.execute(told):
+        begun[str(subject)].add(str((data or {}).get("stage")))
+    return tuple(_view(label, begun[label], present, *row) for label, row in zip(labels, found, strict=True))
+
+
+def _view(
+    label: str,
+    begun: Collection[str],
+    present: datetime,
+    experiment: Experiment,
+    hypothesis: Hypothesis | None,
+    control: dict[str, object],
+    candidate: dict[str, object] | None,
+    device: str | None,
+) -> RunView:
+    progress = experiment.progress or {}
+    done, planned = number(progress.get("done")), number(progress.get("planned"))
+    text = progress.get("text")
+    started = experiment.started_at
+    return RunView(
+        experiment=label,
+        kind=experiment.kind,
+        hypothesis=None if hypothesis is None else format_label(Noun.HYPOTHESIS, hypothesis.id),
+        claim=None if hypothesis is None else hypothesis.claim,
+        change=changes_between(control, candidate),
+        device=device,
+        steps=steps_of(experiment.kind, begun, experiment.stage),
+        stage=experiment.stage,
+        text=text if isinstance(text, str) else None,
+        done=None if done is None else int(done),
+        planned=None if not planned else int(planned),
+        started_at=started,
+        elapsed_s=None if started is None else max(0.0, (present - started).total_seconds()),
+        expected_s=None if hypothesis is None else number((hypothesis.score or {}).get("cost_s")),
+        predicted=None if hypothesis is None else prediction_view(hypothesis.prediction, hypothesis.metric),
+        min_effect=None if hypothesis is None else hypothesis.min_effect,
+    )
+
+
+def steps_of(kind: ExperimentKind, begun: Collection[str], stage: str | None) -> tuple[RunStep, ...]:
+    """The steps of an experiment by the stages that have begun and the one that it is in; pure.
+
+    The check comes first and is told only when it ends, so it is done once anything else has begun. A stage
+    without a step of its own, such as training a drafter, is part of the check.
+    """
+    plan = BASELINE_STEPS if kind is ExperimentKind.BASELINE else TEST_STEPS
+    own = {name for _, names in plan[1:] for name in names}
+    steps = []
+    for place, (name, stages) in enumerate(plan):
+        is_now = stage in stages or (place == 0 and stage not in own)
+        seen = any(each in begun for each in stages) or (place == 0 and bool(own & set(begun)))
+        steps.append(RunStep(name=name, done=seen and not is_now, now=is_now))
+    return tuple(steps)
+
+
+def knob_words(changes: Sequence[ChangeView]) -> str:
+    """A change in a few words, for where a claim is too long: `compile cpp_wrapper`, `drafting mtp, 2
+    draft_tokens`; what is switched off is left out."""
+    words = []
+    for each in changes:
+        if each.after is None:
+            continue
+        group, _, knob = each.knob.partition(".")
+        if knob == "method":
+            words.insert(0, f"{group} {each.after}")
+        elif each.before is None and len(changes) > 1:
+            words.append(f"{knob.replace('_', ' ')} {each.after}")
+        else:
+            words.append(f"{knob.replace('_', ' ')} {_value(each.after)}")
+    return ", ".join(words)
+
+
+def _value(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)

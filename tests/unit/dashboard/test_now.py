@@ -1,0 +1,313 @@
+"""The Now page's view: its sentence, the best and how it came about, what runs, and the digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from configs.errors import UsageError
+from dashboard.page import Request
+from dashboard.pages.now import PAGE, NowFilters, NowShown
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Verdict
+from db.noise import SERIES_NAME
+from db.states import CampaignState, ExperimentKind, VerdictOutcome
+from knowledge.queries.now import NowView, Standing, now_view
+from knowledge.queries.now_best import Told, Trial, steps_of
+from knowledge.queries.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
+from knowledge.queries.now_run import knob_words
+from knowledge.queries.now_run import steps_of as run_steps_of
+from knowledge.queries.view import ChangeView
+from tests.history.campaign_history import BASE, History, a_full_history
+from tests.new_database import new_database
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+BASELINE = {"configuration": dict(BASE), "tpot_ms": 10.0, "bits_per_byte": 1.0}
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    found = History(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[History]:
+    found = a_full_history(tmp_path)
+    yield found
+    found.close()
+
+
+def view(history: History, since: int | None = None, label: str | None = None) -> NowView:
+    with history.database.read() as session:
+        return now_view(session, label, since, LONG_AGO)
+
+
+def shown(history: History, since: int | None = None) -> tuple[NowShown, str]:
+    request = Request({}, NowFilters(since=since))
+    with history.database.read() as session:
+        found = PAGE.read(session, request, None)  # type: ignore[arg-type]
+    return found, PAGE.live(found, request)
+
+
+def tell(history: History, kind: EventKind, data: dict[str, object] | None = None) -> int:
+    with history.database.write() as session:
+        return events.append(session, kind, "Told.", campaign_id=history.campaign_id, data=data)
+
+
+def measure_baseline(history: History) -> None:
+    tell(history, EventKind.CAMPAIGN_BASELINE, {"baseline": BASELINE, "naive": {"tpot_ms": 12.0}})
+
+
+def best_is(history: History, experiment_id: int, speedup: float, basis: str | None = None) -> None:
+    label = format_label(Noun.EXPERIMENT, experiment_id)
+    data = {
+        "configuration": {**BASE, "serving.threads": 1},
+        "tpot_ms": 9.9 / speedup,
+        "control_tpot_ms": 9.9,
+        "speedup": speedup,
+        "speedup_interval": None if basis else [speedup - 0.1, speedup + 0.1],
+        "speedup_basis": basis or label,
+        "note": None,
+        "experiment": label,
+    }
+    tell(history, EventKind.CAMPAIGN_BEST, data)
+
+
+def put(history: History, state: CampaignState) -> None:
+    with history.database.write() as session:
+        session.get_one(Campaign, history.campaign_id).state = state
+
+
+def test_without_a_campaign_the_page_says_what_to_type(tmp_path: Path) -> None:
+    database = new_database(tmp_path)
+    try:
+        with database.read() as session:
+            request = Request({}, NowFilters())
+            found = PAGE.read(session, request, None)  # type: ignore[arg-type]
+        assert found.campaign is None
+        assert "autoinfer run" in PAGE.live(found, request)
+    finally:
+        database.close()
+
+
+def test_before_the_baseline_nothing_is_claimed(history: History) -> None:
+    running = history.start_testing(history.propose({"serving.threads": 1}))
+    with history.database.write() as session:
+        baseline = session.get_one(Experiment, running)
+        baseline.kind, baseline.hypothesis_id = ExperimentKind.BASELINE, None
+    found, html = shown(history)
+    assert found.campaign is not None
+    assert found.campaign.standing is Standing.BASELINE
+    assert (found.best, found.lead, found.rest) == (
+        None,
+        "Measuring the baseline.",
+        "Nothing is decided yet.",
+    )
+    assert "No baseline yet" in html
+
+
+def test_the_sentence_names_what_is_tested_and_counts_what_was_decided(full: History) -> None:
+    measure_baseline(full)
+    found, html = shown(full)
+    assert found.lead == "Testing: Compiling is faster."
+    assert found.rest == "One supported, two ruled out, one left open."
+    assert [row.claim for row in found.next] == [
+        "Eight threads [really] are faster.",
+        "One layer less is faster.",
+    ]
+    assert found.next[0].moved_from == 3
+    (run,) = found.runs
+    assert run.text == "block 3 of 8"
+    assert [step.name for step in run.steps if step.now] == ["Quick look"]
+    assert "Nothing beats the baseline yet" in html
+
+
+def test_what_was_settled_is_told_apart_by_its_outcome(full: History) -> None:
+    found = view(full)
+    assert [row.claim for row in found.validated] == ["One thread is faster."]
+    assert {row.state.value for row in found.settled} == {"refuted", "infeasible", "inconclusive"}
+    assert found.campaign is not None
+    assert (found.campaign.supported_today, found.campaign.settled_today) == (1, 3)
+
+
+def test_hostile_claims_are_text(history: History) -> None:
+    history.start_testing(
+        history.propose({"serving.threads": 1}, claim="<script>alert(1)</script> is faster.")
+    )
+    _, html = shown(history)
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+@pytest.mark.parametrize(
+    ("state", "standing", "act"),
+    [
+        (CampaignState.PAUSED, Standing.PAUSED, "autoinfer campaign resume C-1"),
+        (CampaignState.RUNNING, Standing.INTERRUPTED, "autoinfer run --resume C-1"),
+    ],
+)
+def test_a_campaign_that_waits_for_a_person_says_so(
+    history: History, state: CampaignState, standing: Standing, act: str
+) -> None:
+    put(history, state)
+    found, html = shown(history)
+    assert found.campaign is not None
+    assert found.campaign.standing is standing
+    assert "Waits for you" in html
+    assert act in html
+
+
+def test_a_campaign_that_ended_without_a_find_says_so(full: History) -> None:
+    measure_baseline(full)
+    put(full, CampaignState.STOPPED)
+    with full.database.write() as session:
+        session.query(Experiment).filter(Experiment.state == "running").delete()
+    found, html = shown(full)
+    assert found.lead == "Ended: nothing beat the baseline."
+    assert "Nothing to deploy: the baseline stands" in html
+
+
+def test_the_best_is_told_beside_the_baseline_of_its_own_experiment(history: History) -> None:
+    measure_baseline(history)
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    best_is(history, first.experiment_id, 1.2)
+    found, html = shown(history)
+    best = found.best
+    assert best is not None
+    assert (best.baseline_ms, best.best_ms) == pytest.approx((9.9, 8.25))
+    assert (best.tpot_low_ms, best.tpot_high_ms) == pytest.approx((9.9 / 1.3, 9.9 / 1.1))
+    assert best.changed == {"serving.threads": 1}
+    assert "E-0001" in html
+    assert "1.20 times as fast" in html
+
+
+def test_a_chain_is_scaled_to_the_baselines_own_launches(history: History) -> None:
+    measure_baseline(history)
+    first = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    second = history.judge(history.propose({"serving.compile": "default"}), VerdictOutcome.SUPPORTED)
+    best_is(history, first.experiment_id, 1.25)
+    best_is(history, second.experiment_id, 2.0, basis="chain")
+    best = view(history).best
+    assert best is not None
+    assert [step.after_ms for step in best.steps] == pytest.approx([8.0, 5.0])
+    assert sum(step.won_ms for step in best.steps) == pytest.approx(best.baseline_ms - best.best_ms)
+    assert best.speedup_low is None
+
+
+def test_the_steps_add_up_however_many_there_are() -> None:
+    told = [Told(experiment=f"E-{n:04}", speedup=1 + n / 10, data={}) for n in range(1, 21)]
+    plain = Trial(
+        hypothesis="H-001",
+        claim="It is.",
+        change=(),
+        control_id=1,
+        effect=None,
+        pairs=3,
+        quality={},
+        acceptance_length=None,
+    )
+    steps = steps_of(told, {each.experiment: plain for each in told}, 1, 30.0, 10.0)
+    assert steps[0].earlier == 14
+    assert steps[0].experiment is None
+    assert steps[-1].together
+    assert sum(step.won_ms for step in steps) == pytest.approx(20.0)
+
+
+def test_the_floor_is_bytes_over_bandwidth_and_parts_fill_what_lies_above_it() -> None:
+    profile = [
+        Part(kind="gdn", time_ms=6.0, weight_bytes=10_000_000),
+        Part(kind="rest", time_ms=2.0, weight_bytes=0),
+        Part(kind="lm_head", time_ms=0.1, weight_bytes=10_000_000),  # faster than its bytes: from a cache
+    ]
+    floor = floor_of(profile, 20e9)
+    assert floor is not None
+    assert floor.ms == pytest.approx(1.0)
+    parts = overhead_of(profile, floor, 9.0)
+    assert [part.part for part in parts] == ["GatedDeltaNet layers", "outside the parts: Python, dispatch"]
+    assert sum(part.ms for part in parts) == pytest.approx(8.0)
+    assert floor_of(profile, None) is None
+    assert overhead_of(profile, None, 9.0) == ()
+
+
+def test_drafting_shares_the_bytes_of_a_step_among_its_tokens() -> None:
+    floor = FloorView(ms=1.0, step_bytes=20_000_000, bandwidth_bytes_per_s=20e9, tokens=1.0)
+    drafting = {"method": "mtp", "draft_tokens": 2, "drafter": {"weight_bytes": 2_000_000}}
+    best = best_floor_of(floor, {"weight_bytes": 20}, {"weight_bytes": 20, "drafting": drafting}, 1.5)
+    assert best is not None
+    assert best.ms == pytest.approx(24 / 20 / 1.5)
+    halved = best_floor_of(floor, {"weight_bytes": 20}, {"weight_bytes": 10}, None)
+    assert halved is not None
+    assert halved.ms == pytest.approx(0.5)
+    assert (
+        best_floor_of(floor, {"weight_bytes": 20}, {"weight_bytes": 20, "drafting": drafting}, None) is None
+    )
+    assert best_floor_of(floor, {}, {"weight_bytes": 20}, None) is None
+
+
+def test_quality_looked_at_first_does_not_make_the_quick_look_done() -> None:
+    steps = run_steps_of(ExperimentKind.TEST, {"prune", "evaluate"}, "evaluate")
+    assert [step.name for step in steps if step.done] == ["Check"]
+    assert [step.name for step in steps if step.now] == ["Quality"]
+    assert run_steps_of(ExperimentKind.TEST, (), None)[0].now
+
+
+def test_a_change_is_told_in_a_few_words() -> None:
+    compiled = ChangeView(knob="serving.compile", before="off", after="cpp_wrapper")
+    method = ChangeView(knob="drafting.method", before="none", after="mtp")
+    tokens = ChangeView(knob="drafting.draft_tokens", before=None, after=1)
+    assert knob_words((compiled,)) == "compile cpp_wrapper"
+    assert knob_words((tokens, method)) == "drafting mtp, draft tokens 1"
+
+
+def test_a_digest_counts_from_the_event_that_was_seen(history: History) -> None:
+    measure_baseline(history)
+    early = history.judge(history.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    best_is(history, early.experiment_id, 1.1)
+    with history.database.write() as session:
+        # the clock has milliseconds, and what comes next has to be later than what was seen
+        session.get_one(Experiment, early.experiment_id).finished_at = LONG_AGO
+        events_before = events.last_id(session)
+        for event in events.read(session):
+            event.at = LONG_AGO
+        session.get_one(Verdict, early.verdict_id).created_at = LONG_AGO
+    late = history.judge(
+        history.propose({"serving.threads": 4}, predicted=-0.1, sd_log=0.01),
+        VerdictOutcome.REFUTED,
+        effect=(0.2, 0.1, 0.3),
+    )
+    best_is(history, late.experiment_id, 1.3)
+    found, html = shown(history, since=events_before)
+    digest = found.digest
+    assert digest is not None
+    assert digest.decided == {"refuted": 1}
+    assert [each.experiment for each in digest.decisions] == ["E-0002"]
+    assert [each.hypothesis for each in digest.surprises] == ["H-002"]
+    assert digest.surprises[0].surprise > 20  # half-widths of the prediction beyond its end
+    assert (digest.spent_s, digest.experiments) == (42.0, 1)
+    assert (digest.speedup, digest.speedup_before) == (1.3, 1.1)
+    assert "Since you last looked" in html
+    assert "autoinfer reproduce E-0002" in html
+
+
+def test_nothing_new_is_said_in_a_sentence(full: History) -> None:
+    with full.database.read() as session:
+        last = events.last_id(session)
+    found, html = shown(full, since=last)
+    assert found.digest is not None
+    assert found.digest.events == 0
+    assert "Nothing happened in C-1 since event" in html
+
+
+def test_an_unknown_campaign_and_an_aa_series_are_refused(history: History) -> None:
+    with pytest.raises(UsageError, match="C-99 does not exist"):
+        view(history, label="C-99")
+    history.start(SERIES_NAME, "e" * 64)
+    with pytest.raises(UsageError, match="is an A/A series"):
+        view(history, label="C-2")

@@ -1,0 +1,49 @@
+"""The charts of the Now page: the waterfall's bars and the small glyph of an effect, as per cent."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.charts.glyph import Scale, glyph, scale_of
+from dashboard.charts.waterfall import Segment, ends, step
+from knowledge.queries.view import EffectView
+
+
+def test_an_end_lays_its_segments_one_after_the_other_over_its_whole_time() -> None:
+    bars = ends([Segment(2.0, "w-floor", "floor 2"), Segment(6.0, "w-o1", "GEMM")], most_ms=10.0)
+    assert [bar.x for bar in bars] == pytest.approx([0.0, 20.0])
+    assert bars[-1].x + bars[-1].width == pytest.approx(80.0, abs=0.2)
+    assert [bar.label for bar in bars] == ["", "GEMM"]  # a fifth of the width holds no label
+
+
+def test_a_step_won_ends_where_the_next_begins() -> None:
+    ghost, won = step(10.0, 4.0, most_ms=10.0)
+    assert (ghost.width, won.x, won.width, won.shade) == pytest.approx((40.0, 40.0, 60.0, "w-won"))
+    _, following = step(4.0, 3.0, most_ms=10.0)
+    assert following.x + following.width == pytest.approx(won.x)
+
+
+def test_a_step_that_made_it_slower_is_told_apart() -> None:
+    _, lost = step(4.0, 5.0, most_ms=10.0)
+    assert (lost.x, lost.width, lost.shade) == pytest.approx((40.0, 10.0, "w-lost"))
+
+
+def test_all_effects_of_a_list_share_a_scale_that_holds_them_and_no_effect() -> None:
+    effects = [
+        EffectView(relative=-0.09, low=-0.24, high=0.08),
+        EffectView(relative=-0.03, low=-0.048, high=-0.004),
+    ]
+    scale = scale_of(effects, min_effect=0.03)
+    assert (scale.low, scale.high) == pytest.approx((-0.24, 0.08))
+    marks = [glyph(each, 0.03, scale) for each in effects]
+    assert marks[0].zero == marks[1].zero == 75.0
+    assert marks[0].least < marks[0].zero
+    assert (marks[0].low, marks[0].high) == (0.0, 100.0)
+    assert marks[1].low < marks[1].middle < marks[1].high < marks[1].zero
+
+
+def test_what_lies_beyond_the_scale_is_drawn_to_its_edge() -> None:
+    scale = Scale(-0.1, 0.1)
+    assert (scale.place(5.0), scale.place(-5.0)) == (100.0, 0.0)
+    assert scale_of([EffectView(relative=4.0, low=1.0, high=9.0)]).high < 1.0
+    assert scale_of([]).low < 0 < scale_of([]).high
