@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -153,7 +153,7 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         campaign=facts.campaign,
         state=facts.state,
         headline=_headline(facts),
-        validating=_validating(facts),
+        validating=validating(facts.testing, facts.next, facts.hypotheses),
         supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery),
         ruled_out=_ruled_out(by_outcome),
         inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE]),
@@ -179,23 +179,25 @@ def _headline(facts: CampaignFacts) -> str:
     return f"{what}: it is running."
 
 
-def _validating(facts: CampaignFacts) -> PartView:
+def validating(
+    testing: Sequence[WaitingFact], following: Sequence[WaitingFact], hypotheses: Mapping[str, int]
+) -> PartView:
+    """Return what is under test and what comes next; `hypotheses` counts them by state."""
     title = "Being validated"
     lines = [
-        f"{fact.id}  {_clause(fact.claim)}" + (f" ({fact.stage})" if fact.stage else "")
-        for fact in facts.testing
+        f"{fact.id}  {_clause(fact.claim)}" + (f" ({fact.stage})" if fact.stage else "") for fact in testing
     ]
-    waiting = facts.hypotheses.get(HypothesisState.QUEUED.value, 0)
+    waiting = hypotheses.get(HypothesisState.QUEUED.value, 0)
     queued = (
         f"{counted(waiting, 'hypothesis', 'hypotheses')} in the queue" if waiting else "the queue is empty"
     )
     lines += [
         f"then {fact.id}  {_clause(fact.claim)}" + (f": {fact.reason}" if fact.reason else "")
-        for fact in facts.next
+        for fact in following
     ]
-    if not facts.testing:
+    if not testing:
         return PartView(title=title, sentence=f"Nothing is under test; {queued}.", lines=tuple(lines))
-    under_test = counted(len(facts.testing), "hypothesis is", "hypotheses are")
+    under_test = counted(len(testing), "hypothesis is", "hypotheses are")
     return PartView(title=title, sentence=f"{under_test} under test; {queued}.", lines=tuple(lines))
 
 

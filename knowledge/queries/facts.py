@@ -36,14 +36,15 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         experiments=campaign.spent.experiments,
         experiment_s=campaign.spent.experiment_s,
         hypotheses=campaign.hypotheses,
-        testing=_testing(session, campaign_id),
-        next=_next(session, campaign_id),
+        testing=under_test(session, campaign_id),
+        next=coming_next(session, campaign_id),
         judged=_judged(session, campaign_id),
         discovery=campaign.discovery,
     )
 
 
-def _testing(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
+def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
+    """Return the hypotheses under test, with their stage."""
     query = (
         select(Hypothesis.id, Hypothesis.claim, Experiment.stage)
         .outerjoin(
@@ -59,7 +60,8 @@ def _testing(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
     )
 
 
-def _next(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
+def coming_next(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
+    """Return the first of the queue, with the reasons for their places."""
     query = (
         select(Hypothesis.id, Hypothesis.claim, Hypothesis.rank_reason)
         .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.QUEUED)

@@ -108,6 +108,14 @@ class FacetsView(View):
 
 
 CONTROL, CANDIDATE = aliased(Configuration), aliased(Configuration)
+_OWN = aliased(Verdict)
+FIRST_VERDICT = (
+    select(func.min(_OWN.id))
+    .where(_OWN.hypothesis_id == Hypothesis.id)
+    .correlate(Hypothesis)
+    .scalar_subquery()
+)
+"""The id of the verdict on a hypothesis' first experiment of its own."""
 _STATES_IN_ORDER = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
 
 
@@ -211,17 +219,10 @@ def _first_verdicts() -> Any:
 
 def with_verdict(query: Select[Any]) -> Select[Any]:
     """Add to hypotheses both configurations and the verdict of the first experiment of its own."""
-    own = aliased(Verdict)
-    first = (
-        select(func.min(own.id))
-        .where(own.hypothesis_id == Hypothesis.id)
-        .correlate(Hypothesis)
-        .scalar_subquery()
-    )
     return (
         query.join(CONTROL, CONTROL.id == Hypothesis.control_configuration_id)
         .join(CANDIDATE, CANDIDATE.id == Hypothesis.candidate_configuration_id)
-        .outerjoin(Verdict, Verdict.id == first)
+        .outerjoin(Verdict, Verdict.id == FIRST_VERDICT)
         .add_columns(CONTROL.knobs.label("control_knobs"), CANDIDATE.knobs.label("candidate_knobs"), Verdict)
     )
 

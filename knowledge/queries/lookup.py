@@ -59,9 +59,15 @@ def campaign_of(session: Session, text: str | None) -> int:
     """
     if text is not None:
         return labelled(session, Noun.CAMPAIGN, text)
-    newest: int | None = session.scalar(select(func.max(Campaign.id)).where(Campaign.name != SERIES_NAME))
+    newest = newest_campaign(session)
     if newest is None:
         raise UsageError("There is no campaign yet.", "Start one with: autoinfer run")
+    return newest
+
+
+def newest_campaign(session: Session) -> int | None:
+    """Return the newest campaign that is no A/A series; None where there is none."""
+    newest: int | None = session.scalar(select(func.max(Campaign.id)).where(Campaign.name != SERIES_NAME))
     return newest
 
 
