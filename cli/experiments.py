@@ -23,32 +23,59 @@ def experiments(
         list[str] | None,
         typer.Option("--outcome", metavar="OUTCOME", help="Only this outcome; may be given again."),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only this kind; may be given again."),
+    ] = None,
+    lever: Annotated[
+        str | None, typer.Option("--lever", metavar="LEVER", help="Only changes that touch this lever.")
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            "--search", metavar="TEXT", help="Text in the claim, the reason or the failure; a label."
+        ),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="ORDER", help="id, effect, predicted or took.")
+    ] = "id",
+    reverse: Annotated[bool, typer.Option("--reverse", help="The other way round.")] = False,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     as_json: Json = False,
 ) -> None:
-    """All experiments: past, running, planned; newest first."""
+    """All experiments: past, running, planned; newest first unless another order is asked for."""
     from cli.opening import reading
     from cli.output import console, pager_line, print_json, say, table
     from cli.output import state as shown_state
     from cli.vocabulary import members
     from cli.words import effect_words
-    from db.states import ExperimentState, VerdictOutcome
-    from knowledge.queries.experiments import list_experiments
+    from db.states import ExperimentKind, ExperimentState, VerdictOutcome
+    from knowledge.queries.experiments import ExperimentsAsked, ExperimentSort, find_experiments
     from knowledge.queries.lookup import campaign_filter
 
     states = members(ExperimentState, state or [], "--state")
     outcomes = members(VerdictOutcome, outcome or [], "--outcome")
+    kinds = members(ExperimentKind, kind or [], "--kind")
+    (order,) = members(ExperimentSort, [sort], "--sort")
     with reading(ctx) as session:
-        campaign_id = campaign_filter(session, campaign)
-        page = list_experiments(
-            session, campaign_id=campaign_id, states=states, outcomes=outcomes, limit=limit, offset=offset
+        asked = ExperimentsAsked(
+            campaign_id=campaign_filter(session, campaign),
+            states=states,
+            kinds=kinds,
+            outcomes=outcomes,
+            lever=lever,
+            text=search,
+            sort=order,
+            descending=not reverse,
         )
+        page = find_experiments(session, asked, limit=limit, offset=offset)
     if as_json:
         print_json(page)
         return
     if page.total == 0:
-        say("No experiment is like that." if state or outcome or campaign else "There is no experiment yet.")
+        narrowed = state or outcome or campaign or kind or lever or search
+        say("No experiment is like that." if narrowed else "There is no experiment yet.")
         return
     rows = [
         (

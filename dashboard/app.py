@@ -19,7 +19,17 @@ from configs.settings import Settings
 from dashboard.devices import Devices
 from dashboard.interface import add_interface
 from dashboard.page import Ground
-from dashboard.pages import find, gpus, log, now
+from dashboard.pages import (
+    compare,
+    experiment,
+    experiment_log,
+    experiment_samples,
+    experiments,
+    find,
+    gpus,
+    log,
+    now,
+)
 from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
@@ -28,7 +38,17 @@ from dashboard.web.security import Access, Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
 
-PAGES = (now.PAGE, gpus.PAGE, log.PAGE, find.PAGE)
+PAGES = (
+    now.PAGE,
+    gpus.PAGE,
+    experiments.PAGE,
+    experiment.PAGE,
+    experiment_log.PAGE,
+    experiment_samples.PAGE,
+    compare.PAGE,
+    log.PAGE,
+    find.PAGE,
+)
 
 LEAST_GZIPPED_BYTES = 600
 """Answers below go as they are: they fit a packet all the same."""
@@ -82,6 +102,7 @@ def create_app(
     app.state.timings = timings
     ground = Ground(settings, devices or Devices())
     server = Server(opened, hub, ground)
+    experiment_samples.add_experiment_routes(app, server)
     for page in PAGES:
         add_page(app, server, page)
 

@@ -19,6 +19,7 @@ class Entry:
 ENTRIES = (
     Entry("now", "Now", "/", "n"),
     Entry("gpus", "GPUs", "/gpus", "u", minor=True),
+    Entry("experiments", "Experiments", "/experiments", "e"),
     Entry("log", "Log", "/log", "l"),
 )
 """In the order of the bar."""

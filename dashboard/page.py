@@ -115,11 +115,12 @@ def as_csv(table: Table) -> str:
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(table.columns)
-    writer.writerows([_cell(value) for value in row] for row in table.rows)
+    writer.writerows([spreadsheet_cell(value) for value in row] for row in table.rows)
     return written.getvalue()
 
 
-def _cell(value: object) -> object:
+def spreadsheet_cell(value: object) -> object:
+    """A value as it is written into CSV; see `as_csv`."""
     if isinstance(value, dict | list | tuple):
         return json.dumps(value, default=str)
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):

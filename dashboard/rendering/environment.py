@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboard.rendering import figures
 from dashboard.rendering.subjects import subject_url
+from knowledge.figures import margin, metric_word, size
 
 ROOM = Path(__file__).parents[1]
 TEMPLATES = ROOM / "templates"
@@ -46,6 +47,8 @@ def environment() -> Environment:
         "age",
     ):
         found.filters[name] = getattr(figures, name)
+    found.filters["metric"], found.filters["margin"] = metric_word, margin
+    found.filters["size"], found.filters["whole"] = size, figures.whole
     found.globals["static"] = static
     found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url

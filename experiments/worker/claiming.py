@@ -43,7 +43,12 @@ class Taken:
 
 def run_key(database: Database, job_id: int, created_at: datetime, attempt: int) -> str:
     """The key of an attempt's run: the same whenever it is asked for, and another one in another database."""
-    text = f"{database.shown}\n{job_id}\n{created_at.isoformat()}"
+    return run_key_in(database.shown, job_id, created_at, attempt)
+
+
+def run_key_in(database: str, job_id: int, created_at: datetime, attempt: int) -> str:
+    """The same, where `database` is its address as it may be shown."""
+    text = f"{database}\n{job_id}\n{created_at.isoformat()}"
     token = hashlib.sha256(text.encode()).hexdigest()[:_TOKEN_CHARACTERS]
     return _SEPARATOR.join((f"job{job_id}", token, str(attempt)))
 

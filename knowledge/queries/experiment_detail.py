@@ -50,7 +50,7 @@ class ExperimentDetail(ExperimentRow):
     """Everything about one experiment; `samples` is filled when they were asked for.
 
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
-    since it was preregistered.
+    since it was preregistered, `resolved` what the first launch of each arm told that it ran.
     """
 
     rationale: str | None
@@ -65,6 +65,7 @@ class ExperimentDetail(ExperimentRow):
     verdict: VerdictView | None
     launches: tuple[LaunchView, ...]
     resolved_differences: tuple[DifferenceView, ...]
+    resolved: dict[Arm, JsonObject]
     environments: dict[str, JsonObject]
     stages: tuple[StageView, ...]
     artifacts: tuple[ArtifactView, ...]
@@ -123,6 +124,7 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         resolved_differences=resolved_differences(
             [(each.Launch.arm, each.Launch.resolved) for each in launches]
         ),
+        resolved={each.Launch.arm: each.Launch.resolved for each in reversed(launches)},
         environments={each.Launch.environment_digest: each.data for each in launches},
         stages=stages_of(session, experiment_id),
         artifacts=artifacts_of(session, experiment_id),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import Row, Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.models import Launch, Measurement
@@ -34,9 +35,46 @@ class SampleView(View):
     value: float
 
 
-def stored_samples(session: Session, experiment_id: int) -> Iterator[SampleView]:
-    """Give every raw sample of an experiment, launch by launch, in bounded memory."""
-    query = (
+@dataclass(frozen=True)
+class SamplesAsked:
+    """Which samples of an experiment: those of an arm, a launch of it, a stage, a metric."""
+
+    arm: Arm | None = None
+    launch: int | None = None
+    stage: str | None = None
+    metric: str | None = None
+
+
+EVERY_SAMPLE = SamplesAsked()
+
+
+def stored_samples(
+    session: Session, experiment_id: int, asked: SamplesAsked = EVERY_SAMPLE
+) -> Iterator[SampleView]:
+    """Give the raw samples of an experiment that are asked for, launch by launch, in bounded memory."""
+    query = _samples(experiment_id, asked).execution_options(yield_per=PIECE)
+    return map(_sample_view, session.execute(query))
+
+
+def samples_page(
+    session: Session, experiment_id: int, asked: SamplesAsked, *, limit: int, offset: int
+) -> tuple[tuple[SampleView, ...], int, tuple[str, ...]]:
+    """Return some of the samples that are asked for, how many there are, and the experiment's metrics."""
+    query = _samples(experiment_id, asked)
+    total = session.scalar(select(func.count()).select_from(query.order_by(None).subquery())) or 0
+    found = tuple(map(_sample_view, session.execute(query.limit(limit).offset(offset))))
+    metrics = session.scalars(
+        select(Measurement.metric)
+        .join(Launch, Launch.id == Measurement.launch_id)
+        .where(Launch.experiment_id == experiment_id)
+        .distinct()
+        .order_by(Measurement.metric)
+    )
+    return found, total, tuple(metrics)
+
+
+def _samples(experiment_id: int, asked: SamplesAsked) -> Select[*tuple[Any, ...]]:
+    query: Select[*tuple[Any, ...]] = (
         select(
             Launch.arm,
             Launch.index,
@@ -59,21 +97,32 @@ def stored_samples(session: Session, experiment_id: int) -> Iterator[SampleView]
             Measurement.seq,
             Measurement.id,
         )
-        .execution_options(yield_per=PIECE)
     )
-    for arm, launch, stage, block, position, item, seq, metric, unit, value in session.execute(query):
-        yield SampleView(
-            arm=arm,
-            launch=launch,
-            stage=stage,
-            block=block,
-            position=position,
-            item=item,
-            seq=seq,
-            metric=metric,
-            unit=unit,
-            value=value,
-        )
+    for column, wanted in (
+        (Launch.arm, asked.arm),
+        (Launch.index, asked.launch),
+        (Launch.stage, asked.stage),
+        (Measurement.metric, asked.metric),
+    ):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    return query
+
+
+def _sample_view(row: Row[*tuple[Any, ...]]) -> SampleView:
+    arm, launch, stage, block, position, item, seq, metric, unit, value = tuple(row)
+    return SampleView(
+        arm=arm,
+        launch=launch,
+        stage=stage,
+        block=block,
+        position=position,
+        item=item,
+        seq=seq,
+        metric=metric,
+        unit=unit,
+        value=value,
+    )
 
 
 def values_by_arm(

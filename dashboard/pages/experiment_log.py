@@ -1,0 +1,110 @@
+"""Log of an experiment: the end of what its run, or the launches of one of its stages, wrote."""
+
+from __future__ import annotations
+
+import shlex
+
+from pydantic import Field
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from dashboard.page import Filters, Ground, Page, Request
+from dashboard.pages.experiment import CHANGED_BY, number_of
+from db.address import parse_address
+from db.labels import Noun, format_label
+from db.models import Job, StageRun
+from experiments.worker.claiming import run_key_in
+from experiments.worker.log_tails import TAIL_BYTES, log_tails
+from knowledge.queries.view import View
+
+RUNS = "jobs"
+"""The folder of all runs in the data folder, as the executor made there has it."""
+
+
+class ExperimentLogFilters(Filters):
+    """Which attempt, the last one if none is given, and of which stage's launches; else the run's own log."""
+
+    attempt: int | None = Field(default=None, ge=1, le=10**6)
+    stage: str | None = Field(default=None, max_length=32, pattern="^[a-z_]+$")
+
+
+class TailView(View):
+    """The end of one log of `bytes` bytes; `cut`: it began before `text`."""
+
+    name: str
+    bytes: int
+    text: str
+    cut: bool
+
+
+class ExperimentLogView(View):
+    """The logs of one attempt of an experiment; `kept` is false where its folder is not on this machine.
+
+    `host` is the machine that ran the last attempt, `stages` those that began in this one, `tail_bytes` the
+    most of a log that is shown.
+    """
+
+    id: str
+    attempt: int
+    attempts: int
+    stage: str | None
+    stages: tuple[str, ...]
+    host: str | None
+    kept: bool
+    tail_bytes: int
+    logs: tuple[TailView, ...]
+
+
+def read(session: Session, request: Request[ExperimentLogFilters], ground: Ground) -> ExperimentLogView:
+    """Read the ends of the logs that the filters name."""
+    experiment_id = number_of(session, request.path["label"])
+    asked = request.filters
+    query = (
+        select(Job.id, Job.created_at, Job.attempt, Job.device)
+        .where(Job.experiment_id == experiment_id)
+        .order_by(Job.id.desc())
+        .limit(1)
+    )
+    job = session.execute(query).first()
+    attempts = 0 if job is None else job.attempt
+    attempt = min(asked.attempt or attempts, attempts)
+    stages = session.scalars(
+        select(StageRun.stage)
+        .where(StageRun.experiment_id == experiment_id, StageRun.attempt == attempt)
+        .order_by(StageRun.id)
+    )
+    tails = None
+    if job is not None and attempt:
+        shown = parse_address(ground.settings.database_url).shown
+        key = run_key_in(shown, job.id, job.created_at, attempt)
+        tails = log_tails(ground.settings.data_dir / RUNS, key, asked.stage)
+    return ExperimentLogView(
+        id=format_label(Noun.EXPERIMENT, experiment_id),
+        attempt=attempt,
+        attempts=attempts,
+        stage=asked.stage,
+        stages=tuple(dict.fromkeys(stages)),
+        host=job.device.partition("/")[0] if job is not None and job.device else None,
+        kept=tails is not None,
+        tail_bytes=TAIL_BYTES,
+        logs=tuple(
+            TailView(name=each.name, bytes=each.bytes, text=each.text, cut=each.cut) for each in tails or ()
+        ),
+    )
+
+
+def command(request: Request[ExperimentLogFilters]) -> str:
+    """The same on the command line."""
+    return shlex.join(["autoinfer", "show", request.path["label"], "--log"])
+
+
+PAGE = Page(
+    name="experiment_log",
+    title="Log of an experiment",
+    path="/experiments/{label}/log",
+    filters=ExperimentLogFilters,
+    shows=ExperimentLogView,
+    read=read,
+    command=command,
+    kinds=CHANGED_BY,
+)

@@ -1,0 +1,62 @@
+"""The tests of quality behind a verdict: what was found, what is allowed, and whether that holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from knowledge.queries.view import View
+from knowledge.stored import number
+
+_TESTS = (
+    ("bits_per_byte_relative", "Bits per byte", "%", 100.0),
+    ("task_points_lost", "Tasks lost", "points", 1.0),
+    ("kl_nats", "KL to the reference", "nat/token", 1.0),
+)
+"""A test's name in a verdict (`agent.judge.quality`), its words, its unit, and the factor to that."""
+
+
+class QualityTestView(View):
+    """One test in its `unit`, more is worse: the difference to the control with its interval, the most that
+    is allowed, over `count` documents or items. `state`: held, worse or undecided, by the end of the interval
+    that decides; KL alone can refute and passes nothing."""
+
+    name: str
+    unit: str
+    difference: float
+    low: float | None
+    high: float | None
+    margin: float | None
+    count: int
+    state: str
+
+
+def quality_tests(quality: Mapping[str, object] | None) -> tuple[QualityTestView, ...]:
+    """Return the tests that a verdict's quality tells, in a fixed order, without what was not measured."""
+    found = []
+    for name, words, unit, factor in _TESTS:
+        told = (quality or {}).get(name)
+        difference = number(told.get("difference")) if isinstance(told, dict) else None
+        if not isinstance(told, dict) or difference is None:
+            continue
+        low, high, margin = (number(told.get(each)) for each in ("low", "high", "margin"))
+        found.append(
+            QualityTestView(
+                name=words,
+                unit=unit,
+                difference=factor * difference,
+                low=None if low is None else factor * low,
+                high=None if high is None else factor * high,
+                margin=None if margin is None else factor * margin,
+                count=int(number(told.get("count")) or 0),
+                state=_state(low, high, margin),
+            )
+        )
+    return tuple(found)
+
+
+def _state(low: float | None, high: float | None, margin: float | None) -> str:
+    if margin is None or low is None or high is None:
+        return "undecided"
+    if low > margin:
+        return "worse"
+    return "held" if high <= margin else "undecided"
