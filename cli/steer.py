@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli.options import CampaignLabel, Json
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
 
 Lever = Annotated[
     str | None, typer.Argument(metavar="LEVER", help="A lever of the campaign's space, such as threads.")
@@ -61,6 +57,7 @@ def _steer(
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.states import DirectiveKind
+    from knowledge.levers import known_levers
     from knowledge.queries.campaigns import directive_view
     from knowledge.queries.lookup import campaign_of
     from knowledge.steering import give_directive, lift_directives
@@ -86,12 +83,3 @@ def _steer(
         return
     for view in views:
         say(f"{view['id']} {'lifted' if clear else 'holds'}: {view['text']}")
-
-
-def known_levers(session: Session, campaign_id: int) -> tuple[str, ...]:
-    """Return the levers of a campaign's space."""
-    from db.models import Campaign
-    from experiments.space.loading import load_space
-
-    spec = session.get_one(Campaign, campaign_id).spec
-    return load_space(str(spec.get("space", "reference"))).levers

@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
+from dashboard.actions.queue import add_queue_acts
 from dashboard.devices import Devices
 from dashboard.interface import add_interface
 from dashboard.page import Ground
@@ -29,6 +30,7 @@ from dashboard.pages import (
     gpus,
     log,
     now,
+    queue,
 )
 from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
@@ -46,6 +48,7 @@ PAGES = (
     experiment_log.PAGE,
     experiment_samples.PAGE,
     compare.PAGE,
+    queue.PAGE,
     log.PAGE,
     find.PAGE,
 )
@@ -106,6 +109,7 @@ def create_app(
     for page in PAGES:
         add_page(app, server, page)
 
+    add_queue_acts(app, server)
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_GZIPPED_BYTES, compresslevel=GZIP_LEVEL)

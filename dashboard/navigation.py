@@ -20,6 +20,7 @@ ENTRIES = (
     Entry("now", "Now", "/", "n"),
     Entry("gpus", "GPUs", "/gpus", "u", minor=True),
     Entry("experiments", "Experiments", "/experiments", "e"),
+    Entry("queue", "Queue", "/queue", "q"),
     Entry("log", "Log", "/log", "l"),
 )
 """In the order of the bar."""

@@ -131,22 +131,24 @@ def move(session: Session, hypothesis_id: int, place: int) -> Hypothesis:
             f"Take the pin off first: autoinfer pin {label} --clear",
         )
     order = waiting_order(session, hypothesis.campaign_id)
-    if not 1 <= place <= len(order):
-        raise UsageError(
-            f"There is no place {place} in the queue of {len(order)}.", f"Give one from 1 to {len(order)}."
-        )
-    ahead = [each for each in order if each != hypothesis_id][: place - 1]
     pinned = set(
         session.scalars(
             select(Hypothesis.id).where(Hypothesis.campaign_id == hypothesis.campaign_id, Hypothesis.pinned)
         )
     )
-    if behind := [each for each in order if each in pinned and each not in ahead]:
-        first = format_label(Noun.HYPOTHESIS, behind[0])
+    if not 1 <= place <= len(order):
         raise UsageError(
-            f"{first} is pinned, and a pin goes before every move.",
-            f"Name a place behind it, or take its pin off: autoinfer pin {first} --clear",
+            f"There is no place {place} in the queue of {len(order)}.", f"Give one from 1 to {len(order)}."
         )
+    first = [each for each in order if each in pinned]
+    if place <= len(first):
+        label = format_label(Noun.HYPOTHESIS, first[place - 1])
+        raise UsageError(
+            f"{label} is pinned, and a pin goes before every move.",
+            f"Name a place behind it, or take its pin off: autoinfer pin {label} --clear",
+        )
+    rest = [each for each in order if each not in pinned and each != hypothesis_id]
+    ahead = [*first, *rest][: place - 1]
     _drop_steering_of(session, hypothesis, DirectiveKind.PRIORITY)
     text = f"{label} is put at place {place} of the queue."
     _add(

@@ -150,9 +150,9 @@ def _with_moves(
     away = set(moved)
     left = [k for k in order if k not in away]
     first = sum(group[k] == PINNED for k in left)
-    last = len(order) - sum(group[k] == BANNED for k in left)
+    banned = sum(group[k] == BANNED for k in left)
     for k in sorted(moved, key=behind):
-        left.insert(min(max(behind(k)[0], first), last), k)
+        left.insert(min(max(behind(k)[0], first), len(left) - banned), k)
     return left
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Text, cast, func, select
 from sqlalchemy.orm import Session, aliased
 
 from db.labels import Noun, format_label
@@ -33,16 +33,33 @@ class QueueRow(View):
     move_reason: str | None
     cause_event_id: int | None
     cause: str | None
+    cause_subject: str | None = None
 
 
-def queue_page(session: Session, campaign_id: int, *, limit: int, offset: int = 0) -> Page[QueueRow]:
-    """Return the queue of a campaign in its order: what is under test, then by rank, unranked last."""
+def queue_page(
+    session: Session,
+    campaign_id: int,
+    *,
+    limit: int,
+    offset: int = 0,
+    lever: str | None = None,
+    text: str | None = None,
+) -> Page[QueueRow]:
+    """Return the queue of a campaign in its order: what is under test, then by rank, unranked last.
+
+    `lever` keeps what changes that lever, `text` what says it in its claim or its knobs.
+    """
     control, candidate = aliased(Configuration), aliased(Configuration)
     waiting = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
     last_move = select(func.max(Move.id).label("id")).group_by(Move.hypothesis_id).subquery()
     where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
+    if lever is not None:
+        where &= Hypothesis.lever == lever
+    if text is not None:
+        said = Hypothesis.claim.icontains(text, autoescape=True)
+        where &= said | cast(Hypothesis.change, Text).icontains(text, autoescape=True)
     query = (
-        select(Hypothesis, control.knobs, candidate.knobs, Move, Event.text)
+        select(Hypothesis, control.knobs, candidate.knobs, Move, Event.text, Event.subject)
         .join(control, control.id == Hypothesis.control_configuration_id)
         .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
         .outerjoin(Move, (Move.hypothesis_id == Hypothesis.id) & Move.id.in_(select(last_move.c.id)))
@@ -58,7 +75,12 @@ def queue_page(session: Session, campaign_id: int, *, limit: int, offset: int = 
 
 
 def _row(
-    hypothesis: Hypothesis, control: JsonObject, candidate: JsonObject, move: Move | None, cause: Any
+    hypothesis: Hypothesis,
+    control: JsonObject,
+    candidate: JsonObject,
+    move: Move | None,
+    cause: Any,
+    cause_subject: Any,
 ) -> QueueRow:
     return QueueRow(
         rank=hypothesis.rank,
@@ -77,4 +99,5 @@ def _row(
         move_reason=None if move is None else move.reason,
         cause_event_id=None if move is None else move.event_id,
         cause=cause,
+        cause_subject=cause_subject,
     )

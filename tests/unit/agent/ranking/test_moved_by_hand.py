@@ -52,6 +52,13 @@ def test_of_two_at_one_place_the_later_move_stands_first() -> None:
     assert rank(five(), [to(5, 1, event_id=7), to(4, 1, event_id=8)]).order == (1, 4, 5, 2, 3)
 
 
+def test_it_stays_before_what_is_banned_however_far_down_it_was_moved() -> None:
+    banned = [Candidate(number, ("dtype",), -0.9, 0.01, 0.9, 0.9, 60.0) for number in (6, 7)]
+    ban = Directive(DirectiveKind.BAN, 3, "you", "12:00", lever="dtype")
+    found = rank([*five(), *banned], [to(1, 2, 3, 4, 5, 6, 7), to(2, 3, 4, 5, 6, 7, event_id=42), ban])
+    assert found.order == (3, 4, 5, 2, 1, 6, 7)
+
+
 def test_the_move_is_told_as_one_by_hand() -> None:
     found = moves(rank(five()), rank(five(), [to(5)]), Cause(41, "your directive"))
     told = {each.hypothesis_id: each.reason for each in found}

@@ -1,0 +1,63 @@
+"""A form's fields, as a browser sends them: urlencoded, bounded, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+
+from configs.errors import UsageError
+
+MOST_BYTES = 16 * 1024
+"""The largest form that is read."""
+
+MOST_FIELDS = 200
+
+CONTENT_TYPE = "application/x-www-form-urlencoded"
+
+
+class Form:
+    """The fields of a form; what is not there is empty."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = fields
+
+    def text(self, name: str) -> str | None:
+        """What a field says without spaces around it; None where it says nothing."""
+        return self._fields.get(name, "").strip() or None
+
+    def required(self, name: str) -> str:
+        """The same; raises `UsageError` where it says nothing."""
+        found = self.text(name)
+        if found is None:
+            raise UsageError(f"The form says nothing of {name}.", "Send it from the page again.")
+        return found
+
+    def place(self, name: str) -> int:
+        """A field as a place, 1 the first; raises `UsageError` for anything else."""
+        text = self.required(name)
+        if not (text.isascii() and text.isdigit() and len(text) < 8):
+            raise UsageError(f"{text[:40]!r} is no place in the queue.", "Write a number from 1 on.")
+        return int(text)
+
+    def items(self) -> Mapping[str, str]:
+        """All fields."""
+        return self._fields
+
+
+async def read_form(request: Request) -> Form:
+    """Read the body of a request; raises `UsageError` for what is no form, or too large."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != CONTENT_TYPE:
+        raise UsageError("Only a form can be sent here.", f"Send it as {CONTENT_TYPE}.")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise UsageError(f"The form is larger than {MOST_BYTES:,} bytes.", "Write less.")
+    try:
+        fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise UsageError("The form can't be read.", "Send it from the page again.") from None
+    return Form(dict(fields))

@@ -1,0 +1,208 @@
+"""What a person does about the queue: the acts of `autoinfer pin`, `move`, `withdraw`, `focus` and the rest.
+
+An act is told what its sender saw, and refused in a sentence where somebody else acted meanwhile, so that
+of two who edit one view the second never undoes the first unknowingly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+
+from configs.errors import AutoinferError, UsageError
+from dashboard.actions.forms import Form, read_form
+from dashboard.rendering.environment import render
+from dashboard.routes import Server
+from dashboard.shell import links
+from db.labels import Noun, format_label
+from db.session import Database
+from db.states import CampaignState, DirectiveKind
+from knowledge import steering
+from knowledge.levers import known_levers
+from knowledge.queries.lookup import campaign_of, labelled
+from knowledge.queries.queue_board import last_act, last_ranking
+
+REFUSED = 409
+"""Status of an act that was understood and not done."""
+
+NEXT = "The next ranking follows it."
+
+
+def pin(session: Session, form: Form) -> str:
+    """Put a hypothesis first."""
+    found = steering.pin(session, _hypothesis(session, form))
+    return f"{format_label(Noun.HYPOTHESIS, found.id)} is pinned. {NEXT}"
+
+
+def unpin(session: Session, form: Form) -> str:
+    """Take a pin off."""
+    found = steering.unpin(session, _hypothesis(session, form))
+    return f"{format_label(Noun.HYPOTHESIS, found.id)} is no longer pinned. {NEXT}"
+
+
+def move(session: Session, form: Form) -> str:
+    """Put a hypothesis at a place."""
+    place = form.place("to")
+    number = _hypothesis(session, form)
+    _check_ranking(session, form)
+    found = steering.move(session, number, place)
+    return f"{format_label(Noun.HYPOTHESIS, found.id)} is put at place {place}. {NEXT}"
+
+
+def unmove(session: Session, form: Form) -> str:
+    """Let a hypothesis go back to where its score puts it."""
+    found = steering.unmove(session, _hypothesis(session, form))
+    return f"{format_label(Noun.HYPOTHESIS, found.id)} goes where its score puts it. {NEXT}"
+
+
+def withdraw(session: Session, form: Form) -> str:
+    """Take a hypothesis out of the queue for good."""
+    why = form.text("why") or "by the user"
+    found = steering.withdraw(session, _hypothesis(session, form), why)
+    return f"{format_label(Noun.HYPOTHESIS, found.id)} is withdrawn: {why}."
+
+
+def steer(session: Session, form: Form) -> str:
+    """Focus, boost or ban a lever."""
+    kind, lever = _kind(form), form.required("lever")
+    campaign_id = campaign_of(session, form.required("campaign"))
+    found = steering.give_directive(session, campaign_id, kind, lever, known_levers(session, campaign_id))
+    return f"{found.text} {NEXT}"
+
+
+def lift(session: Session, form: Form) -> str:
+    """Lift what was said of a lever."""
+    kind, lever = _kind(form), form.required("lever")
+    steering.lift_directives(session, campaign_of(session, form.required("campaign")), kind, lever)
+    return f"The {kind.value} on {lever} is lifted. {NEXT}"
+
+
+def pause(session: Session, form: Form) -> str:
+    """Let the campaign take nothing new."""
+    return _live(session, form, steering.pause_campaign, "is paused; what runs is finished.")
+
+
+def resume(session: Session, form: Form) -> str:
+    """Let a paused campaign go on."""
+    return _live(session, form, steering.resume_campaign, "goes on.")
+
+
+def stop(session: Session, form: Form) -> str:
+    """End the campaign."""
+    if form.text("sure") is None:
+        raise UsageError("Stopping ends the campaign.", "Tick the box beside it to say that you mean it.")
+    campaign_id = campaign_of(session, form.required("campaign"))
+    found = steering.stop_campaign(session, campaign_id)
+    ended = found.state is CampaignState.STOPPED
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    return f"{label} {'has ended' if ended else 'ends when what runs is finished'}."
+
+
+ACTS: Mapping[str, Callable[[Session, Form], str]] = {
+    each.__name__: each for each in (pin, unpin, move, unmove, withdraw, steer, lift, pause, resume, stop)
+}
+"""Each act by the last part of its address; it returns what was done in a sentence."""
+
+LIVES = ("pause", "resume", "stop")
+"""Acts that are refused by the state of the campaign itself, whoever else did what."""
+
+
+def do(database: Database, name: str, form: Form) -> str:
+    """Do an act in one transaction; raises `UsageError` for what can't be done, saying why."""
+    with database.write() as session:
+        if name not in LIVES:
+            _check_acts(session, form)
+        return ACTS[name](session, form)
+
+
+def add_queue_acts(app: FastAPI, server: Server) -> None:
+    """Add the acts' routes to the app."""
+    router = APIRouter(tags=["acts"])
+    for name in ACTS:
+        router.add_api_route(
+            f"/queue/{name}", _endpoint(server, name), methods=["POST"], name=f"queue.{name}"
+        )
+    app.include_router(router)
+
+
+def _endpoint(server: Server, name: str) -> Callable[..., object]:
+    async def act(request: Request) -> Response:
+        form = None
+        try:
+            form = await read_form(request)
+            said = await run_in_threadpool(do, server.database, name, form)
+        except AutoinferError as error:
+            return answer(request, form, error)
+        return answer(request, form, said)
+
+    act.__doc__ = ACTS[name].__doc__
+    return act
+
+
+def answer(request: Request, form: Form | None, said: str | AutoinferError) -> Response:
+    """A sentence for a page that stays, else the way back to the page or a page that says why not."""
+    failed = isinstance(said, AutoinferError)
+    status = (REFUSED if isinstance(said, UsageError) else 503) if failed else 200
+    back = _back(form)
+    if request.headers.get("hx-request"):
+        return HTMLResponse(render("queue/_said.html", {"said": said, "failed": failed}), status)
+    if isinstance(said, AutoinferError):
+        context = {"message": said.message, "hint": said.hint, "links": links(), "status": status}
+        return HTMLResponse(render("queue/refused.html", {**context, "back": back}), status)
+    return RedirectResponse(back, 303)
+
+
+def _back(form: Form | None) -> str:
+    """The queue of the campaign that the form was about."""
+    campaign = None if form is None else form.text("campaign")
+    here = None if form is None else form.text("hypothesis")
+    query = f"?{urlencode({'campaign': campaign})}" if campaign and form and form.text("chosen") else ""
+    return f"/queue{query}" + (f"#{here}" if here and here.replace("-", "").isalnum() else "")
+
+
+def _hypothesis(session: Session, form: Form) -> int:
+    return labelled(session, Noun.HYPOTHESIS, form.required("hypothesis"))
+
+
+def _kind(form: Form) -> DirectiveKind:
+    word = form.required("kind")
+    if word not in {each.value for each in steering.LEVER_DIRECTIVES}:
+        raise UsageError(f"{word[:40]!r} is nothing to do with a lever.", "Write focus, boost or ban.")
+    return DirectiveKind(word)
+
+
+def _live(session: Session, form: Form, act: Callable[[Session, int], object], said: str) -> str:
+    campaign_id = campaign_of(session, form.required("campaign"))
+    act(session, campaign_id)
+    return f"{format_label(Noun.CAMPAIGN, campaign_id)} {said}"
+
+
+def _check_acts(session: Session, form: Form) -> None:
+    """Raise `UsageError` where somebody acted on the queue after the sender looked at it."""
+    seen = form.text("seen")
+    if seen is None:
+        return
+    newest = last_act(session, campaign_of(session, form.required("campaign")))
+    if newest is not None and str(newest.event_id) != seen.partition(".")[0]:
+        raise UsageError(
+            f"Somebody changed the queue meanwhile: {newest.text}",
+            "Look at it as it is now, then act again.",
+        )
+
+
+def _check_ranking(session: Session, form: Form) -> None:
+    """Raise `UsageError` where a place means another one than the sender saw."""
+    seen = form.text("seen")
+    if seen is None:
+        return
+    ranking = last_ranking(session, campaign_of(session, form.required("campaign")))
+    if str(ranking) != seen.partition(".")[2]:
+        raise UsageError(
+            "The queue was put in order again meanwhile, so that the place means another one now.",
+            "Look at it as it is now, then move again.",
+        )

@@ -1,0 +1,206 @@
+"""Queue: what comes next and why, within the budget, and what a person may do about it."""
+
+from __future__ import annotations
+
+import shlex
+from functools import lru_cache
+from urllib.parse import urlencode
+
+from pydantic import Field
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
+from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.pages.queue_words import Line, lead, line_of, place_change, without_event
+from dashboard.rendering.linking import Piece, pieces
+from db.models import Campaign
+from knowledge.levers import levers_of
+from knowledge.queries.lookup import campaign_of
+from knowledge.queries.queue import QueueRow
+from knowledge.queries.queue_board import MoveView, QueueBoard, queue_board
+from knowledge.queries.view import EffectView, View
+
+MOST_ROWS = 200
+MOST_MOVES = 500
+FEW_MOVES = 8
+
+
+class QueueFilters(Filters):
+    """Which campaign's queue, and which part of it."""
+
+    campaign: str | None = Field(
+        default=None, max_length=32, description="A campaign's label; the newest if not given."
+    )
+    lever: str | None = Field(default=None, max_length=64, description="Only what changes this lever.")
+    q: str | None = Field(default=None, max_length=100, description="Only claims and knobs that say this.")
+    moves: int = Field(default=FEW_MOVES, ge=0, le=MOST_MOVES, description="How many past moves to show.")
+    offset: int = Field(default=0, ge=0, le=1_000_000)
+    limit: int = Field(default=50, ge=1, le=MOST_ROWS)
+
+
+class QueueShown(View):
+    """The queue of a campaign; `board` None where there is no campaign. `space_levers` may be steered by."""
+
+    board: QueueBoard | None
+    space_levers: tuple[str, ...] = ()
+    asked: QueueFilters
+
+    @property
+    def lead(self) -> tuple[str, str]:
+        """What is true of the queue, and how it came to that."""
+        assert self.board is not None
+        return lead(self.board)
+
+    @property
+    def scale(self) -> Scale:
+        """The scale that the glyphs of all rows share."""
+        rows = self._rows
+        return scale_of(
+            (row.predicted for row in rows if row.predicted is not None),
+            max((row.min_effect for row in rows), default=0.0),
+        )
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The rows with what is worked out for each."""
+        assert self.board is not None
+        return tuple(line_of(row, self.board) for row in self._rows)
+
+    @property
+    def seen(self) -> str:
+        """What an act sends back, so that it counts for this view alone: the last act and the ranking."""
+        assert self.board is not None
+        board = self.board
+        act = 0 if board.last_act is None else board.last_act.event_id
+        return f"{act}.{0 if board.ranked is None else board.ranked.event_id}"
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the rows are a part of the queue."""
+        return self.asked.lever is not None or self.asked.q is not None
+
+    def url(self, **changed: object) -> str:
+        """This page with some filters changed; None leaves one out."""
+        given = {**self.asked.model_dump(exclude_defaults=True), "offset": None, **changed}
+        kept = {name: value for name, value in given.items() if value is not None}
+        return f"/queue?{urlencode(kept)}" if kept else "/queue"
+
+    def glyph(self, effect: EffectView, min_effect: float, scale: Scale) -> Glyph:
+        """The marks of a prediction."""
+        return glyph(effect, min_effect, scale)
+
+    def pieces(self, text: str) -> tuple[Piece, ...]:
+        """A sentence with its labels as links."""
+        return pieces(text)
+
+    def change(self, move: MoveView) -> str:
+        """A move in figures."""
+        return place_change(move.from_rank, move.to_rank)
+
+    def reason(self, move: MoveView) -> tuple[Piece, ...]:
+        """Why it moved, with its causes as links."""
+        return without_event(move.reason)
+
+    @property
+    def _rows(self) -> tuple[QueueRow, ...]:
+        return () if self.board is None else self.board.rows.items
+
+
+def read(session: Session, request: Request[QueueFilters], ground: Ground) -> QueueShown:
+    """Read the queue that the filters name."""
+    asked = request.filters
+    if asked.campaign is None and not session.scalar(select(func.count()).select_from(Campaign)):
+        return QueueShown(board=None, asked=asked)
+    board = queue_board(
+        session,
+        campaign_of(session, asked.campaign),
+        limit=asked.limit,
+        offset=asked.offset,
+        lever=asked.lever,
+        text=asked.q,
+        most_moves=asked.moves,
+    )
+    return QueueShown(board=board, space_levers=_levers(board.campaign.space), asked=asked)
+
+
+@lru_cache(maxsize=32)
+def _levers(space: str) -> tuple[str, ...]:
+    """Of a space that was read once; an act is checked against the space as it is then."""
+    return levers_of(space)
+
+
+def command(request: Request[QueueFilters]) -> str:
+    """The same on the command line."""
+    asked = request.filters
+    words = ["autoinfer queue"]
+    if asked.campaign is not None:
+        words.append(f"--campaign {shlex.quote(asked.campaign)}")
+    if asked.offset:
+        words.append(f"--offset {asked.offset}")
+    return " ".join(words)
+
+
+def table(view: QueueShown) -> Table:
+    """The queue as rows."""
+    columns = (
+        "rank",
+        "id",
+        "claim",
+        "lever",
+        "change",
+        "predicted",
+        "low",
+        "high",
+        "metric",
+        "gain",
+        "p_quality",
+        "p_feasible",
+        "cost_s",
+        "directive_factor",
+        "score",
+        "pinned",
+        "proposer",
+        "state",
+        "moved_from",
+        "reason",
+        "move_reason",
+        "cause_event_id",
+    )
+    return Table(columns, (_cells(row) for row in view._rows))
+
+
+def _cells(row: QueueRow) -> tuple[object, ...]:
+    predicted, score = row.predicted, row.score or {}
+    return (
+        row.rank,
+        row.id,
+        row.claim,
+        row.lever,
+        "; ".join(f"{each.knob} {each.before} -> {each.after}" for each in row.change),
+        predicted and predicted.relative,
+        predicted and predicted.low,
+        predicted and predicted.high,
+        predicted and predicted.metric,
+        *(score.get(part) for part in ("gain", "p_quality", "p_feasible", "cost_s", "directive_factor")),
+        score.get("score"),
+        row.pinned,
+        row.proposer,
+        row.state.value,
+        row.moved_from,
+        row.reason,
+        row.move_reason,
+        row.cause_event_id,
+    )
+
+
+PAGE = Page(
+    name="queue",
+    title="Queue",
+    path="/queue",
+    filters=QueueFilters,
+    shows=QueueShown,
+    read=read,
+    command=command,
+    table=table,
+)

@@ -1,0 +1,189 @@
+"""What the queue's page says: its sentence, and the words and figures of each row. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dashboard.rendering.figures import MINUS, NARROW, signed
+from dashboard.rendering.linking import Piece, pieces
+from db.states import CampaignState, HypothesisState
+from knowledge.figures import counted
+from knowledge.queries.queue import QueueRow
+from knowledge.queries.queue_board import QueueBoard
+
+MINUTE_S = 60.0
+
+NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+PROPOSERS = {"user": "you", "optuna": "the optimizer", "llm": "a language model", "questions": "the campaign"}
+
+_EVENT = re.compile(r" \(event \d+\)")
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A score with its parts as text; `share` is its part of the largest, in per cent."""
+
+    score: str
+    parts: str
+    spoken: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with what is worked out for it: its move, its reason, its score, its cost, its place's limits."""
+
+    row: QueueRow
+    place: int | None
+    move: str
+    by: int | None
+    why: tuple[Piece, ...]
+    steered: str
+    proposer: str
+    arithmetic: Arithmetic | None
+    share: float
+    cost_s: float | None
+    paused: bool
+    put_at: int | None
+    moved: bool
+    ends_budget: bool
+
+    @property
+    def first_next(self) -> bool:
+        """Whether it was pinned after the queue was ranked last."""
+        return self.row.pinned and not (self.row.score or {}).get("pinned")
+
+    @property
+    def waits(self) -> bool:
+        """Whether it may still be moved, pinned and withdrawn."""
+        return self.row.state is not HypothesisState.TESTING
+
+
+def line_of(row: QueueRow, board: QueueBoard) -> Line:
+    """What a row shows."""
+    score = row.score or {}
+    values = {name: _number(score.get(name)) for name in ("score", "cost_s", "place")}
+    paused = score.get("paused") is True
+    best = max((_number((each.score or {}).get("score")) or 0.0 for each in board.rows.items), default=0.0)
+    move, by = _move(row)
+    return Line(
+        row=row,
+        place=row.rank if row.state is not HypothesisState.TESTING else None,
+        move=move,
+        by=by,
+        why=pieces(why(row)),
+        steered=steered(row.reason or ""),
+        proposer=PROPOSERS.get(row.proposer, f"the {row.proposer}" if row.proposer != "rules" else "rules"),
+        arithmetic=None if values["score"] is None else arithmetic(score),
+        share=round(100 * (values["score"] or 0.0) / best, 1) if best > 0 else 0.0,
+        cost_s=values["cost_s"],
+        paused=paused,
+        put_at=board.put.get(row.id),
+        moved=row.id in board.moved,
+        ends_budget=row.rank is not None and row.rank == board.fit + 1 and not paused,
+    )
+
+
+def lead(board: QueueBoard) -> tuple[str, str]:
+    """What is true of the queue in a sentence, and in quieter ink how it came to that."""
+    campaign, count = board.campaign, board.waiting
+    if not count:
+        first = "Nothing waits."
+    elif campaign.state is CampaignState.STOPPED:
+        first = f"{_count(count)} left when the campaign ended."
+    elif board.fit >= count:
+        first = f"{_count(count)} queued; {'it fits' if count == 1 else 'all fit'} the budget."
+    else:
+        fit = NUMBERS[board.fit].lower() if board.fit < len(NUMBERS) else f"{board.fit:,}"
+        none = "none fits" if board.fit == 0 else f"{fit} fit{'s' if board.fit == 1 else ''}"
+        first = f"{_count(count)} queued; {none} the budget."
+    if board.ranked is None:
+        return first, "Not ranked yet: that needs the baseline." if not campaign.has_baseline else ""
+    after = board.ranked.cause
+    return first, f"Last ranked after {_cause(board)}." if after else "Ranked."
+
+
+def why(row: QueueRow) -> str:
+    """Why a hypothesis stands where it stands, in one sentence."""
+    if row.state is HypothesisState.TESTING:
+        return "Under test now."
+    text = row.move_reason or row.reason or "It waits for its first place."
+    if row.move_reason is None and row.score is not None:
+        text = "It has kept the place that it was given"
+    text = _EVENT.sub("", text).rstrip(".")
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def steered(reason: str) -> str:
+    """What of a place's reason cites the user: pins, moves, bans, factors."""
+    cited = [each for each in reason.split("; ")[1:] if " by you " in f"{each} " or "pinned" in each]
+    return "; ".join(cited)
+
+
+def arithmetic(score: dict[str, object]) -> Arithmetic:
+    """The score in per cent a minute, and how it comes about: gain × P(quality) × P(runs) ÷ minutes."""
+    gain, quality, runs, cost_s, factor, product = (
+        _number(score.get(name)) or 0.0
+        for name in ("gain", "p_quality", "p_feasible", "cost_s", "directive_factor", "score")
+    )
+    minutes = cost_s / MINUTE_S
+    times = f" × {factor:g}" if factor != 1 else ""
+    return Arithmetic(
+        score=f"{100 * MINUTE_S * product:.2f}",
+        parts=f"{_plain(100 * gain)} × {quality:.2f} × {runs:.2f} ÷ {minutes:.1f}{times}",
+        spoken=(
+            f"expected gain {_plain(100 * gain)} %, quality holds with P {quality:.2f}, runs with "
+            f"P {runs:.2f}, {minutes:.1f} minutes" + (f", directives times {factor:g}" if times else "")
+        ),
+    )
+
+
+def effect_words(relative: float, low: float | None, high: float | None, metric: str) -> str:
+    """A prediction for a screen reader and beside its glyph."""
+    unit = "points" if metric == "task_correct" else "%"
+    ends = "" if low is None or high is None else f" [{signed(100 * low)}, {signed(100 * high)}]"
+    return f"{signed(100 * relative)}{NARROW}{unit}{ends}"
+
+
+def place_change(before: int | None, after: int | None) -> str:
+    """A move in figures: `5 → 2`, `enters at 3`, `left from 1`."""
+    if before is None:
+        return f"enters at {after}"
+    return f"left from {before}" if after is None else f"{before} → {after}"
+
+
+def without_event(reason: str) -> tuple[Piece, ...]:
+    """The reason of a move with its labels as links; the event's number stands elsewhere."""
+    return pieces(_EVENT.sub("", reason))
+
+
+def _move(row: QueueRow) -> tuple[str, int | None]:
+    """The direction of the last move, and by how many places; the first place is `new`."""
+    if row.rank is None or row.move_reason is None:
+        return "same", None
+    if row.moved_from is None:
+        return "new", None
+    by = row.moved_from - row.rank
+    return ("up", by) if by > 0 else ("down", -by) if by < 0 else ("same", None)
+
+
+def _cause(board: QueueBoard) -> str:
+    assert board.ranked is not None
+    if board.ranked.cause_subject is not None:
+        return board.ranked.cause_subject
+    return (board.ranked.cause or "").rstrip(".")
+
+
+def _count(count: int) -> str:
+    if count < len(NUMBERS):
+        return NUMBERS[count]
+    return counted(count, "hypothesis", "hypotheses").split()[0]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _plain(value: float) -> str:
+    return f"{value:.1f}".replace("-", MINUS)

@@ -1,0 +1,35 @@
+"""Labels in a sentence as links to their pages. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dashboard.rendering.subjects import subject_url
+
+LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of text, with the address that it leads to."""
+
+    text: str
+    url: str | None = None
+
+
+def pieces(text: str) -> tuple[Piece, ...]:
+    """The text in stretches: labels such as `E-0012` with the address of their page."""
+    return tuple(_pieces(text))
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    at = 0
+    for found in LABEL.finditer(text):
+        if found.start() > at:
+            yield Piece(text[at : found.start()])
+        yield Piece(found.group(), subject_url(found.group()))
+        at = found.end()
+    if at < len(text):
+        yield Piece(text[at:])

@@ -1,0 +1,251 @@
+"""The queue as a board: its order within the budget, what moved it, and the steering that holds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, aliased
+
+from db.campaign_owner import is_driven
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Directive, Event, Hypothesis, Move
+from db.states import CampaignState, DirectiveKind, HypothesisState
+from knowledge.queries.campaigns import DirectiveView, directive_view
+from knowledge.queries.queue import QueueRow, queue_page
+from knowledge.queries.view import Page, View
+
+MOST_DIRECTIVES = 50
+"""Directives shown, the newest; a campaign is steered by few."""
+
+WAITING = (HypothesisState.PROPOSED, HypothesisState.QUEUED)
+
+
+class QueueCampaign(View):
+    """The campaign of a queue; times in seconds. `driven` tells whether a process takes the next one."""
+
+    id: str
+    name: str
+    space: str
+    state: CampaignState
+    driven: bool
+    has_baseline: bool
+    budget_s: float
+    spent_s: float
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the budget."""
+        return max(0.0, self.budget_s - self.spent_s)
+
+
+class RankedView(View):
+    """The last ranking, and the event that it was made after."""
+
+    event_id: int
+    at: datetime
+    cause_event_id: int | None
+    cause: str | None
+    cause_subject: str | None
+
+
+class MoveView(View):
+    """One change of a place; a rank is empty on the side where it was not in the queue."""
+
+    id: int
+    at: datetime
+    hypothesis: str
+    from_rank: int | None
+    to_rank: int | None
+    reason: str
+    cause_event_id: int
+
+
+class ActView(View):
+    """The newest thing that somebody did to the queue by hand."""
+
+    event_id: int
+    text: str
+
+
+class QueueBoard(View):
+    """A page of the queue, and what stands around it.
+
+    `fit` and `planned_s` count what the budget bears in this order, from the first on; `waiting` all that
+    wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will make.
+    """
+
+    campaign: QueueCampaign
+    rows: Page[QueueRow]
+    waiting: int
+    fit: int
+    planned_s: float
+    levers: tuple[tuple[str, int], ...]
+    ranked: RankedView | None
+    moves: Page[MoveView]
+    directives: tuple[DirectiveView, ...]
+    put: dict[str, int]
+    moved: tuple[str, ...]
+    last_act: ActView | None
+
+
+def queue_board(
+    session: Session,
+    campaign_id: int,
+    *,
+    limit: int,
+    offset: int = 0,
+    lever: str | None = None,
+    text: str | None = None,
+    most_moves: int,
+) -> QueueBoard:
+    """Read the queue of a campaign that exists; the number of statements does not grow with it."""
+    campaign = session.get_one(Campaign, campaign_id)
+    shown = QueueCampaign(
+        id=format_label(Noun.CAMPAIGN, campaign_id),
+        name=campaign.name,
+        space=str(campaign.spec.get("space", "reference")),
+        state=campaign.state,
+        driven=is_driven(session, campaign),
+        has_baseline=campaign.baseline_configuration_id is not None,
+        budget_s=float(campaign.budget["wall_s"]),
+        spent_s=float(campaign.budget.get("spent_s", 0.0)),
+    )
+    ranked = _ranked(session, campaign_id)
+    fit, planned_s, waiting = _within(session, campaign_id, shown.left_s)
+    rows = queue_page(session, campaign_id, limit=limit, offset=offset, lever=lever, text=text)
+    held = _directives(session, campaign_id)
+    hands = [(each, view) for each, view in held if each.kind is DirectiveKind.PRIORITY and view.hypothesis]
+    return QueueBoard(
+        campaign=shown,
+        rows=rows,
+        waiting=waiting,
+        fit=fit,
+        planned_s=planned_s,
+        levers=_levers(session, campaign_id),
+        ranked=ranked,
+        moves=queue_moves(session, campaign_id, limit=most_moves),
+        directives=tuple(view for _, view in held),
+        put={
+            str(view.hypothesis): int((each.value or {}).get("place", 1))
+            for each, view in hands
+            if ranked is None or each.event_id > ranked.event_id
+        },
+        moved=tuple(str(view.hypothesis) for _, view in hands),
+        last_act=last_act(session, campaign_id),
+    )
+
+
+def queue_moves(session: Session, campaign_id: int, *, limit: int, offset: int = 0) -> Page[MoveView]:
+    """Every change of a place that was ever made in a campaign's queue, newest first."""
+    mine = Hypothesis.campaign_id == campaign_id
+    query = (
+        select(Move, Event.at)
+        .join(Hypothesis, Hypothesis.id == Move.hypothesis_id)
+        .join(Event, Event.id == Move.ranking_event_id)
+        .where(mine)
+        .order_by(Move.ranking_event_id.desc(), Move.to_rank.nulls_last(), Move.id)
+        .limit(limit)
+        .offset(offset)
+    )
+    total = select(func.count(Move.id)).join(Hypothesis, Hypothesis.id == Move.hypothesis_id).where(mine)
+    items = tuple(
+        MoveView(
+            id=move.id,
+            at=at,
+            hypothesis=format_label(Noun.HYPOTHESIS, move.hypothesis_id),
+            from_rank=move.from_rank,
+            to_rank=move.to_rank,
+            reason=move.reason,
+            cause_event_id=move.event_id,
+        )
+        for move, at in session.execute(query)
+    )
+    return Page[MoveView](items=items, total=session.scalar(total) or 0, limit=limit, offset=offset)
+
+
+def last_act(session: Session, campaign_id: int) -> ActView | None:
+    """What somebody last did to a campaign's queue by hand; two who act on one view are told apart by it."""
+    steered = Event.kind.in_([EventKind.DIRECTIVE_GIVEN.value, EventKind.DIRECTIVE_LIFTED.value])
+    withdrawn = (Event.kind == EventKind.HYPOTHESIS_WITHDRAWN.value) & (
+        Event.data["by"].as_string() == "user"
+    )
+    query = select(Event).where(Event.campaign_id == campaign_id, steered | withdrawn)
+    found = session.scalars(query.order_by(Event.id.desc()).limit(1)).first()
+    return None if found is None else ActView(event_id=found.id, text=found.text)
+
+
+def last_ranking(session: Session, campaign_id: int) -> int:
+    """Id of the event of the last ranking, 0 when there was none."""
+    query = select(func.max(Event.id)).where(
+        Event.campaign_id == campaign_id, Event.kind == EventKind.QUEUE_RANKED.value
+    )
+    return session.scalar(query) or 0
+
+
+def _ranked(session: Session, campaign_id: int) -> RankedView | None:
+    cause = aliased(Event)
+    query = (
+        select(Event, cause)
+        .outerjoin(cause, cause.id == Event.data["cause_event_id"].as_integer())
+        .where(Event.campaign_id == campaign_id, Event.kind == EventKind.QUEUE_RANKED.value)
+        .order_by(Event.id.desc())
+        .limit(1)
+    )
+    found = session.execute(query).first()
+    if found is None:
+        return None
+    event, after = found
+    return RankedView(
+        event_id=event.id,
+        at=event.at,
+        cause_event_id=None if after is None else after.id,
+        cause=None if after is None else after.text,
+        cause_subject=None if after is None else after.subject,
+    )
+
+
+def _within(session: Session, campaign_id: int, left_s: float) -> tuple[int, float, int]:
+    """How many from the first on the budget bears, their seconds, and how many wait."""
+    cost = func.coalesce(Hypothesis.score["cost_s"].as_float(), 0.0)
+    ranked = (
+        select(func.sum(cost).over(order_by=Hypothesis.rank).label("by_then_s"))
+        .where(
+            Hypothesis.campaign_id == campaign_id,
+            Hypothesis.state.in_(WAITING),
+            Hypothesis.rank.is_not(None),
+            Hypothesis.score["paused"].as_boolean().is_not(True),
+        )
+        .subquery()
+    )
+    query = select(func.count(), func.max(ranked.c.by_then_s)).where(ranked.c.by_then_s <= left_s)
+    fit, planned_s = session.execute(query).one()
+    total = select(func.count()).where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(WAITING))
+    return fit, planned_s or 0.0, session.scalar(total) or 0
+
+
+def _levers(session: Session, campaign_id: int) -> tuple[tuple[str, int], ...]:
+    query = (
+        select(Hypothesis.lever, func.count())
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(WAITING))
+        .group_by(Hypothesis.lever)
+        .order_by(func.count().desc(), Hypothesis.lever)
+    )
+    return tuple((lever, count) for lever, count in session.execute(query))
+
+
+def _directives(session: Session, campaign_id: int) -> list[tuple[Directive, DirectiveView]]:
+    """What holds of levers, and of hypotheses that still wait."""
+    query = (
+        select(Directive)
+        .outerjoin(Hypothesis, Hypothesis.id == Directive.hypothesis_id)
+        .where(
+            Directive.campaign_id == campaign_id,
+            Directive.active,
+            Directive.hypothesis_id.is_(None) | Hypothesis.state.in_(WAITING),
+        )
+        .order_by(Directive.id.desc())
+        .limit(MOST_DIRECTIVES)
+    )
+    return [(each, directive_view(each)) for each in session.scalars(query)]

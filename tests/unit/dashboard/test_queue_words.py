@@ -1,0 +1,64 @@
+"""What the queue's page says of a row: its move, its reason, its score."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.pages.queue_words import arithmetic, place_change, steered, why
+from dashboard.rendering.linking import pieces
+from db.states import HypothesisState
+from knowledge.queries.queue import QueueRow
+
+ROW = QueueRow(
+    rank=2,
+    id="H-004",
+    claim="It is faster.",
+    lever="threads",
+    change=(),
+    predicted=None,
+    min_effect=0.03,
+    reason="second: could save 8 % [2, 14]; moved here by you at 12:03 (event 9)",
+    score=None,
+    pinned=False,
+    proposer="rules",
+    state=HypothesisState.QUEUED,
+    moved_from=5,
+    move_reason="overtook H-022, after E-0005 was supported (event 128)",
+    cause_event_id=128,
+    cause=None,
+)
+
+
+def test_a_reason_is_one_sentence_whose_labels_lead_to_their_pages() -> None:
+    assert why(ROW) == "Overtook H-022, after E-0005 was supported."
+    assert [(each.text, each.url) for each in pieces(why(ROW)) if each.url] == [
+        ("H-022", "/hypotheses/H-022"),
+        ("E-0005", "/experiments/E-0005"),
+    ]
+    assert "".join(each.text for each in pieces(why(ROW))) == why(ROW)
+
+
+def test_what_cites_the_user_stands_by_itself() -> None:
+    assert steered(ROW.reason or "") == "moved here by you at 12:03 (event 9)"
+    assert steered("second: could save 8 % [2, 14], 70 s") == ""
+
+
+def test_the_score_shows_its_arithmetic_which_comes_out() -> None:
+    score = {
+        "score": 0.031 * 0.9 * 0.8 / 114 * 2,
+        "gain": 0.031,
+        "p_quality": 0.9,
+        "p_feasible": 0.8,
+        "cost_s": 114.0,
+        "directive_factor": 2.0,
+    }
+    found = arithmetic(score)
+    assert found.parts == "3.1 × 0.90 × 0.80 ÷ 1.9 × 2"
+    assert float(found.score) == pytest.approx(3.1 * 0.9 * 0.8 / 1.9 * 2, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"), [(5, 2, "5 → 2"), (None, 3, "enters at 3"), (1, None, "left from 1")]
+)
+def test_a_move_in_figures(before: int | None, after: int | None, words: str) -> None:
+    assert place_change(before, after) == words
