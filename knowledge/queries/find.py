@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, false, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label
@@ -18,6 +18,9 @@ MOST_OF_A_NOUN = 6
 LARGEST_NUMBER = 2**31 - 1
 """The largest id that is looked for."""
 
+NO_CLAIM = "no claim of its own"
+"""What an experiment is called that tests no hypothesis, such as a baseline."""
+
 
 class FoundView(View):
     """One thing: `title` is its claim or its name, `state` where it stands."""
@@ -29,46 +32,64 @@ class FoundView(View):
 
 
 def find(session: Session, words: str) -> tuple[FoundView, ...]:
-    """What bears this label or number first, then what says these words; one statement a noun."""
+    """What bears this label or number first, then what says these words; one statement a noun.
+
+    Experiments are those of the hypotheses found.
+    """
     text = words.strip()
     if not text:
         return ()
     asked, number = _number(text)
-    found: list[FoundView] = []
-    for noun, query, identity, said in _queries():
-        matches = [column.icontains(text, autoescape=True) for column in said]
-        matches.append(identity == number if number is not None and asked in (None, noun) else false())
-        rows = session.execute(query.where(or_(*matches)).order_by(identity.desc()).limit(MOST_OF_A_NOUN))
-        found += [
+    folds = session.get_bind().dialect.name == "sqlite"  # its LIKE folds case, and folding it first is slower
+
+    def says(*columns: InstrumentedAttribute[str]) -> list[ColumnElement[bool]]:
+        return [(each.contains if folds else each.icontains)(text, autoescape=True) for each in columns]
+
+    def rows(
+        noun: Noun,
+        query: Select[int, str, Any],
+        identity: InstrumentedAttribute[int],
+        said: list[ColumnElement[bool]],
+    ) -> list[FoundView]:
+        if number is not None and asked in (None, noun):
+            said = [*said, identity == number]
+        if not said:
+            return []
+        found = session.execute(query.where(or_(*said)).order_by(identity.desc()).limit(MOST_OF_A_NOUN))
+        return [
             FoundView(
-                label=format_label(noun, row[0]), noun=noun.word, title=row[1] or row[3], state=row[2].value
+                label=format_label(noun, row[0]), noun=noun.word, title=row[1] or NO_CLAIM, state=row[2].value
             )
-            for row in rows
+            for row in found
         ]
-    return tuple(sorted(found, key=lambda each: number is None or _number(each.label)[1] != number))
 
-
-def _queries() -> list[
-    tuple[Noun, Select[int, str, Any, Any], ColumnElement[int], tuple[ColumnElement[str], ...]]
-]:
-    """For each noun: its id, title, state and a second title, and the columns of words."""
-    campaign = select(Campaign.id, Campaign.model, Campaign.state, Campaign.name)
-    hypothesis = select(Hypothesis.id, Hypothesis.claim, Hypothesis.state, Hypothesis.lever)
-    experiment = select(Experiment.id, Hypothesis.claim, Experiment.state, Experiment.kind).outerjoin(
-        Hypothesis, Hypothesis.id == Experiment.hypothesis_id
+    campaigns = rows(
+        Noun.CAMPAIGN,
+        select(Campaign.id, Campaign.model, Campaign.state),
+        Campaign.id,
+        says(Campaign.name, Campaign.model),
     )
-    finding = select(Finding.id, Finding.claim, Finding.status, Finding.key)
-    return [
-        (
-            Noun.CAMPAIGN,
-            campaign,
-            Campaign.id.expression,
-            (Campaign.name.expression, Campaign.model.expression),
+    hypotheses = rows(
+        Noun.HYPOTHESIS,
+        select(Hypothesis.id, Hypothesis.claim, Hypothesis.state),
+        Hypothesis.id,
+        says(Hypothesis.claim),
+    )
+    experiments = rows(
+        Noun.EXPERIMENT,
+        select(Experiment.id, Hypothesis.claim, Experiment.state).outerjoin(
+            Hypothesis, Hypothesis.id == Experiment.hypothesis_id
         ),
-        (Noun.HYPOTHESIS, hypothesis, Hypothesis.id.expression, (Hypothesis.claim.expression,)),
-        (Noun.EXPERIMENT, experiment, Experiment.id.expression, (Hypothesis.claim.expression,)),
-        (Noun.FINDING, finding, Finding.id.expression, (Finding.claim.expression,)),
-    ]
+        Experiment.id,
+        [Experiment.hypothesis_id.in_([parse_label(each.label)[1] for each in hypotheses])]
+        if hypotheses
+        else [],
+    )
+    findings = rows(
+        Noun.FINDING, select(Finding.id, Finding.claim, Finding.status), Finding.id, says(Finding.claim)
+    )
+    found = [*campaigns, *hypotheses, *experiments, *findings]
+    return tuple(sorted(found, key=lambda each: number is None or parse_label(each.label)[1] != number))
 
 
 def _number(text: str) -> tuple[Noun | None, int | None]:

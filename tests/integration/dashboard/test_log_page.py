@@ -8,7 +8,6 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 
@@ -17,21 +16,7 @@ import pytest
 from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
-
-LIMIT_S = 30.0
-
-
-@contextmanager
-def serving(data_dir: Path) -> Iterator[str]:
-    """A dashboard in a process of its own, by the command; gives its address."""
-    command = [sys.executable, "-m", "cli", "dashboard", "--json", "--port", "0", "--data-dir", str(data_dir)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["address"]
-        finally:
-            process.terminate()
-            process.wait(LIMIT_S)
+from tests.integration.dashboard.serving import LIMIT_S, serving
 
 
 def happens(data_dir: Path, text: str) -> int:
