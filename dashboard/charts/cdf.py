@@ -15,7 +15,7 @@ Steps = Sequence[tuple[float, float]]
 """Values, ascending, each with the share of samples at or below it."""
 
 TAIL = 0.01
-"""Share of the samples at either end that may lie outside the plot, so that an outlier does not flatten it."""
+"""Share of the samples at either end that may lie outside the plot, so that an outlier flattens nothing."""
 
 ROOM = 38.0
 """Per cent of the width that a label needs beside its mark on a phone."""

@@ -79,9 +79,11 @@ def command(request: Request[SamplesFilters]) -> str:
 
 
 def add_experiment_routes(app: FastAPI, server: Server) -> None:
-    """Add what leads to the newest experiment, and the stream of all samples of one as CSV with the filters of
-    their page: `/experiments/latest`, `/experiments/E-0012/samples.csv`. Before the pages, whose label would
-    take `latest`."""
+    """Add the way to the newest experiment, `/experiments/latest`, and the stream of all samples of one as CSV
+    with the filters of their page, `/experiments/E-0012/samples.csv`.
+
+    They come before the pages, one of which would take `latest` for a label.
+    """
     router = APIRouter(tags=["pages"])
 
     @router.get(f"/experiments/{LATEST}", include_in_schema=False)
