@@ -79,8 +79,8 @@ def command(request: Request[SamplesFilters]) -> str:
 
 
 def add_experiment_routes(app: FastAPI, server: Server) -> None:
-    """Add the way to the newest experiment, `/experiments/latest`, and the stream of all samples of one as CSV
-    with the filters of their page, `/experiments/E-0012/samples.csv`.
+    """Add the way to the newest experiment, `/experiments/latest`, and the stream of all samples of one as
+    CSV with the filters of their page, `/experiments/E-0012/samples.csv`.
 
     They come before the pages, one of which would take `latest` for a label.
     """
