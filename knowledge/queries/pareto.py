@@ -1,0 +1,327 @@
+"""Latency against quality: every configuration of a campaign that was timed and scored.
+
+Latency drifts from launch to launch, so a configuration's is that of the baseline times its ratios, each
+measured side by side in one experiment: of the candidate against the experiment's control, and of that
+control in turn, down to the baseline. On the campaign's own metric a ratio is the verdict's with its
+interval; on another it is the mean over the experiment's pairs of launches, with Student's interval (95 %,
+for this look alone). Intervals of a chain are combined in quadrature. Confounded verdicts give no ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, log
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy.orm import Session
+
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Launch, Measurement, Verdict
+from db.models.base import JsonObject
+from db.states import VerdictOutcome
+from experiments.measurement.evidence import Metric, Stage
+from knowledge.figures import DEFAULT_METRIC
+from knowledge.front import bins, front
+from knowledge.queries.now_floor import FloorView, floor_of, profile_of
+from knowledge.queries.pareto_ratios import Placed, Ratio, chained, launch_ratios
+from knowledge.queries.view import ChangeView, View, changes_between
+from knowledge.stored import metric_of, number
+
+MOST_POINTS = 500
+"""Points beside the front."""
+
+BASELINE_LAUNCHES = 6
+"""Launches of the baseline, the first ones, that its latency is the mean of where no event tells it."""
+
+_TIMED = (Stage.NOISE, Stage.QUICK, Stage.FULL, Stage.VALIDATION)
+
+
+class FrontRow(View):
+    """A configuration that none beats in both: `latency_ms` and the relative change of bits per byte, each
+    with its interval where one is known; `experiment` is None for the baseline."""
+
+    experiment: str | None
+    claim: str | None
+    change: tuple[ChangeView, ...]
+    outcome: VerdictOutcome | None
+    latency_ms: float
+    low_ms: float | None
+    high_ms: float | None
+    quality: float
+    quality_low: float | None
+    quality_high: float | None
+    within_limit: bool
+    is_baseline: bool
+    is_best: bool
+
+
+class PointView(View):
+    """Configurations that others beat: one, or `count` that lie together, told by their mean and by the
+    experiment of the fastest of them."""
+
+    experiment: str
+    latency_ms: float
+    quality: float
+    count: int
+
+
+class ParetoView(View):
+    """The front, by rising latency, and what lies behind it; `quality_limit` is the largest relative change
+    of bits per byte that is allowed. `unplaced` counts the tests that were judged but not timed or not
+    scored. `campaign` is None where there is none."""
+
+    campaign: str | None
+    metric: str
+    concurrency: int | None
+    quality_limit: float | None
+    baseline_ms: float | None
+    floor: FloorView | None
+    front: tuple[FrontRow, ...]
+    points: tuple[PointView, ...]
+    configurations: int
+    unplaced: int
+
+
+NOTHING = ParetoView(
+    campaign=None,
+    metric=DEFAULT_METRIC,
+    concurrency=None,
+    quality_limit=None,
+    baseline_ms=None,
+    floor=None,
+    front=(),
+    points=(),
+    configurations=0,
+    unplaced=0,
+)
+"""The view where there is no campaign."""
+
+
+_Mark = tuple[int | None, int | None, int | None]
+
+_KNOWN: WeakKeyDictionary[Engine | Connection, dict[tuple[int, str | None], tuple[_Mark, ParetoView]]] = (
+    WeakKeyDictionary()
+)
+"""By database, campaign and metric: the view, and what it was made of."""
+
+
+def pareto(session: Session, campaign_id: int, metric: str | None = None) -> ParetoView:
+    """Latency by `metric` (the campaign's own if None) against bits per byte.
+
+    Verdicts are never changed, so a view is made anew only once there is another verdict, another best or
+    another baseline: ten statements at most, and two where it is known.
+    """
+    campaign = session.get_one(Campaign, campaign_id)
+    mark = (
+        session.scalar(select(func.max(Verdict.id))),
+        campaign.best_experiment_id,
+        campaign.baseline_configuration_id,
+    )
+    known = _KNOWN.setdefault(session.get_bind(), {})
+    key = campaign_id, metric
+    if key not in known or known[key][0] != mark:
+        known[key] = mark, _made(session, campaign, metric)
+    return known[key][1]
+
+
+def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoView:
+    campaign_id = campaign.id
+    objective = metric_of(campaign.objective)
+    shown = objective if metric is None else metric
+    ratios = _judged(session, campaign_id, objective)
+    judged = len(ratios)
+    if shown != objective:
+        ratios = launch_ratios(session, campaign_id, shown, ratios)
+    told = _told(session, campaign_id) if shown == Metric.TPOT_MS.value else {}
+    baseline_ms = _baseline_ms(session, campaign, shown, told)
+    baseline = campaign.baseline_configuration_id
+    concurrency = number(campaign.objective.get("concurrency"))
+    limit = number(campaign.limits.get("bits_per_byte"))
+    empty = NOTHING.model_copy(
+        update={
+            "campaign": format_label(Noun.CAMPAIGN, campaign_id),
+            "metric": shown,
+            "concurrency": None if concurrency is None else int(concurrency),
+            "quality_limit": limit,
+            "baseline_ms": baseline_ms,
+            "unplaced": judged,
+        }
+    )
+    if baseline is None or baseline_ms is None:
+        return empty
+    placed = [each for each in chained(ratios, baseline).values() if each.quality is not None]
+    x = np.array([baseline_ms, *(baseline_ms * exp(each.log_ratio) for each in placed)])
+    y = np.array([0.0, *(each.quality or 0.0 for each in placed)])
+    on_front = front(x, y)
+    behind = np.setdiff1d(np.arange(1, len(x)), on_front)
+    floor = None
+    if shown == Metric.TPOT_MS.value:
+        profile = profile_of(session, campaign_id)
+        floor = floor_of(profile.parts, profile.bandwidth_bytes_per_s)
+    chosen = [None if place == 0 else placed[place - 1] for place in on_front.tolist()]
+    return empty.model_copy(
+        update={
+            "floor": floor,
+            "front": _rows(session, campaign, baseline_ms, limit, chosen),
+            "points": tuple(
+                PointView(
+                    experiment=format_label(Noun.EXPERIMENT, placed[behind[each.first] - 1].experiment_id),
+                    latency_ms=each.x,
+                    quality=each.y,
+                    count=each.count,
+                )
+                for each in bins(x[behind], y[behind], MOST_POINTS)
+            ),
+            "configurations": len(placed),
+            "unplaced": judged - sum(each.experiments for each in placed),
+        }
+    )
+
+
+def _judged(session: Session, campaign_id: int, objective: str) -> list[Ratio]:
+    """What verdicts say of each candidate against its control, oldest first; one statement."""
+    quality = Verdict.quality["bits_per_byte_relative"]
+    query = (
+        select(
+            Experiment.id,
+            Experiment.control_configuration_id,
+            Experiment.candidate_configuration_id,
+            Verdict.effect_log,
+            Verdict.interval_low_log,
+            Verdict.interval_high_log,
+            Verdict.launches,
+            quality["difference"].as_float(),
+            quality["low"].as_float(),
+            quality["high"].as_float(),
+            Verdict.judge["details"]["metric"].as_string(),
+        )
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(
+            Experiment.campaign_id == campaign_id,
+            Experiment.candidate_configuration_id.is_not(None),
+            Verdict.outcome != VerdictOutcome.CONFOUNDED,
+        )
+        .order_by(Experiment.id)
+    )
+    found = []
+    for row in session.execute(query):
+        effect = row[3:6] if row[10] in (None, objective) else (None, None, None)
+        found.append(
+            Ratio(row[0], row[1], row[2], effect[0], effect[1], effect[2], row[6], row[7], row[8], row[9])
+        )
+    return found
+
+
+def _told(session: Session, campaign_id: int) -> Mapping[str, JsonObject]:
+    """The data of the last events that told the baseline and the best; one statement."""
+    kinds = (EventKind.CAMPAIGN_BASELINE.value, EventKind.CAMPAIGN_BEST.value)
+    newest = (
+        select(func.max(Event.id))
+        .where(Event.campaign_id == campaign_id, Event.kind.in_(kinds))
+        .group_by(Event.kind)
+    )
+    return {
+        kind: data or {}
+        for kind, data in session.execute(select(Event.kind, Event.data).where(Event.id.in_(newest)))
+    }
+
+
+def _baseline_ms(
+    session: Session, campaign: Campaign, metric: str, told: Mapping[str, JsonObject]
+) -> float | None:
+    """As the best was measured side by side with it, else as its own event tells, else of its launches."""
+    best = told.get(EventKind.CAMPAIGN_BEST.value, {})
+    if best.get("speedup_basis") == best.get("experiment") and (found := number(best.get("control_tpot_ms"))):
+        return found
+    baseline = told.get(EventKind.CAMPAIGN_BASELINE.value, {}).get("baseline")
+    if isinstance(baseline, dict) and (found := number(baseline.get("tpot_ms"))):
+        return found
+    first = (
+        select(Launch.id)
+        .join(Experiment, Experiment.id == Launch.experiment_id)
+        .where(
+            Experiment.campaign_id == campaign.id,
+            Launch.configuration_id == campaign.baseline_configuration_id,
+            Launch.stage.in_([stage.value for stage in _TIMED]),
+        )
+        .order_by(Launch.id)
+        .limit(BASELINE_LAUNCHES)
+    )
+    means = session.scalars(
+        select(func.avg(Measurement.value))
+        .where(Measurement.launch_id.in_(first), Measurement.metric == metric)
+        .group_by(Measurement.launch_id)
+    ).all()
+    return exp(float(np.mean([log(each) for each in means]))) if means and min(means) > 0 else None
+
+
+def _rows(
+    session: Session,
+    campaign: Campaign,
+    baseline_ms: float,
+    limit: float | None,
+    chosen: Sequence[Placed | None],
+) -> tuple[FrontRow, ...]:
+    """The front's rows with what they change; two statements."""
+    ids = [each.experiment_id for each in chosen if each is not None]
+    about = {
+        row[0]: row[1:]
+        for row in session.execute(
+            select(Experiment.id, Hypothesis.claim, Verdict.outcome, Configuration.knobs)
+            .join(Verdict, Verdict.experiment_id == Experiment.id)
+            .join(Configuration, Configuration.id == Experiment.candidate_configuration_id)
+            .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+            .where(Experiment.id.in_(ids))
+        )
+    }
+    baseline = session.get(Configuration, campaign.baseline_configuration_id)
+    knobs = None if baseline is None else baseline.knobs
+    best = session.scalar(
+        select(Experiment.candidate_configuration_id).where(Experiment.id == campaign.best_experiment_id)
+    )
+    rows = []
+    for each in chosen:
+        if each is None:
+            rows.append(_baseline_row(baseline_ms))
+            continue
+        claim, outcome, changed = about[each.experiment_id]
+        quality = each.quality or 0.0
+        rows.append(
+            FrontRow(
+                experiment=format_label(Noun.EXPERIMENT, each.experiment_id),
+                claim=claim,
+                change=changes_between(knobs, changed),
+                outcome=outcome,
+                latency_ms=baseline_ms * exp(each.log_ratio),
+                low_ms=None if each.low_log is None else baseline_ms * exp(each.low_log),
+                high_ms=None if each.high_log is None else baseline_ms * exp(each.high_log),
+                quality=quality,
+                quality_low=each.quality_low,
+                quality_high=each.quality_high,
+                within_limit=limit is None or quality <= limit,
+                is_baseline=False,
+                is_best=each.configuration_id == best,
+            )
+        )
+    return tuple(rows)
+
+
+def _baseline_row(baseline_ms: float) -> FrontRow:
+    return FrontRow(
+        experiment=None,
+        claim=None,
+        change=(),
+        outcome=None,
+        latency_ms=baseline_ms,
+        low_ms=None,
+        high_ms=None,
+        quality=0.0,
+        quality_low=None,
+        quality_high=None,
+        within_limit=True,
+        is_baseline=True,
+        is_best=False,
+    )
