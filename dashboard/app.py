@@ -30,6 +30,7 @@ from dashboard.pages import (
     gpus,
     log,
     now,
+    pareto,
     queue,
 )
 from dashboard.rendering.environment import STATIC, render
@@ -49,6 +50,7 @@ PAGES = (
     experiment_samples.PAGE,
     compare.PAGE,
     queue.PAGE,
+    pareto.PAGE,
     log.PAGE,
     find.PAGE,
 )
