@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dashboard.charts.sparkline import polylines
-from dashboard.devices import Devices
+from dashboard.devices import Curves, Devices
 from experiments.telemetry.history import KEPT_S, DeviceHistory, is_stale, means_of
-from experiments.telemetry.reading import DeviceKind
+from experiments.telemetry.reading import DeviceKind, DeviceReading
 from knowledge.queries.devices import OnDevice
 from knowledge.queries.view import View
 
@@ -100,7 +100,7 @@ def device_views(
 ) -> tuple[DeviceView, ...]:
     """All devices that were read, those of this machine first."""
     found = [
-        _view(device, device.host == devices.host, running.get(device.key), devices.interval_s, now, step_s)
+        _view(devices, device, running.get(device.key), now, step_s)
         for device in devices.history.devices(now)
     ]
     return tuple(sorted(found, key=lambda each: not each.local))
@@ -129,10 +129,12 @@ def remote_view(job: OnDevice) -> DeviceView:
 
 
 def _view(
-    device: DeviceHistory, local: bool, on: OnDevice | None, interval_s: float, now: datetime, step_s: int
+    devices: Devices, device: DeviceHistory, on: OnDevice | None, now: datetime, step_s: int
 ) -> DeviceView:
+    local = device.host == devices.host
     latest = device.latest
     age_s = max(0.0, (now - device.at).total_seconds())
+    curves = _curves(devices, device, now, step_s)
     return DeviceView(
         id=device.key,
         slug=_slug(device.key),
@@ -143,12 +145,8 @@ def _view(
         place=_place(device, local),
         at=device.at,
         age_s=age_s,
-        stale=is_stale(age_s, interval_s),
-        readings=tuple(
-            _reading(device, shown, now, step_s)
-            for shown in _SHOWN
-            if shown.name in _OF_KIND[latest.kind] and not _never_told(device, shown)
-        ),
+        stale=is_stale(age_s, devices.interval_s),
+        readings=_readings(latest, curves),
         throttle=latest.throttle,
         processes=None
         if latest.processes is None
@@ -169,19 +167,49 @@ def _never_told(device: DeviceHistory, shown: _Shown) -> bool:
     )
 
 
-def _reading(device: DeviceHistory, shown: _Shown, now: datetime, step_s: int) -> ReadingView:
-    of = None if shown.of is None else _scaled(getattr(device.latest, shown.of), shown.scale)
-    steps = means_of(device.moments, shown.field, now, step_s, KEPT_S // step_s)
-    series = tuple(_scaled(value, shown.scale) for value in steps)
-    return ReadingView(
-        name=shown.name,
-        label=shown.label,
-        unit=shown.unit,
-        value=_scaled(getattr(device.latest, shown.field), shown.scale),
-        of=of,
-        series=series,
-        spark=polylines(series, shown.low, of or shown.high),
+def _curves(devices: Devices, device: DeviceHistory, now: datetime, step_s: int) -> Curves:
+    """What is drawn of a device, from the ten minutes that are kept or as it was made before."""
+    made_for = (device.at, int(now.timestamp()) // step_s)
+    known = devices.curves.get((device.key, step_s))
+    if known is not None and known.made_for == made_for:
+        return known
+    latest = device.latest
+    shown = [each for each in _SHOWN if each.name in _OF_KIND[latest.kind] and not _never_told(device, each)]
+    steps = means_of(device.moments, [each.field for each in shown], now, step_s, KEPT_S // step_s)
+    series = [
+        tuple(_scaled(value, each.scale) for value in means) for each, means in zip(shown, steps, strict=True)
+    ]
+    found = Curves(
+        made_for,
+        tuple(each.name for each in shown),
+        tuple(series),
+        tuple(
+            polylines(values, each.low, _limit(latest, each) or each.high)
+            for each, values in zip(shown, series, strict=True)
+        ),
     )
+    devices.curves[device.key, step_s] = found
+    return found
+
+
+def _readings(latest: DeviceReading, curves: Curves) -> tuple[ReadingView, ...]:
+    shown = {each.name: each for each in _SHOWN}
+    return tuple(
+        ReadingView(
+            name=name,
+            label=shown[name].label,
+            unit=shown[name].unit,
+            value=_scaled(getattr(latest, shown[name].field), shown[name].scale),
+            of=_limit(latest, shown[name]),
+            series=series,
+            spark=spark,
+        )
+        for name, series, spark in zip(curves.names, curves.series, curves.sparks, strict=True)
+    )
+
+
+def _limit(latest: DeviceReading, shown: _Shown) -> float | None:
+    return None if shown.of is None else _scaled(getattr(latest, shown.of), shown.scale)
 
 
 def _scaled(value: float | None, scale: float) -> float | None:

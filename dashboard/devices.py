@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from db.session import Database
@@ -25,6 +26,20 @@ shares with it."""
 LOOK_S = 5.0
 """Seconds between looks at whether an experiment is measured here, and whether a window is over."""
 
+
+@dataclass(frozen=True)
+class Curves:
+    """Ten minutes of a device's readings, as they were made once for everybody who looks.
+
+    They stay true until the device is read again or the step that they end in is over: what `made_for` holds.
+    """
+
+    made_for: tuple[datetime, int]
+    names: tuple[str, ...]
+    series: tuple[tuple[float | None, ...], ...]
+    sparks: tuple[tuple[str, ...], ...]
+
+
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +51,7 @@ class Devices:
         self.trace = trace
         self.host = socket.gethostname() if trace is None else RECORDED_HOST
         self.interval_s = INTERVAL_S
+        self.curves: dict[tuple[str, int], Curves] = {}
 
     @property
     def title(self) -> str | None:

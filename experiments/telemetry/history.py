@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from threading import Lock
 
 from experiments.telemetry.reading import DeviceReading, Sample, device_key
@@ -97,19 +98,24 @@ def is_stale(age_s: float, interval_s: float) -> bool:
 
 
 def means_of(
-    moments: Sequence[Moment], reading: str, end: datetime, step_s: int, count: int
-) -> tuple[float | None, ...]:
-    """A reading averaged over steps of `step_s` seconds, oldest first; None for a step without any.
+    moments: Sequence[Moment], readings: Sequence[str], end: datetime, step_s: int, count: int
+) -> tuple[tuple[float | None, ...], ...]:
+    """Each reading averaged over steps of `step_s` seconds, oldest first; None for a step without any.
 
     Steps lie at whole multiples of `step_s` since 1970, so that a step that is over never changes again; the
     last of the `count` is the one that `end` lies in.
     """
-    last = int(end.timestamp()) // step_s
-    sums, counted = [0.0] * count, [0] * count
+    first = int(end.timestamp()) // step_s - count + 1
+    steps: list[list[DeviceReading]] = [[] for _ in range(count)]
     for at, device in moments:
-        place = int(at.timestamp()) // step_s - last + count - 1
-        value = getattr(device, reading)
-        if 0 <= place < count and value is not None:
-            sums[place] += value
-            counted[place] += 1
-    return tuple(total / many if many else None for total, many in zip(sums, counted, strict=True))
+        place = int(at.timestamp()) // step_s - first
+        if 0 <= place < count:
+            steps[place].append(device)
+    return tuple(tuple(_mean_of(step, attrgetter(name)) for step in steps) for name in readings)
+
+
+def _mean_of(
+    step: Sequence[DeviceReading], value_of: Callable[[DeviceReading], float | None]
+) -> float | None:
+    values = [value for value in map(value_of, step) if value is not None]
+    return sum(values) / len(values) if values else None

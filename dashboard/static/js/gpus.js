@@ -6,6 +6,8 @@ const details = document.getElementById("zoom");
 const place = document.getElementById("zoom-chart");
 const choice = document.getElementById("zoom-reading");
 const none = document.getElementById("zoom-none");
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const time = (seconds) => (seconds === null ? "–" : clock.format(new Date(seconds * 1000)));
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 let chart = null;
 let drawn = "";
@@ -45,8 +47,8 @@ function build(view, found) {
     cursor: { drag: { x: true, y: false } },
     legend: { live: true },
     hooks: { setSelect: [(made) => { if (made.select.width > 0) zoomed = true; }] },
-    axes: [axis, { ...axis, size: 56 }],
-    series: [{}, ...found.map(({ device }, at) => ({
+    axes: [{ ...axis, space: 90, values: (_, splits) => splits.map(time) }, { ...axis, size: 56 }],
+    series: [{ label: "Time", value: (_, seconds) => time(seconds) }, ...found.map(({ device }, at) => ({
       label: `${device.model}, ${device.place}`,
       stroke: colour(`--line-${(at % 4) + 1}`),
       width: 1.5,

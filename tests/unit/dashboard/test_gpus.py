@@ -185,3 +185,16 @@ def test_the_tile_for_other_pages_has_the_same_readings(stale: bool) -> None:
     assert "Synthetic GPU" in text
     assert ("stale 28" in text) is stale
     assert 'href="/gpus#device-' in text
+
+
+def test_curves_are_made_once_a_reading_and_never_too_old() -> None:
+    devices = devices_with(gpu(), cpu())
+    first = view_of(devices).devices[0].readings
+    made = devices.curves[f"{devices.host}/cuda:0", 10]
+    assert view_of(devices).devices[0].readings == first
+    assert devices.curves[f"{devices.host}/cuda:0", 10] is made
+    devices.history.add(sample(4, gpu(utilization_percent=1.0), cpu(), host=devices.host))
+    again = view_of(devices, at_s=4).devices[0].readings
+    assert again[0].value == 1.0
+    assert again[0].series != first[0].series
+    assert view_of(devices, at_s=14).devices[0].readings[0].series[-1] is None

@@ -66,15 +66,21 @@ def test_steps_lie_on_a_grid_and_a_step_without_a_reading_is_a_gap() -> None:
     moments = [(BEGUN + timedelta(seconds=second), gpu(power_w=float(second))) for second in (0, 4, 21, 29)]
     moments.append((BEGUN + timedelta(seconds=31), gpu(power_w=None)))
     end = BEGUN + timedelta(seconds=33)
-    assert means_of(moments, "power_w", end, 10, 5) == (None, 2.0, None, 25.0, None)
+    assert means_of(moments, ("power_w", "clock_mhz"), end, 10, 5) == (
+        (None, 2.0, None, 25.0, None),
+        (None, 1980.0, None, 1980.0, 1980.0),
+    )
     # Within the same step nothing before moves.
-    assert means_of(moments, "power_w", end + timedelta(seconds=6), 10, 5) == (None, 2.0, None, 25.0, None)
+    (found,) = means_of(moments, ("power_w",), end + timedelta(seconds=6), 10, 5)
+    assert found == (None, 2.0, None, 25.0, None)
 
 
 @given(st.lists(st.floats(0, 1e4), min_size=1, max_size=60), st.integers(1, 60))
 def test_no_mean_lies_outside_what_was_read(values: list[float], step_s: int) -> None:
     moments = [(BEGUN + timedelta(seconds=place), gpu(power_w=value)) for place, value in enumerate(values)]
-    found = [mean for mean in means_of(moments, "power_w", moments[-1][0], step_s, 61) if mean is not None]
+    found = [
+        mean for mean in means_of(moments, ("power_w",), moments[-1][0], step_s, 61)[0] if mean is not None
+    ]
     assert found
     assert min(values) - 1e-6 <= min(found) <= max(found) <= max(values) + 1e-6
 
