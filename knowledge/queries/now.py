@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
@@ -14,34 +14,16 @@ from db import events
 from db.campaign_owner import is_driven
 from db.clock import now
 from db.event_kinds import EventKind
-from db.labels import Noun, format_label, parse_label_of
-from db.models import Campaign, Event, Hypothesis
-from db.models.base import JsonObject
+from db.labels import Noun, format_label
+from db.models import Campaign, Hypothesis
 from db.noise import SERIES_NAME
-from db.states import Arm, CampaignState, HypothesisState
+from db.states import CampaignState, HypothesisState
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
-from knowledge.queries.now_best import (
-    CHAIN,
-    BestView,
-    Told,
-    baseline_best,
-    bests_told,
-    margin_of,
-    steps_of,
-    tested,
-)
+from knowledge.queries.now_best import BestView
 from knowledge.queries.now_digest import DigestView, digest_of
-from knowledge.queries.now_floor import (
-    FloorView,
-    Profile,
-    best_floor_of,
-    floor_of,
-    overhead_of,
-    profile_of,
-    resolved,
-)
+from knowledge.queries.now_reached import best_of
 from knowledge.queries.now_run import RunView, runs_of
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.saved_time import saved_s
@@ -52,8 +34,6 @@ MOST_NEXT = 5
 MOST_SETTLED = 4
 """Verdicts shown as validated, and as many as ruled out or left open: the newest."""
 MOST_EVENTS = 10
-MOST_BESTS = 60
-"""Bests of which the steps are put together, the newest."""
 
 TOLD_KINDS = (
     EventKind.CAMPAIGN_STARTED,
@@ -136,24 +116,31 @@ class CampaignNow(View):
     ruled_out: int
     left_open: int
     queued: int
-    supported_today: int
-    settled_today: int
 
 
 class NowView(View):
-    """One campaign at this moment; everything but the last id is empty where there is no campaign."""
+    """One campaign at this moment; everything but the last id is empty where there is no campaign.
+
+    `today` is when the reader's day began, `validated` and `settled` are the newest that were decided.
+    """
 
     campaign: CampaignNow | None
     budget: BudgetView | None = None
     best: BestView | None = None
     runs: tuple[RunView, ...] = ()
     next: tuple[QueueRow, ...] = ()
+    today: datetime | None = None
     validated: tuple[HypothesisRow, ...] = ()
     settled: tuple[HypothesisRow, ...] = ()
     events: tuple[EventView, ...] = ()
-    events_total: int = 0
     digest: DigestView | None = None
     last_id: int = 0
+
+    def are_todays(self, rows: Sequence[HypothesisRow]) -> bool:
+        """Whether there are any, and all of them were decided today."""
+        return bool(rows) and all(
+            self.today is not None and row.state_changed_at >= self.today for row in rows
+        )
 
 
 def now_view(session: Session, label: str | None, since: int | None, today: datetime) -> NowView:
@@ -170,11 +157,12 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         raise UsageError(f"{own} is an A/A series.", f"See what it says: autoinfer aa {own}")
     present = session.scalars(select(now())).one()
     runs = runs_of(session, campaign.id, present)
-    best = _best(session, campaign)
+    best = best_of(session, campaign)
     counts = _counts(session, campaign.id)
     waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
     return NowView(
-        campaign=_campaign(session, campaign, counts, runs, best, today),
+        campaign=_campaign(session, campaign, counts, runs, best),
+        today=today,
         budget=_budget(session, campaign, runs),
         best=best,
         runs=runs,
@@ -188,21 +176,15 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         events=tuple(
             event_view(each) for each in events.latest(session, MOST_EVENTS, TOLD_KINDS, campaign.id)[::-1]
         ),
-        events_total=session.scalar(
-            select(func.count()).select_from(Event).where(Event.campaign_id == campaign.id)
-        )
-        or 0,
         digest=None if since is None else digest_of(session, campaign.id, since),
         last_id=last_id,
     )
 
 
-def _counts(
-    session: Session, campaign_id: int, *conditions: ColumnElement[bool]
-) -> dict[HypothesisState, int]:
+def _counts(session: Session, campaign_id: int) -> dict[HypothesisState, int]:
     query = (
         select(Hypothesis.state, func.count())
-        .where(Hypothesis.campaign_id == campaign_id, *conditions)
+        .where(Hypothesis.campaign_id == campaign_id)
         .group_by(Hypothesis.state)
     )
     return {state: count for state, count in session.execute(query)}  # noqa: C416 - rows, not pairs
@@ -214,11 +196,7 @@ def _campaign(
     counts: dict[HypothesisState, int],
     runs: Sequence[RunView],
     best: BestView | None,
-    today: datetime,
 ) -> CampaignNow:
-    judged = (HypothesisState.SUPPORTED, *RULED_OUT, *OPEN)
-    decided = Hypothesis.state.in_(judged) & (Hypothesis.state_changed_at >= today)
-    of_today = _counts(session, campaign.id, decided)
     concurrency = number(campaign.objective.get("concurrency"))
     return CampaignNow(
         id=format_label(Noun.CAMPAIGN, campaign.id),
@@ -238,8 +216,6 @@ def _campaign(
         ruled_out=sum(counts.get(state, 0) for state in RULED_OUT),
         left_open=sum(counts.get(state, 0) for state in OPEN),
         queued=sum(counts.get(state, 0) for state in (HypothesisState.QUEUED, HypothesisState.PROPOSED)),
-        supported_today=of_today.get(HypothesisState.SUPPORTED, 0),
-        settled_today=sum(of_today.get(state, 0) for state in (*RULED_OUT, *OPEN)),
     )
 
 
@@ -270,75 +246,3 @@ def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> Bu
         reserved_s=min(reserved_s, max(0.0, whole_s - spent_s)),
         saved_s=saved_s(session, campaign.id),
     )
-
-
-def _best(session: Session, campaign: Campaign) -> BestView | None:
-    """The best so far; None before trial 0 is measured. Eight statements at most."""
-    measured = _event_data(session, campaign.id, EventKind.CAMPAIGN_BASELINE)
-    baseline, naive = (measured.get(name) or {} for name in ("baseline", "naive"))
-    tpot_ms = number(baseline.get("tpot_ms"))
-    if tpot_ms is None:
-        return None
-    profile = profile_of(session, campaign.id)
-    floor = floor_of(profile.parts, profile.bandwidth_bytes_per_s)
-    told = bests_told(events.latest(session, MOST_BESTS, (EventKind.CAMPAIGN_BEST,), campaign.id))
-    if not told:
-        return baseline_best(baseline, naive, floor, overhead_of(profile.parts, floor, tpot_ms))
-    return _improved(session, campaign, baseline, naive, told, profile, floor)
-
-
-def _improved(
-    session: Session,
-    campaign: Campaign,
-    baseline: JsonObject,
-    naive: JsonObject,
-    told: Sequence[Told],
-    profile: Profile,
-    floor: FloorView | None,
-) -> BestView:
-    last = told[-1]
-    known = tested(session, [each.experiment for each in told])
-    final = known.get(last.experiment)
-    data, chained = last.data, last.data.get("speedup_basis") == CHAIN
-    control_ms, tpot_ms = number(data.get("control_tpot_ms")), number(data.get("tpot_ms"))
-    own_ms = number(baseline.get("tpot_ms")) or 1.0
-    baseline_ms = own_ms if chained or control_ms is None else control_ms
-    best_ms = baseline_ms / last.speedup if chained or tpot_ms is None else tpot_ms
-    interval = data.get("speedup_interval")
-    low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
-    best_run = parse_label_of(Noun.EXPERIMENT, last.experiment)
-    configuration, before = data.get("configuration") or {}, baseline.get("configuration") or {}
-    quality = final.quality if final else {}
-    return BestView(
-        experiment=last.experiment,
-        configuration=configuration,
-        changed={knob: value for knob, value in configuration.items() if before.get(knob) != value},
-        speedup=last.speedup,
-        speedup_low=low,
-        speedup_high=high,
-        chained=chained,
-        tpot_ms=tpot_ms if tpot_ms is not None else best_ms,
-        control_tpot_ms=control_ms,
-        tpot_low_ms=None if high is None else baseline_ms / high,
-        tpot_high_ms=None if low is None else baseline_ms / low,
-        bits_per_byte=margin_of(quality, "bits_per_byte_relative"),
-        tasks=margin_of(quality, "task_points_lost"),
-        note=data.get("note"),
-        baseline_ms=baseline_ms,
-        best_ms=best_ms,
-        naive_ms=number(naive.get("tpot_ms")),
-        steps=steps_of(told, known, campaign.baseline_configuration_id, baseline_ms, best_ms),
-        floor=floor,
-        best_floor=best_floor_of(
-            floor,
-            {} if profile.experiment_id is None else resolved(session, profile.experiment_id, Arm.CONTROL),
-            resolved(session, best_run, Arm.CANDIDATE),
-            final.acceptance_length if final else None,
-        ),
-        overhead=overhead_of(profile.parts, floor, baseline_ms),
-    )
-
-
-def _event_data(session: Session, campaign_id: int, kind: EventKind) -> JsonObject:
-    found = events.latest(session, 1, (kind,), campaign_id)
-    return (found[0].data or {}) if found else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -11,13 +12,13 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Event, Experiment, Hypothesis, Verdict
 from db.states import ExperimentKind, VerdictOutcome
-from knowledge.queries.now_best import Told, bests_told
+from knowledge.queries.now_best import Told, bests_told, of_kind
 from knowledge.queries.view import (
     EffectView,
     View,
+    effect_view,
     prediction_interval,
     prediction_view,
-    verdict_effect,
 )
 from knowledge.summary import JudgedFact
 
@@ -27,17 +28,11 @@ MOST_DECISIONS = 8
 MOST_READ = 200
 """Decisions, the newest, among which surprises are looked for."""
 
+MOST_COUNTED = 1000
+"""Events that are counted: of more it is told that there are more."""
+
 MOST_SURPRISES = 5
 """Surprises that are named, the largest."""
-
-COUNTED = (
-    EventKind.HYPOTHESIS_PROPOSED,
-    EventKind.HYPOTHESIS_WITHDRAWN,
-    EventKind.QUEUE_RANKED,
-    EventKind.EXPERIMENT_FAILED,
-    EventKind.WORKER_LOST,
-)
-"""Kinds of events of which a digest tells how many there were."""
 
 
 class DecisionView(View):
@@ -65,7 +60,6 @@ class DigestView(View):
     decisions: tuple[DecisionView, ...]
     surprises: tuple[DecisionView, ...]
     surprised: int
-    counts: dict[str, int]
     spent_s: float
     experiments: int
     speedup: float | None
@@ -82,12 +76,21 @@ def digest_of(session: Session, campaign_id: int, since: int) -> DigestView:
     """What happened in a campaign after an event; seven statements, and at most `MOST_READ` verdicts."""
     after = (Event.campaign_id == campaign_id) & (Event.id > since)
     since_at = session.scalar(select(Event.at).where(Event.id <= since).order_by(Event.id.desc()).limit(1))
-    events = session.scalar(select(func.count()).select_from(Event).where(after)) or 0
-    named = [kind.value for kind in COUNTED]
-    by_kind = select(Event.kind, func.count()).where(after, Event.kind.in_(named)).group_by(Event.kind)
-    kinds = {kind: count for kind, count in session.execute(by_kind)}  # noqa: C416 - rows, not pairs
+    some = select(Event.id).where(after).limit(MOST_COUNTED + 1).subquery()
+    events = session.scalar(select(func.count()).select_from(some)) or 0
     judged = (
-        select(Verdict, Hypothesis)
+        select(
+            Verdict.experiment_id,
+            Verdict.outcome,
+            Verdict.reason,
+            Verdict.effect_log,
+            Verdict.interval_low_log,
+            Verdict.interval_high_log,
+            Hypothesis.id,
+            Hypothesis.claim,
+            Hypothesis.metric,
+            Hypothesis.prediction,
+        )
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .join(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
     )
@@ -112,7 +115,7 @@ def digest_of(session: Session, campaign_id: int, since: int) -> DigestView:
         )
     ).one()
     best, before = _bests(session, campaign_id, since)
-    decisions = tuple(_decision(verdict, hypothesis) for verdict, hypothesis in newest)
+    decisions = tuple(_decision(row) for row in newest)
     surprising = [
         each for each in decisions if each.surprise > 0 and each.outcome is not VerdictOutcome.CONFOUNDED
     ]
@@ -124,7 +127,6 @@ def digest_of(session: Session, campaign_id: int, since: int) -> DigestView:
         decisions=decisions[:MOST_DECISIONS],
         surprises=tuple(sorted(surprising, key=lambda each: -each.surprise))[:MOST_SURPRISES],
         surprised=len(surprising),
-        counts={kind.value: kinds[kind.value] for kind in COUNTED if kind.value in kinds},
         spent_s=spent[0] or 0.0,
         experiments=spent[1],
         speedup=None if best is None else best.speedup,
@@ -135,7 +137,7 @@ def digest_of(session: Session, campaign_id: int, since: int) -> DigestView:
 
 def _bests(session: Session, campaign_id: int, since: int) -> tuple[Told | None, Told | None]:
     """The newest best if it was told since, and the one before."""
-    of_best = (Event.campaign_id == campaign_id) & (Event.kind == EventKind.CAMPAIGN_BEST.value)
+    of_best = of_kind(EventKind.CAMPAIGN_BEST, campaign_id)
     newest = select(func.max(Event.id)).where(of_best, Event.id > since).scalar_subquery()
     earlier = select(func.max(Event.id)).where(of_best, Event.id <= since).scalar_subquery()
     found = session.scalars(
@@ -151,18 +153,18 @@ def _bests(session: Session, campaign_id: int, since: int) -> tuple[Told | None,
     )
 
 
-def _decision(verdict: Verdict, hypothesis: Hypothesis) -> DecisionView:
+def _decision(row: Any) -> DecisionView:
     fact = JudgedFact(
-        id=format_label(Noun.HYPOTHESIS, hypothesis.id),
-        experiment=format_label(Noun.EXPERIMENT, verdict.experiment_id),
-        claim=hypothesis.claim,
-        metric=hypothesis.metric,
-        outcome=verdict.outcome,
-        reason=verdict.reason,
-        effect_log=verdict.effect_log,
-        low_log=verdict.interval_low_log,
-        high_log=verdict.interval_high_log,
-        predicted_log=prediction_interval(hypothesis.prediction),
+        id=format_label(Noun.HYPOTHESIS, row.id),
+        experiment=format_label(Noun.EXPERIMENT, row.experiment_id),
+        claim=row.claim,
+        metric=row.metric,
+        outcome=row.outcome,
+        reason=row.reason,
+        effect_log=row.effect_log,
+        low_log=row.interval_low_log,
+        high_log=row.interval_high_log,
+        predicted_log=prediction_interval(row.prediction),
     )
     return DecisionView(
         hypothesis=fact.id,
@@ -170,7 +172,7 @@ def _decision(verdict: Verdict, hypothesis: Hypothesis) -> DecisionView:
         claim=fact.claim,
         outcome=fact.outcome,
         reason=fact.reason,
-        effect=verdict_effect(verdict),
-        predicted=prediction_view(hypothesis.prediction, hypothesis.metric),
+        effect=effect_view(fact.effect_log, fact.low_log, fact.high_log, fact.metric),
+        predicted=prediction_view(row.prediction, row.metric),
         surprise=fact.surprise,
     )

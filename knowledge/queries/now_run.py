@@ -154,7 +154,7 @@ def steps_of(kind: ExperimentKind, begun: Collection[str], stage: str | None) ->
 def knob_words(changes: Sequence[ChangeView]) -> str:
     """A change in a few words, for where a claim is too long: `compile cpp_wrapper`, `drafting mtp, 2
     draft_tokens`; what is switched off is left out."""
-    words = []
+    words: list[str] = []
     for each in changes:
         if each.after is None:
             continue

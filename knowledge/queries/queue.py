@@ -51,26 +51,30 @@ def queue_page(
     """
     control, candidate = aliased(Configuration), aliased(Configuration)
     waiting = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
-    last_move = select(func.max(Move.id).label("id")).group_by(Move.hypothesis_id).subquery()
     where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
     if lever is not None:
         where &= Hypothesis.lever == lever
     if text is not None:
         said = Hypothesis.claim.icontains(text, autoescape=True)
         where &= said | cast(Hypothesis.change, Text).icontains(text, autoescape=True)
+    order = (
+        (Hypothesis.state == HypothesisState.TESTING).desc(),
+        Hypothesis.rank.nulls_last(),
+        Hypothesis.id,
+    )
+    chosen = select(Hypothesis.id).where(where).order_by(*order).limit(limit).offset(offset).subquery()
+    last_move = select(func.max(Move.id)).where(Move.hypothesis_id == Hypothesis.id)
     query = (
         select(Hypothesis, control.knobs, candidate.knobs, Move, Event.text, Event.subject)
+        .join(chosen, chosen.c.id == Hypothesis.id)
         .join(control, control.id == Hypothesis.control_configuration_id)
         .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
-        .outerjoin(Move, (Move.hypothesis_id == Hypothesis.id) & Move.id.in_(select(last_move.c.id)))
+        .outerjoin(Move, Move.id == last_move.correlate(Hypothesis).scalar_subquery())
         .outerjoin(Event, Event.id == Move.event_id)
-        .where(where)
-        .order_by(
-            (Hypothesis.state == HypothesisState.TESTING).desc(), Hypothesis.rank.nulls_last(), Hypothesis.id
-        )
+        .order_by(*order)
     )
     total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
-    rows = session.execute(query.limit(limit).offset(offset)).all()
+    rows = session.execute(query).all()
     return Page[QueueRow](items=tuple(_row(*row) for row in rows), total=total, limit=limit, offset=offset)
 
 

@@ -47,7 +47,7 @@ def saving(details: Iterable[object]) -> dict[str, Any]:
 
 def saved_s(session: Session, campaign_id: int) -> float:
     """The seconds that `saved_time` tells, summed by the database; for pages that are read often."""
-    spent, planned = (Verdict.judge["details"][name].as_float() for name in ("spent_s", "planned_s"))
+    spent, planned = (Verdict.judge["details", name].as_float() for name in ("spent_s", "planned_s"))
     query = (
         select(func.coalesce(func.sum(planned - spent), 0.0))
         .select_from(Verdict)

@@ -26,7 +26,7 @@ from knowledge.queries.view import ChangeView
 from tests.history.campaign_history import BASE, History, a_full_history
 from tests.new_database import new_database
 
-LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+LONG_AGO, LATER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2220, 1, 1, tzinfo=UTC)
 BASELINE = {"configuration": dict(BASE), "tpot_ms": 10.0, "bits_per_byte": 1.0}
 
 
@@ -133,8 +133,9 @@ def test_what_was_settled_is_told_apart_by_its_outcome(full: History) -> None:
     found = view(full)
     assert [row.claim for row in found.validated] == ["One thread is faster."]
     assert {row.state.value for row in found.settled} == {"refuted", "infeasible", "inconclusive"}
-    assert found.campaign is not None
-    assert (found.campaign.supported_today, found.campaign.settled_today) == (1, 3)
+    assert found.are_todays(found.validated)
+    assert not found.model_copy(update={"today": LATER}).are_todays(found.validated)
+    assert not found.are_todays(())
 
 
 def test_hostile_claims_are_text(history: History) -> None:
