@@ -65,20 +65,25 @@ class CampaignView(View):
     ended_at: datetime | None
 
 
-def list_campaigns(session: Session, *, limit: int, offset: int = 0) -> Page[CampaignView]:
-    """Return campaigns, newest first."""
+def list_campaigns(
+    session: Session, *, limit: int, offset: int = 0, discovery: bool = True
+) -> Page[CampaignView]:
+    """Return campaigns, newest first; without what bounds false discoveries, which reads every test, if so
+    asked."""
     total = session.scalar(select(func.count()).select_from(Campaign)) or 0
     query = select(Campaign).order_by(Campaign.id.desc()).limit(limit).offset(offset)
     found = session.scalars(query).all()
-    return Page[CampaignView](items=_views(session, found), total=total, limit=limit, offset=offset)
+    return Page[CampaignView](
+        items=_views(session, found, discovery), total=total, limit=limit, offset=offset
+    )
 
 
 def campaign_detail(session: Session, campaign_id: int) -> CampaignView:
     """Return one campaign, which must exist."""
-    return _views(session, [session.get_one(Campaign, campaign_id)])[0]
+    return _views(session, [session.get_one(Campaign, campaign_id)], True)[0]
 
 
-def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignView, ...]:
+def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> tuple[CampaignView, ...]:
     ids = [campaign.id for campaign in campaigns]
     states: dict[int, dict[str, int]] = defaultdict(dict)
     by_state = (
@@ -97,7 +102,7 @@ def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignVie
         campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
     }
     directives = _directives(session, ids)
-    tested = tests_of(session, ids)
+    tested = tests_of(session, ids) if discovery else {}
     present = session.scalars(select(now())).one()
     return tuple(
         CampaignView(
@@ -118,7 +123,7 @@ def _views(session: Session, campaigns: Sequence[Campaign]) -> tuple[CampaignVie
             if each.best_experiment_id is None
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
             discovery=None
-            if (alpha := alpha_of(each.spec)) is None
+            if not discovery or (alpha := alpha_of(each.spec)) is None
             else discovery_view(tested[each.id], alpha),
             directives=directives[each.id],
             created_at=each.created_at,

@@ -88,7 +88,7 @@ def _point(
     prediction: JsonObject,
     experiment: int,
     outcome: VerdictOutcome,
-    effect_log: float,
+    effect_log: float | None,
     low_log: float | None,
     high_log: float | None,
 ) -> PredictedPoint | None:

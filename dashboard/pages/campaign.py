@@ -1,0 +1,103 @@
+"""One campaign: objective, limits, budget, best, what is validated and settled, directives, its questions."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from dashboard.page import Filters, Ground, Page, Request
+from dashboard.pages.campaigns import CHANGED_BY, CampaignRow
+from db.labels import Noun
+from db.models import Campaign
+from knowledge.answers_sentence import answer_sentence
+from knowledge.queries.answers import ContrastView, campaign_answers
+from knowledge.queries.bests import bests
+from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.lookup import labelled
+from knowledge.queries.standing import StandingView, standing
+from knowledge.queries.view import EffectView, View, effect_view
+
+
+class CampaignFilters(Filters):
+    """Nothing: the address names the campaign."""
+
+
+class ContrastRow(View):
+    """A contrast of a question: what was claimed, what became of it."""
+
+    id: str
+    role: str
+    claim: str
+    hypothesis: str | None
+    experiment: str | None
+    outcome: str | None
+    why_open: str | None
+    effect: EffectView | None
+
+
+class QuestionView(View):
+    """A question of the campaign with its answer in a sentence (`**` around words that lead)."""
+
+    asks: str
+    answer: str
+    contrasts: tuple[ContrastRow, ...]
+
+
+class CampaignPageView(CampaignRow):
+    """A campaign as its page shows it."""
+
+    standing: StandingView
+    questions: tuple[QuestionView, ...]
+
+
+def read(session: Session, request: Request[CampaignFilters], ground: Ground) -> CampaignPageView:
+    """Read the campaign that the address names; `UsageError` where there is none."""
+    number = labelled(session, Noun.CAMPAIGN, request.path["label"])
+    asks = session.get_one(Campaign, number).spec.get("questions")
+    return CampaignPageView(
+        campaign=campaign_detail(session, number),
+        best=bests(session, [number]).get(number),
+        standing=standing(session, number),
+        questions=_questions(session, number) if asks else (),
+    )
+
+
+def _questions(session: Session, campaign_id: int) -> tuple[QuestionView, ...]:
+    found = campaign_answers(session, campaign_id)
+    return tuple(
+        QuestionView(
+            asks=each.asks,
+            answer=answer_sentence(each.contrasts, found.contrasts),
+            contrasts=tuple(_contrast(contrast) for contrast in each.contrasts),
+        )
+        for each in found.answers
+    )
+
+
+def _contrast(found: ContrastView) -> ContrastRow:
+    return ContrastRow(
+        id=found.id,
+        role=str(found.role),
+        claim=found.claim,
+        hypothesis=found.hypothesis,
+        experiment=found.experiment,
+        outcome=None if found.outcome is None else found.outcome.value,
+        why_open=found.why_open,
+        effect=effect_view(found.effect, found.low, found.high, found.metric),
+    )
+
+
+def command(request: Request[CampaignFilters]) -> str:
+    """The same on the command line."""
+    return f"autoinfer show {request.path['label'].upper()}"
+
+
+PAGE = Page(
+    name="campaign",
+    title="Campaign",
+    path="/campaigns/{label}",
+    filters=CampaignFilters,
+    shows=CampaignPageView,
+    read=read,
+    command=command,
+    kinds=CHANGED_BY,
+)

@@ -1,0 +1,148 @@
+"""What was spent: the time of experiments by campaign, target, day, outcome and lever; a fixed number of
+statements, summed by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from sqlalchemy import BigInteger, case, func, select, text, type_coerce
+from sqlalchemy.orm import Session
+
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Hypothesis, Verdict
+from knowledge.queries.view import View
+
+EPOCH = date(1970, 1, 1)
+DAY_MS = 86_400_000
+MOST_DAYS = 60
+"""Days told at most, the newest; sums are over all."""
+
+
+class CostRow(View):
+    """A group of experiments that began: `spent_s` is the time they took, and `estimated_s` what the ranking
+    expected of those `estimated` whose hypothesis it had priced, which took `estimated_spent_s`."""
+
+    name: str
+    experiments: int = 0
+    spent_s: float = 0.0
+    estimated: int = 0
+    estimated_s: float = 0.0
+    estimated_spent_s: float = 0.0
+
+
+class CostsView(View):
+    """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
+    plans of the `timed` experiments that tell both. No paid target has been used, so that there is no quote,
+    estimate or actual price: `paid` is empty."""
+
+    total: CostRow
+    timed: int
+    planned_s: float
+    saved_s: float
+    campaigns: tuple[CostRow, ...]
+    targets: tuple[CostRow, ...]
+    days: tuple[CostRow, ...]
+    outcomes: tuple[CostRow, ...]
+    levers: tuple[CostRow, ...]
+    paid: tuple[CostRow, ...] = ()
+
+
+def costs(session: Session, campaign_id: int | None = None) -> CostsView:
+    """Return what the experiments of a campaign, or of all, cost."""
+    named = {row.id: row.name for row in session.execute(select(Campaign.id, Campaign.name))}
+    timed, planned, spent = _stopping(session, campaign_id)
+    groups = _groups(session, campaign_id)
+
+    def rows(key: int, name: Callable[[Any], str]) -> tuple[CostRow, ...]:
+        found = _summed(groups, key, name)
+        return tuple(sorted(found, key=lambda row: (-row.spent_s, row.name)))
+
+    days = _summed(groups, 2, lambda day: (EPOCH + timedelta(days=day)).isoformat())
+    return CostsView(
+        total=next(iter(_summed(groups, 0, lambda _: "all")), CostRow(name="all")),
+        timed=timed,
+        planned_s=planned,
+        saved_s=planned - spent,
+        campaigns=rows(0, lambda key: f"{format_label(Noun.CAMPAIGN, key)} {named[key]}"),
+        targets=rows(1, str),
+        days=tuple(sorted(days, key=lambda row: row.name, reverse=True)[:MOST_DAYS]),
+        outcomes=rows(3, lambda key: "no verdict" if key is None else str(key.value)),
+        levers=rows(4, lambda key: "no hypothesis" if key is None else str(key)),
+    )
+
+
+KEYS = 5
+"""What the groups are told apart by: campaign, target, day, outcome, lever."""
+
+
+def _groups(session: Session, campaign_id: int | None) -> Sequence[Any]:
+    """The keys, experiments, seconds, the priced ones, what these were expected to take, and took."""
+    expected, took = Hypothesis.score["cost_s"].as_float(), Experiment.wall_s
+    keys = (
+        Experiment.campaign_id,
+        Experiment.target,
+        (type_coerce(Experiment.started_at, BigInteger) // DAY_MS).label("day"),
+        Verdict.outcome,
+        Hypothesis.lever,
+    )
+    query = (
+        select(
+            *keys,
+            func.count(),
+            func.coalesce(func.sum(took), 0.0),
+            func.count(expected + took),
+            func.coalesce(func.sum(expected + 0 * took), 0.0),
+            func.coalesce(func.sum(took + 0 * expected), 0.0),
+        )
+        .select_from(Experiment)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.started_at.is_not(None))
+        .group_by(Experiment.campaign_id, Experiment.target, text("day"), Verdict.outcome, Hypothesis.lever)
+    )
+    if campaign_id is not None:
+        query = query.where(Experiment.campaign_id == campaign_id)
+    return session.execute(query).all()
+
+
+def _summed(groups: Sequence[Any], key: int, name: Callable[[Any], str]) -> Iterable[CostRow]:
+    """The groups summed over all keys but one."""
+    found: dict[str, list[float]] = {}
+    for group in groups:
+        sums = found.setdefault(name(group[key]), [0, 0.0, 0, 0.0, 0.0])
+        for place, value in enumerate(group[KEYS:]):
+            sums[place] += value
+    return [_row(each, sums) for each, sums in found.items()]
+
+
+def _row(name: str, sums: Sequence[float]) -> CostRow:
+    experiments, spent_s, estimated, estimated_s, estimated_spent_s = sums
+    return CostRow(
+        name=name,
+        experiments=int(experiments),
+        spent_s=spent_s,
+        estimated=int(estimated),
+        estimated_s=estimated_s,
+        estimated_spent_s=estimated_spent_s,
+    )
+
+
+def _stopping(session: Session, campaign_id: int | None) -> tuple[int, float, float]:
+    """How many verdicts tell seconds planned and spent, and the sums of both."""
+    planned, spent = (Verdict.judge["details"][name].as_float() for name in ("planned_s", "spent_s"))
+    known = planned.is_not(None) & spent.is_not(None)
+    query = (
+        select(
+            func.coalesce(func.sum(case((known, 1), else_=0)), 0),
+            func.coalesce(func.sum(case((known, planned), else_=0.0)), 0.0),
+            func.coalesce(func.sum(case((known, spent), else_=0.0)), 0.0),
+        )
+        .select_from(Verdict)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+    )
+    if campaign_id is not None:
+        query = query.where(Experiment.campaign_id == campaign_id)
+    timed, planned_s, spent_s = session.execute(query).one()
+    return timed, planned_s, spent_s

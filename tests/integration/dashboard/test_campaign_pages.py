@@ -1,0 +1,119 @@
+"""The pages of campaigns, costs and settings, with their twins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from starlette.testclient import TestClient
+
+from configs.settings import Settings
+from dashboard.app import create_app
+from db import events
+from db.event_kinds import EventKind
+from db.models import Hypothesis, Verdict
+from tests.history.asking_history import an_asking_history
+from tests.history.campaign_history import History, a_full_history
+from tests.new_database import new_database
+
+BEST = {"experiment": "E-0001", "speedup": 1.111, "speedup_interval": [1.087, 1.136], "tpot_ms": 9.0}
+PASSWORD = "hunter2"
+
+
+def client(folder: Path, history: History) -> TestClient:
+    return TestClient(create_app(Settings(data_dir=folder), history.database), base_url="http://127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("full")
+    history = a_full_history(folder)
+    with history.database.write() as session:
+        events.append(
+            session,
+            EventKind.CAMPAIGN_BEST,
+            "The best is now 1.111× as fast.",
+            subject="E-0001",
+            campaign_id=1,
+            data=BEST,
+        )
+        details = {"details": {"metric": "tpot_ms", "planned_s": 100.0, "spent_s": 60.0}}
+        session.execute(update(Verdict).where(Verdict.id == 1).values(judge=details))
+        session.execute(update(Hypothesis).where(Hypothesis.id == 1).values(score={"cost_s": 50.0}))
+    yield client(folder, history)
+    history.close()
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder: Path = tmp_path_factory.mktemp("empty")
+    database = new_database(folder)
+    yield TestClient(create_app(Settings(data_dir=folder), database), base_url="http://127.0.0.1")
+    database.close()
+
+
+def test_a_campaign_has_its_best_with_its_interval_and_what_it_settled(full: TestClient) -> None:
+    row = full.get("/campaigns.json").json()["items"][0]
+    assert (row["best"]["speedup"], row["best"]["low"], row["best"]["high"]) == (1.111, 1.087, 1.136)
+    for path in ("/campaigns", "/campaigns/C-1"):
+        page = full.get(path).text
+        assert "1.11" in page
+        assert "[1.09, 1.14]" in page
+        assert "/hypotheses?campaign=C-1&amp;state=ruled-out" in page
+    assert "1 hypothesis is under test; 2 hypotheses in the queue." in page
+
+
+def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -> None:
+    found = full.get("/costs.json").json()
+    assert (found["total"]["experiments"], found["total"]["spent_s"]) == (5, 4 * 42.0)  # one still runs
+    assert (found["timed"], found["saved_s"]) == (1, 40.0)
+    assert (found["total"]["estimated"], found["total"]["estimated_s"]) == (1, 50.0)
+    for by in ("campaigns", "targets", "days", "outcomes", "levers"):
+        assert sum(row["spent_s"] for row in found[by]) == found["total"]["spent_s"]
+        assert sum(row["experiments"] for row in found[by]) == found["total"]["experiments"]
+    assert {row["name"] for row in found["outcomes"]} >= {"supported", "infeasible", "no verdict"}
+    page = full.get("/costs").text
+    assert page.count("none yet") >= 4
+    assert "Stopping early saved 40" in page
+    assert len(full.get("/costs.csv").text.splitlines()) == 1 + sum(
+        len(found[by]) for by in ("campaigns", "targets", "days", "outcomes", "levers")
+    )
+
+
+def test_what_a_campaign_asks_is_answered_with_its_contrasts(tmp_path: Path) -> None:
+    asking = an_asking_history(tmp_path)
+    app = create_app(Settings(data_dir=tmp_path), asking.database)
+    page = TestClient(app, base_url="http://127.0.0.1").get("/campaigns/C-1").text
+    asking.close()
+    assert "Does g128 lose against g32?" in page
+    assert "<b>Answer.</b>" in page
+    assert "It ended because the budget of 1h is spent." in page
+
+
+def test_settings_tell_their_origin_and_no_password(tmp_path: Path) -> None:
+    database = new_database(tmp_path)
+    url = f"postgresql://me:{PASSWORD}@somewhere/autoinfer"
+    app = create_app(Settings(data_dir=tmp_path, database_url=url), database)
+    browser = TestClient(app, base_url="http://127.0.0.1")
+    answers = [browser.get(f"/settings{kind}").text for kind in ("", ".json", ".csv")]
+    database.close()
+    for answer in answers:
+        assert PASSWORD not in answer
+        assert "me:***@somewhere" in answer
+        assert "lease_s" in answer
+
+
+@pytest.mark.parametrize("path", ["/campaigns/C-9", "/campaigns/H-001", "/costs?campaign=C-9"])
+def test_an_unknown_label_is_told_in_a_sentence(full: TestClient, path: str) -> None:
+    answer = full.get(path)
+    assert answer.status_code == 404
+    assert 'class="sentence"' in answer.text
+
+
+def test_an_empty_database_says_what_to_do_next(empty: TestClient) -> None:
+    for path in ("/campaigns", "/costs"):
+        assert "autoinfer run" in empty.get(path).text
+    assert empty.get("/costs.json").json()["total"]["spent_s"] == 0
+    assert "None yet" in empty.get("/settings").text
