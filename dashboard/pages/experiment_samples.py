@@ -28,7 +28,7 @@ PATH = "/experiments/{label}/samples"
 PIECE_ROWS = 500
 """Rows of CSV that are sent at a time."""
 
-PAGE_ROWS, MOST_ROWS = 100, 1000
+PAGE_ROWS, MOST_ROWS = 50, 1000
 
 
 class SamplesFilters(Filters):

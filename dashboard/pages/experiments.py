@@ -27,7 +27,7 @@ from knowledge.queries.lookup import campaign_filter
 from knowledge.queries.view import View
 
 PATH = "/experiments"
-PAGE_ROWS, MOST_ROWS = 50, 500
+PAGE_ROWS, MOST_ROWS = 25, 500
 LARGEST_OFFSET = 10**9
 
 CHANGED_BY = tuple(
