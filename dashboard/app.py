@@ -17,11 +17,13 @@ from starlette.types import Scope
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
 from dashboard.actions.queue import add_queue_acts
+from dashboard.actions.enqueue import add_enqueue_acts
 from dashboard.devices import Devices
 from dashboard.interface import add_interface
 from dashboard.page import Ground
 from dashboard.pages import (
     compare,
+    enqueue,
     experiment,
     experiment_log,
     experiment_samples,
@@ -32,6 +34,7 @@ from dashboard.pages import (
     now,
     pareto,
     queue,
+    what_if,
 )
 from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
@@ -51,6 +54,8 @@ PAGES = (
     compare.PAGE,
     queue.PAGE,
     pareto.PAGE,
+    what_if.PAGE,
+    enqueue.PAGE,
     log.PAGE,
     find.PAGE,
 )
@@ -112,6 +117,7 @@ def create_app(
         add_page(app, server, page)
 
     add_queue_acts(app, server)
+    add_enqueue_acts(app, server)
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_GZIPPED_BYTES, compresslevel=GZIP_LEVEL)

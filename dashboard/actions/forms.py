@@ -1,8 +1,8 @@
-"""A form's fields, as a browser sends them: urlencoded, bounded, each once."""
+"""A form's fields, as a browser sends them: urlencoded and bounded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -18,10 +18,15 @@ CONTENT_TYPE = "application/x-www-form-urlencoded"
 
 
 class Form:
-    """The fields of a form; what is not there is empty."""
+    """The fields of a form, in order; what is not there is empty."""
 
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        self._fields = fields
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self.pairs = [(name, value) for name, value in pairs if value.strip()]
+        self._fields = dict(self.pairs)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """What every field of this name says, without those that say nothing."""
+        return tuple(value.strip() for each, value in self.pairs if each == name)
 
     def text(self, name: str) -> str | None:
         """What a field says without spaces around it; None where it says nothing."""
@@ -41,10 +46,6 @@ class Form:
             raise UsageError(f"{text[:40]!r} is no place in the queue.", "Write a number from 1 on.")
         return int(text)
 
-    def items(self) -> Mapping[str, str]:
-        """All fields."""
-        return self._fields
-
 
 async def read_form(request: Request) -> Form:
     """Read the body of a request; raises `UsageError` for what is no form, or too large."""
@@ -60,4 +61,4 @@ async def read_form(request: Request) -> Form:
         fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
         raise UsageError("The form can't be read.", "Send it from the page again.") from None
-    return Form(dict(fields))
+    return Form(fields)

@@ -1,0 +1,107 @@
+"""What would follow from a verdict that has not been given: the queue ranked with the outcome assumed. Pure.
+
+A refuted change is taken to change nothing, a supported one to do what is believed of it (at least its
+smallest effect worth having), and one that is infeasible to measure nothing. Quality is taken to hold, as
+nothing is assumed of it. What the agent proposed on an earlier best leaves the queue, as it would.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from agent.campaign.desk import Desk
+from agent.campaign.facts import Queued
+from agent.proposers.port import Trial
+from agent.ranking.moves import shifts
+from agent.ranking.values import Place, Ranking, Shift
+from experiments.measurement.evidence import Metric
+from experiments.measurement.judging import Outcome
+
+ASSUMED = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.INFEASIBLE)
+"""The outcomes that are worth assuming: the others teach little or nothing."""
+
+SE_LOG = 0.01
+"""Standard error of the assumed effect, where no trial tells how close such a measurement comes."""
+
+MOST_SHIFTS = 5
+"""Hypotheses that are told of, those that move furthest against the others first."""
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """What an outcome would do: who moves, beyond everybody's moving up, and who would leave the queue.
+
+    `moved` counts all that move so, of which `shifts` are those that move furthest.
+    """
+
+    outcome: Outcome
+    shifts: tuple[Shift, ...]
+    moved: int
+    leave: tuple[int, ...]
+
+
+def what_if(desk: Desk, hypothesis_id: int) -> tuple[Consequence, ...]:
+    """What each outcome of a queued hypothesis would do to the rest; empty where it does not wait."""
+    found = next((each for each in desk.facts.queue if each.id == hypothesis_id), None)
+    if found is None:
+        return ()
+    return tuple(_consequence(desk, found, outcome) for outcome in ASSUMED)
+
+
+def _consequence(desk: Desk, hypothesis: Queued, outcome: Outcome) -> Consequence:
+    rest = tuple(each for each in desk.facts.queue if each.id != hypothesis.id)
+    trials = (*desk.facts.trials, _trial(desk, hypothesis, outcome))
+    after = replace(desk, facts=replace(desk.facts, trials=trials, queue=rest))
+    leave = frozenset(each.id for each in after.stale())
+    ranking = after.ranking_of([each for each in rest if each.id not in leave])
+    found = _against_the_others(desk.ranking, ranking)
+    return Consequence(
+        outcome, tuple(shift for _, shift in found[:MOST_SHIFTS]), len(found), tuple(sorted(leave))
+    )
+
+
+def _against_the_others(before: Ranking, after: Ranking) -> list[tuple[int, Shift]]:
+    """Those whose place among the ones that stay changed, the furthest first; with the places of both."""
+    stay = set(after.order)
+    among = {number: place for place, number in enumerate((h for h in before.order if h in stay), start=1)}
+    kept = Ranking(
+        tuple(
+            _at(place, among[place.hypothesis_id]) for place in before.places if place.hypothesis_id in stay
+        )
+    )
+    shown = {place.hypothesis_id: place.place for place in before.places}
+    found = [
+        (abs(among[each.hypothesis_id] - each.to_place), replace(each, from_place=shown[each.hypothesis_id]))
+        for each in shifts(kept, after)
+        if each.to_place is not None
+    ]
+    return sorted(found, key=lambda pair: (-pair[0], pair[1].to_place or 0))
+
+
+def _at(place: Place, number: int) -> Place:
+    return replace(place, place=number)
+
+
+def _trial(desk: Desk, hypothesis: Queued, outcome: Outcome) -> Trial:
+    effect = None
+    if outcome is Outcome.REFUTED:
+        effect = 0.0
+    elif outcome is Outcome.SUPPORTED:
+        believed = desk.beliefs.predict(hypothesis.control, hypothesis.candidate).log_ratio_mean
+        effect = min(believed, math.log1p(-hypothesis.min_effect))
+    errors = sorted(each.effect_se_log for each in desk.facts.trials if each.effect_se_log is not None)
+    return Trial(
+        hypothesis_id=hypothesis.id,
+        experiment_id=0,
+        control=hypothesis.control,
+        candidate=hypothesis.candidate,
+        lever=hypothesis.lever,
+        outcome=outcome,
+        effect_log=effect,
+        effect_se_log=None if effect is None else errors[len(errors) // 2] if errors else SE_LOG,
+        bits_ratio_log=None,
+        task_points=None,
+        cost_s=desk.beliefs.cost_s(hypothesis.candidate),
+        metric=Metric(hypothesis.metric),
+    )

@@ -1,0 +1,141 @@
+"""What if: where the queue would go if one hypothesis were decided one way or the other."""
+
+from __future__ import annotations
+
+import shlex
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from agent.campaign.what_if import Consequence, what_if
+from configs.errors import UsageError
+from dashboard.grounds import ground_of
+from dashboard.page import Filters, Ground, Page, Request
+from dashboard.rendering.linking import Piece, pieces
+from db.labels import Noun, format_label, parse_label_of
+from knowledge.queries.lookup import campaign_of
+from knowledge.queries.view import View
+
+MOST_CHOICES = 12
+"""Hypotheses that are offered, the first in order."""
+
+WORDS = {
+    "supported": "is supported, as predicted",
+    "refuted": "is refuted, so that it changes nothing",
+    "infeasible": "does not run",
+}
+
+
+class WhatIfFilters(Filters):
+    """Which hypothesis is decided, of which campaign."""
+
+    campaign: str | None = Field(default=None, max_length=32)
+    hypothesis: str | None = Field(
+        default=None, max_length=32, description="The first in order if not given."
+    )
+
+
+class ChoiceView(View):
+    """A hypothesis that may be taken."""
+
+    id: str
+    claim: str
+
+
+class ShiftView(View):
+    """A hypothesis that would move, from the place it has now, and why."""
+
+    hypothesis: str
+    claim: str
+    from_rank: int | None
+    to_rank: int | None
+    why: str
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Why, with labels as links."""
+        return pieces(self.why)
+
+
+class ConsequenceView(View):
+    """What an outcome would do; `moved` counts all that move against the others, `leave` what goes."""
+
+    outcome: str
+    words: str
+    shifts: tuple[ShiftView, ...]
+    moved: int
+    leave: tuple[str, ...]
+
+
+class WhatIfShown(View):
+    """What each outcome would do; without consequences nothing is ranked yet."""
+
+    campaign: str
+    taken: ChoiceView | None
+    choices: tuple[ChoiceView, ...]
+    consequences: tuple[ConsequenceView, ...]
+
+
+def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> WhatIfShown:
+    """Rank the queue with each outcome assumed."""
+    asked = request.filters
+    number = None if asked.hypothesis is None else parse_label_of(Noun.HYPOTHESIS, asked.hypothesis)
+    campaign_id = campaign_of(session, asked.campaign)
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    desk = ground_of(session, campaign_id).desk
+    if desk is None or not desk.facts.queue:
+        return WhatIfShown(campaign=label, taken=None, choices=(), consequences=())
+    claims = {each.id: each.claim for each in desk.facts.queue}
+    order = desk.ranking.order
+    taken = order[0] if number is None else number
+    if taken not in claims:
+        raise UsageError(
+            f"{format_label(Noun.HYPOTHESIS, taken)} does not wait in {label}.", "See: autoinfer queue"
+        )
+    return WhatIfShown(
+        campaign=label,
+        taken=_choice(taken, claims),
+        choices=tuple(_choice(each, claims) for each in dict.fromkeys((*order[:MOST_CHOICES], taken))),
+        consequences=tuple(_shown(each, claims) for each in what_if(desk, taken)),
+    )
+
+
+def _choice(number: int, claims: dict[int, str]) -> ChoiceView:
+    return ChoiceView(id=format_label(Noun.HYPOTHESIS, number), claim=claims[number])
+
+
+def _shown(found: Consequence, claims: dict[int, str]) -> ConsequenceView:
+    return ConsequenceView(
+        outcome=found.outcome.value,
+        words=WORDS[found.outcome.value],
+        shifts=tuple(
+            ShiftView(
+                hypothesis=format_label(Noun.HYPOTHESIS, each.hypothesis_id),
+                claim=claims[each.hypothesis_id],
+                from_rank=each.from_place,
+                to_rank=each.to_place,
+                why=each.why,
+            )
+            for each in found.shifts
+        ),
+        moved=found.moved,
+        leave=tuple(format_label(Noun.HYPOTHESIS, each) for each in found.leave),
+    )
+
+
+def command(request: Request[WhatIfFilters]) -> str:
+    """What the command line shows of it: the order as it is."""
+    asked = request.filters.campaign
+    return "autoinfer queue" + (f" --campaign {shlex.quote(asked)}" if asked else "")
+
+
+PAGE = Page(
+    name="what_if",
+    title="What if",
+    path="/queue/what-if",
+    filters=WhatIfFilters,
+    shows=WhatIfShown,
+    read=read,
+    command=command,
+    kinds=(),
+)

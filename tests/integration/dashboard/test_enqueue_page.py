@@ -1,0 +1,101 @@
+"""The form for a hypothesis of one's own, and what would follow from a verdict, by an app on a history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from starlette.testclient import TestClient
+
+from agent.campaign.legal import Legal
+from configs.settings import Settings
+from dashboard.app import create_app
+from tests.history.campaign_history import SPACE, History
+
+BASE = "http://127.0.0.1"
+LEGAL = Legal(SPACE)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    found = History(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(history: History, tmp_path: Path) -> Iterator[TestClient]:
+    app = create_app(Settings(data_dir=tmp_path), history.database)
+    legal_here = patch("agent.campaign.preview.legal_here", return_value=LEGAL)
+    with legal_here, patch("agent.campaign.enqueue.legal_here", return_value=LEGAL):
+        yield TestClient(app, base_url=BASE, follow_redirects=False)
+
+
+def knobs(client: TestClient, query: str = "") -> set[str]:
+    return {each["name"] for each in client.get(f"/enqueue.json{query}").json()["knobs"]}
+
+
+def send(client: TestClient, **fields: str | list[str]) -> tuple[int, str]:
+    answer = client.post("/enqueue", data=fields, headers={"origin": BASE})
+    return answer.status_code, answer.headers.get("location", answer.text)
+
+
+def test_a_choice_appears_when_it_becomes_legal_and_goes_when_it_does_not(client: TestClient) -> None:
+    assert "pruning.layers_removed" not in knobs(client)
+    assert "pruning.layers_removed" in knobs(client, "?set=pruning.method%3Ddepth&set=")
+    assert "pruning.layers_removed" not in knobs(client, "?set=pruning.layers_removed%3D2")
+    page = client.get("/enqueue?set=pruning.method%3Ddepth").text
+    assert '<option value="pruning.method=depth" selected>' in page
+    assert "autoinfer enqueue CLAIM --set pruning.method=depth" in page
+
+
+def test_it_is_previewed_before_it_is_sent_and_writes_nothing(client: TestClient) -> None:
+    found = client.get("/enqueue.json?set=serving.threads%3D1").json()
+    assert found["refusal"] is None
+    assert [each["knob"] for each in found["preview"]["change"]] == ["serving.threads"]
+    assert found["preview"]["duplicate"] is None
+    assert client.get("/queue.json").json()["board"]["waiting"] == 0
+
+
+def test_it_is_sent_into_the_queue_and_a_second_time_refused_with_a_link(client: TestClient) -> None:
+    given: dict[str, str | list[str]] = {
+        "claim": "One <thread> is enough",
+        "set": ["serving.threads=1", ""],
+        "expect": "",
+    }
+    assert send(client, **given) == (303, "/queue#H-001")
+    assert "One &lt;thread&gt; is enough" in client.get("/queue").text
+    status, said = send(client, **given)
+    assert status == 409
+    assert '<a href="/hypotheses/H-001">H-001</a> claims the same change of the same control' in said
+    assert client.get("/enqueue.json?set=serving.threads%3D1").json()["preview"]["duplicate"] == "H-001"
+    assert "disabled>Enqueue" in client.get("/enqueue?set=serving.threads%3D1").text
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"set": "serving.threads=1"}, "The claim is empty."),
+        ({"claim": "x"}, "The hypothesis changes no knob."),
+        ({"claim": "x", "set": "serving.thread=1"}, "There is no knob"),
+        ({"claim": "x", "set": "serving.threads=-7"}, "serving.threads cannot be"),
+        ({"claim": "x", "set": "pruning.layers_removed=2"}, "it only means something when"),
+        ({"claim": "x", "set": "serving.threads=1", "expect": "tpot=-1%"}, "it refutes itself"),
+        ({"claim": "x", "set": "serving.threads=1", "campaign": "C-9"}, "does not exist; the last is"),
+    ],
+)
+def test_what_the_command_refuses_is_refused_in_the_same_sentence(
+    client: TestClient, fields: dict[str, str], why: str
+) -> None:
+    status, said = send(client, **fields)
+    assert status == 409
+    assert why in said
+    assert client.get("/queue.json").json()["board"]["waiting"] == 0
+
+
+def test_before_anything_is_ranked_nothing_is_said_of_what_would_follow(client: TestClient) -> None:
+    answer = client.get("/queue/what-if")
+    assert (answer.status_code, "Nothing is ranked yet" in answer.text) == (200, True)
+    assert client.get("/queue/what-if?hypothesis=E-1").status_code == 404
