@@ -19,6 +19,7 @@ from configs.settings import Settings
 from dashboard.actions.queue import add_queue_acts
 from dashboard.actions.enqueue import add_enqueue_acts
 from dashboard.devices import Devices
+from dashboard.graph_data import add_graph_data
 from dashboard.interface import add_interface
 from dashboard.page import Ground
 from dashboard.pages import (
@@ -29,7 +30,9 @@ from dashboard.pages import (
     experiment_samples,
     experiments,
     find,
+    finding,
     gpus,
+    knowledge,
     log,
     now,
     pareto,
@@ -58,6 +61,8 @@ PAGES = (
     enqueue.PAGE,
     log.PAGE,
     find.PAGE,
+    knowledge.PAGE,
+    finding.PAGE,
 )
 
 LEAST_GZIPPED_BYTES = 600
@@ -113,6 +118,7 @@ def create_app(
     ground = Ground(settings, devices or Devices())
     server = Server(opened, hub, ground)
     experiment_samples.add_experiment_routes(app, server)
+    add_graph_data(app, server)
     for page in PAGES:
         add_page(app, server, page)
 

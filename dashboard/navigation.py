@@ -21,6 +21,7 @@ ENTRIES = (
     Entry("gpus", "GPUs", "/gpus", "u", minor=True),
     Entry("experiments", "Experiments", "/experiments", "e"),
     Entry("queue", "Queue", "/queue", "q"),
+    Entry("knowledge", "Knowledge", "/knowledge", "k"),
     Entry("pareto", "Pareto", "/pareto", "p", minor=True),
     Entry("log", "Log", "/log", "l"),
 )

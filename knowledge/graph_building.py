@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
 from db.models import (
     Campaign,
-    Configuration,
     Experiment,
     Finding,
     FindingEvidence,
@@ -18,183 +19,260 @@ from db.models import (
     HypothesisParent,
     Verdict,
 )
-from db.states import ExperimentKind, VerdictOutcome
-from knowledge.figures import in_scale
+from db.states import (
+    CampaignState,
+    ExperimentKind,
+    ExperimentState,
+    FindingStatus,
+    HypothesisState,
+    VerdictOutcome,
+)
+from knowledge.figures import DEFAULT_METRIC, in_scale
 from knowledge.graph import Graph, NodeKind, Relation
-from knowledge.queries.view import changes_between
-from knowledge.stored import metric_of, verdict_metric
+from knowledge.stored import metric_of
+
+_WORDS: dict[str, str] = {each: each.value for each in (*Relation, *NodeKind)}
+"""The words of relations and kinds as plain texts: asking an enumeration for its `value` takes long."""
+
+_STATES: dict[str, str] = {
+    each: each.value
+    for states in (CampaignState, HypothesisState, ExperimentState, VerdictOutcome, FindingStatus)
+    for each in states
+}
 
 _OF_OUTCOME = {VerdictOutcome.SUPPORTED: Relation.SUPPORTS, VerdictOutcome.REFUTED: Relation.REFUTES}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Ids of the rows that a part of the graph is made from."""
+
+    campaigns: Collection[int]
+    hypotheses: Collection[int]
+    experiments: Collection[int]
+    findings: Collection[int]
 
 
 def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
     """Return the graph of everything in the database, or of one campaign and the findings its verdicts bear
     on."""
+    if campaign_id is None:
+        return _build(session, Where())
+    verdicts = (
+        select(FindingEvidence.finding_id)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Experiment.campaign_id == campaign_id)
+    )
+    return _build(
+        session,
+        Where(
+            campaigns=(Campaign.id == campaign_id,),
+            hypotheses=(Hypothesis.campaign_id == campaign_id,),
+            experiments=(Experiment.campaign_id == campaign_id,),
+            findings=(Finding.id.in_(verdicts),),
+        ),
+    )
+
+
+def build_part(session: Session, part: Part) -> Graph:
+    """Return the graph of these rows alone, with the knobs, models and hardware that they name."""
+    return _build(
+        session,
+        Where(
+            campaigns=(Campaign.id.in_(part.campaigns),),
+            hypotheses=(Hypothesis.id.in_(part.hypotheses),),
+            experiments=(Experiment.id.in_(part.experiments),),
+            findings=(Finding.id.in_(part.findings),),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Where:
+    """What rows of each table must meet; nothing takes all."""
+
+    campaigns: tuple[ColumnElement[bool], ...] = ()
+    hypotheses: tuple[ColumnElement[bool], ...] = ()
+    experiments: tuple[ColumnElement[bool], ...] = ()
+    findings: tuple[ColumnElement[bool], ...] = ()
+
+
+def _build(session: Session, where: Where) -> Graph:
     graph = Graph()
-    _add_campaigns(graph, session, campaign_id)
-    _add_hypotheses(graph, session, campaign_id)
-    _add_experiments(graph, session, campaign_id)
-    _add_findings(graph, session, campaign_id)
+    _add_campaigns(graph, session, where)
+    _add_hypotheses(graph, session, where)
+    _add_experiments(graph, session, where)
+    _add_findings(graph, session, where)
     return graph
 
 
-def _add_campaigns(graph: Graph, session: Session, campaign_id: int | None) -> None:
-    query = select(Campaign).order_by(Campaign.id)
-    if campaign_id is not None:
-        query = query.where(Campaign.id == campaign_id)
-    for campaign in session.scalars(query):
-        label = format_label(Noun.CAMPAIGN, campaign.id)
-        _node(graph, label, NodeKind.CAMPAIGN, campaign.name, state=campaign.state.value)
-        _edge(graph, label, _model(graph, campaign.model, campaign.model_fingerprint), Relation.OPTIMIZES)
-        _edge(graph, label, _hardware(graph, campaign.target), Relation.RUNS_ON)
+def _add_campaigns(graph: Graph, session: Session, where: Where) -> None:
+    columns = (
+        Campaign.id,
+        Campaign.name,
+        Campaign.state,
+        Campaign.model,
+        Campaign.model_fingerprint,
+        Campaign.target,
+    )
+    for row in session.execute(select(*columns).where(*where.campaigns).order_by(Campaign.id)):
+        label = format_label(Noun.CAMPAIGN, row.id)
+        _node(graph, label, NodeKind.CAMPAIGN, row.name, state=_STATES[row.state])
+        _edge(graph, label, _model(graph, row.model, row.model_fingerprint), Relation.OPTIMIZES)
+        _edge(graph, label, _hardware(graph, row.target), Relation.RUNS_ON)
 
 
-def _add_hypotheses(graph: Graph, session: Session, campaign_id: int | None) -> None:
-    control, candidate = aliased(Configuration), aliased(Configuration)
-    query = (
-        select(Hypothesis, control.knobs, candidate.knobs)
-        .join(control, control.id == Hypothesis.control_configuration_id)
-        .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
-        .order_by(Hypothesis.id)
+def _add_hypotheses(graph: Graph, session: Session, where: Where) -> None:
+    columns = (
+        Hypothesis.id,
+        Hypothesis.campaign_id,
+        Hypothesis.claim,
+        Hypothesis.state,
+        Hypothesis.lever,
+        Hypothesis.proposer,
+        Hypothesis.change,
     )
-    parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
-        HypothesisParent.hypothesis_id, HypothesisParent.parent_id
-    )
-    if campaign_id is not None:
-        query = query.where(Hypothesis.campaign_id == campaign_id)
-        mine = select(Hypothesis.id).where(Hypothesis.campaign_id == campaign_id)
-        parents = parents.where(
-            HypothesisParent.hypothesis_id.in_(mine), HypothesisParent.parent_id.in_(mine)
-        )
-    for hypothesis, before, after in session.execute(query):
-        label = format_label(Noun.HYPOTHESIS, hypothesis.id)
+    present = set()
+    for row in session.execute(select(*columns).where(*where.hypotheses).order_by(Hypothesis.id)):
+        label = format_label(Noun.HYPOTHESIS, row.id)
+        present.add(row.id)
         _node(
             graph,
             label,
             NodeKind.HYPOTHESIS,
-            hypothesis.claim,
-            state=hypothesis.state.value,
-            lever=hypothesis.lever,
-            proposer=hypothesis.proposer,
+            row.claim,
+            state=_STATES[row.state],
+            lever=row.lever,
+            proposer=row.proposer,
         )
-        _edge(graph, label, format_label(Noun.CAMPAIGN, hypothesis.campaign_id), Relation.PART_OF)
-        for change in changes_between(before, after):
-            knob = _knob(graph, change.knob)
-            _edge(
-                graph, label, knob, Relation.CHANGES, before=_text(change.before), after=_text(change.after)
-            )
-    for child, parent in session.execute(parents):
-        _edge(
-            graph,
-            format_label(Noun.HYPOTHESIS, child),
-            format_label(Noun.HYPOTHESIS, parent),
-            Relation.DERIVED_FROM,
-        )
-
-
-def _add_experiments(graph: Graph, session: Session, campaign_id: int | None) -> None:
-    query = (
-        select(Experiment, Verdict)
-        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
-        .order_by(Experiment.id)
+        _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
+        for change in row.change.get("changes", []):
+            knob = _knob(graph, change["knob"])
+            before, after = _text(change.get("before")), _text(change.get("after"))
+            _edge(graph, label, knob, Relation.CHANGES, before=before, after=after)
+    parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
+        HypothesisParent.hypothesis_id, HypothesisParent.parent_id
     )
-    if campaign_id is not None:
-        query = query.where(Experiment.campaign_id == campaign_id)
-    for experiment, verdict in session.execute(query):
-        label = format_label(Noun.EXPERIMENT, experiment.id)
+    if where.hypotheses:
+        mine = select(Hypothesis.id).where(*where.hypotheses)
+        parents = parents.where(HypothesisParent.hypothesis_id.in_(mine))
+    for child, parent in session.execute(parents):
+        if parent in present:
+            source, target = (format_label(Noun.HYPOTHESIS, each) for each in (child, parent))
+            _edge(graph, source, target, Relation.DERIVED_FROM)
+
+
+def _add_experiments(graph: Graph, session: Session, where: Where) -> None:
+    columns = (
+        Experiment.id,
+        Experiment.kind,
+        Experiment.state,
+        Experiment.campaign_id,
+        Experiment.hypothesis_id,
+        Experiment.reproduces_experiment_id,
+        Verdict.outcome,
+        Verdict.effect_log,
+        Verdict.interval_low_log,
+        Verdict.interval_high_log,
+        Verdict.judge["details"]["metric"].as_string().label("metric"),
+    )
+    query = select(*columns).outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+    for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
+        label = format_label(Noun.EXPERIMENT, row.id)
+        _node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=_STATES[row.state])
+        if row.outcome is not None:
+            graph.nodes[label]["outcome"] = _STATES[row.outcome]
+            logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
+            _effect(graph.nodes[label], row.metric or DEFAULT_METRIC, logs)
+        if row.hypothesis_id is None:
+            _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
+        else:
+            hypothesis = format_label(Noun.HYPOTHESIS, row.hypothesis_id)
+            _joined(graph, label, hypothesis, Relation.TESTS)
+            if row.outcome in _OF_OUTCOME:
+                _joined(graph, label, hypothesis, _OF_OUTCOME[row.outcome])
+        original = row.reproduces_experiment_id
+        if row.kind is ExperimentKind.REPRODUCE and original is not None:
+            _joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
+
+
+def _add_findings(graph: Graph, session: Session, where: Where) -> None:
+    columns = (
+        Finding.id,
+        Finding.claim,
+        Finding.status,
+        Finding.strength,
+        Finding.rule,
+        Finding.scope,
+        Finding.effect_log,
+        Finding.interval_low_log,
+        Finding.interval_high_log,
+        Finding.superseded_by_id,
+    )
+    shown = session.execute(select(*columns).where(*where.findings).order_by(Finding.id)).all()
+    for row in shown:
+        label = format_label(Noun.FINDING, row.id)
         _node(
             graph,
             label,
-            NodeKind.EXPERIMENT,
-            f"{experiment.kind.value} {label}",
-            state=experiment.state.value,
+            NodeKind.FINDING,
+            row.claim,
+            state=_STATES[row.status],
+            strength=row.strength,
+            rule=row.rule,
+            lever=str(row.scope.get("lever", "")),
         )
-        if verdict is not None:
-            graph.nodes[label]["outcome"] = verdict.outcome.value
-            _effect(
-                graph.nodes[label],
-                verdict_metric(verdict),
-                (verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log),
-            )
-        if experiment.hypothesis_id is None:
-            _edge(graph, label, format_label(Noun.CAMPAIGN, experiment.campaign_id), Relation.PART_OF)
-        else:
-            hypothesis = format_label(Noun.HYPOTHESIS, experiment.hypothesis_id)
-            _edge(graph, label, hypothesis, Relation.TESTS)
-            if verdict is not None and verdict.outcome in _OF_OUTCOME:
-                _edge(graph, label, hypothesis, _OF_OUTCOME[verdict.outcome])
-        original = experiment.reproduces_experiment_id
-        if experiment.kind is ExperimentKind.REPRODUCE and original is not None:
-            _edge(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
-
-
-def _add_findings(graph: Graph, session: Session, campaign_id: int | None) -> None:
-    findings = select(Finding).order_by(Finding.id)
+        logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
+        _effect(graph.nodes[label], metric_of(row.scope), logs)
+        for knob in row.scope.get("knobs", []):
+            _edge(graph, label, _knob(graph, knob), Relation.CHANGES)
+        if "model" in row.scope:
+            model = _model(graph, row.scope["model"], row.scope.get("model_fingerprint", ""))
+            _edge(graph, label, model, Relation.SCOPED_TO)
+        if "target" in row.scope:
+            _edge(graph, label, _hardware(graph, row.scope["target"]), Relation.SCOPED_TO)
+    for row in shown:
+        if row.superseded_by_id is not None:
+            newer = format_label(Noun.FINDING, row.superseded_by_id)
+            _joined(graph, newer, format_label(Noun.FINDING, row.id), Relation.SUPERSEDES)
     evidence = (
         select(FindingEvidence.finding_id, FindingEvidence.relation, Verdict.experiment_id)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
         .order_by(FindingEvidence.finding_id, FindingEvidence.verdict_id)
     )
-    if campaign_id is not None:
-        evidence = evidence.join(Experiment, Experiment.id == Verdict.experiment_id).where(
-            Experiment.campaign_id == campaign_id
-        )
-    links = session.execute(evidence).all()
-    wanted = None if campaign_id is None else {link.finding_id for link in links}
-    shown = [each for each in session.scalars(findings) if wanted is None or each.id in wanted]
-    present = {finding.id for finding in shown}
-    for finding in shown:
-        label = format_label(Noun.FINDING, finding.id)
-        _node(
-            graph,
-            label,
-            NodeKind.FINDING,
-            finding.claim,
-            state=finding.status.value,
-            strength=finding.strength,
-            rule=finding.rule,
-        )
-        _effect(
-            graph.nodes[label],
-            metric_of(finding.scope),
-            (finding.effect_log, finding.interval_low_log, finding.interval_high_log),
-        )
-        for knob in finding.scope.get("knobs", []):
-            _edge(graph, label, _knob(graph, knob), Relation.CHANGES)
-        if "model" in finding.scope:
-            model = _model(graph, finding.scope["model"], finding.scope.get("model_fingerprint", ""))
-            _edge(graph, label, model, Relation.SCOPED_TO)
-        if "target" in finding.scope:
-            _edge(graph, label, _hardware(graph, finding.scope["target"]), Relation.SCOPED_TO)
-    for finding in shown:
-        newer = finding.superseded_by_id
-        if newer is not None and newer in present:
-            _edge(
-                graph,
-                format_label(Noun.FINDING, newer),
-                format_label(Noun.FINDING, finding.id),
-                Relation.SUPERSEDES,
-            )
-    for link in links:
-        source, target = (
-            format_label(Noun.EXPERIMENT, link.experiment_id),
-            format_label(Noun.FINDING, link.finding_id),
-        )
-        _edge(graph, source, target, Relation(link.relation.value))
+    if where.findings:
+        mine = select(Finding.id).where(*where.findings)
+        evidence = evidence.where(FindingEvidence.finding_id.in_(mine))
+    for link in session.execute(evidence):
+        source = format_label(Noun.EXPERIMENT, link.experiment_id)
+        target = format_label(Noun.FINDING, link.finding_id)
+        _joined(graph, source, target, Relation(link.relation.value))
+
+
+def _joined(graph: Graph, source: str, target: str, relation: Relation) -> None:
+    """Add an edge where both of its ends are in the graph."""
+    if source in graph and target in graph:
+        _edge(graph, source, target, relation)
 
 
 def _node(graph: Graph, name: str, kind: NodeKind, title: str, **attributes: str) -> str:
-    graph.add_node(name, kind=kind.value, title=title, **attributes)
+    graph.add_node(name, kind=_WORDS[kind], title=title, **attributes)
     return name
 
 
 def _edge(graph: Graph, source: str, target: str, relation: Relation, **attributes: str) -> None:
-    graph.add_edge(source, target, key=relation.value, relation=relation.value, **attributes)
+    word = _WORDS[relation]
+    graph.add_edge(source, target, key=word, relation=word, **attributes)
+
+
+def model_name(model: str, fingerprint: str) -> str:
+    """Return the name of a model's node."""
+    return f"model:{model}@{fingerprint[:12]}" if fingerprint else f"model:{model}"
 
 
 def _model(graph: Graph, model: str, fingerprint: str) -> str:
-    name = f"model:{model}@{fingerprint[:12]}" if fingerprint else f"model:{model}"
-    return _node(graph, name, NodeKind.MODEL, model, fingerprint=fingerprint)
+    return _node(graph, model_name(model, fingerprint), NodeKind.MODEL, model, fingerprint=fingerprint)
 
 
 def _hardware(graph: Graph, target: str) -> str:

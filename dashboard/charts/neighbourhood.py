@@ -1,0 +1,196 @@
+"""A neighbourhood as a picture: a column for each kind, nodes beside what they came from. Pure.
+
+A node takes the free row nearest to its parents, in the order in which nodes were made, so that what is added
+later moves nothing that stands. What a finding is scoped to stands in the tree, not as
+lines across everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dashboard.rendering.figures import percent, signed
+from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.layout import Column
+from knowledge.tree import WORDS, strongest
+
+WIDTH = 968
+TOP, ROW = 58, 32
+"""Height of the first row and from one to the next, in units of the picture."""
+
+HEADS: tuple[tuple[int, int, str], ...] = (
+    (0, 140, "Models and hardware"),
+    (168, 124, "Knobs"),
+    (320, 228, "Hypotheses"),
+    (612, 110, "Experiments"),
+    (790, 178, "Findings"),
+)
+"""Left edge, width and title of each column."""
+
+_COLUMN: dict[str, int] = {
+    NodeKind.MODEL: 0,
+    NodeKind.HARDWARE: 0,
+    NodeKind.CAMPAIGN: 0,
+    NodeKind.KNOB: 1,
+    NodeKind.HYPOTHESIS: 2,
+    NodeKind.EXPERIMENT: 3,
+    NodeKind.FINDING: 4,
+}
+_LETTERS = 6.5
+"""Width of a letter, about, for where edges begin and texts are cut."""
+
+_ICON = 19
+_TOLD = frozenset(
+    each.value for each in (Relation.SUPPORTS, Relation.REFUTES, Relation.CONTRADICTS, Relation.SUPERSEDES)
+)
+_SCOPE = frozenset({Relation.CHANGES.value, Relation.SCOPED_TO.value})
+_AGAINST = frozenset({Relation.REFUTES.value, Relation.CONTRADICTS.value})
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A node: where its text begins, its shape (a symbol's name, or None) and what it looks like."""
+
+    id: str
+    x: int
+    y: int
+    text: str
+    title: str
+    shape: str | None
+    looks: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """An edge as a path, with its relation where it is told and the place of that text."""
+
+    id: str
+    path: str
+    looks: str
+    told: str | None
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The neighbourhood, `height` units high and `WIDTH` wide."""
+
+    nodes: tuple[Shown, ...]
+    lines: tuple[Line, ...]
+    height: int
+    heads: tuple[tuple[int, int, str], ...] = HEADS
+
+
+def picture(graph: Graph, middle: str) -> Picture:
+    """Draw a neighbourhood around its middle."""
+    rows = _rows(graph)
+    nodes = {node: _shown(graph, node, rows[node], middle) for node in rows}
+    lines = []
+    for source, target in sorted({(one, other) for one, other in graph.edges()}):
+        relation = strongest(list(graph.adj[source][target]))
+        if source == target or (relation in _SCOPE and _is_found(graph, source)):
+            continue
+        lines.append(_line(nodes[source], nodes[target], relation, middle))
+    lines.sort(key=lambda line: "on" in line.looks)
+    deepest = max((each.y for each in nodes.values()), default=TOP)
+    return Picture(tuple(nodes.values()), tuple(lines), deepest + 24)
+
+
+def shape_of(data: dict[str, str]) -> str | None:
+    """The symbol of a node's state: for a finding its own, for what has no state none."""
+    kind = data["kind"]
+    if kind == NodeKind.FINDING:
+        return "finding"
+    if kind not in (NodeKind.HYPOTHESIS, NodeKind.EXPERIMENT):
+        return None
+    state = data.get("outcome") or data.get("state", "")
+    if state in ("supported", "refuted", "inconclusive", "confounded", "infeasible", "testing"):
+        return state
+    return "testing" if state == "running" else "infeasible" if state in ("failed", "withdrawn") else "queued"
+
+
+def effect_of(data: dict[str, float | str]) -> str:
+    """The effect of an experiment or a finding in words, without its interval."""
+    value = data.get("effect")
+    if not isinstance(value, float):
+        return ""
+    return f"{signed(100 * value)} points" if data.get("metric") == "task_correct" else percent(value)
+
+
+def _rows(graph: Graph) -> dict[str, int]:
+    columns = [Column() for _ in HEADS]
+    found: dict[str, int] = {}
+    ordered = sorted(graph.nodes(data="kind"), key=lambda each: _COLUMN[each[1]])
+    for node, kind in ordered:
+        column = _COLUMN[kind]
+        near = 0 if column < 2 else next((found[each] for each in _parents(graph, node) if each in found), 0)
+        found[node] = columns[column].take(near)
+    return found
+
+
+def _parents(graph: Graph, node: str) -> list[str]:
+    """What a node stands beside: what it is derived from, tests or was first shown by, then its knobs."""
+    kind = graph.nodes[node]["kind"]
+    if kind == NodeKind.FINDING:
+        return [each for each in graph.pred[node] if graph.nodes[each]["kind"] == NodeKind.EXPERIMENT]
+    wanted = (Relation.TESTS, Relation.DERIVED_FROM, Relation.CHANGES)
+    return [
+        other for relation in wanted for other, edges in graph.adj[node].items() if relation.value in edges
+    ]
+
+
+def _is_found(graph: Graph, node: str) -> bool:
+    """Whether this is a finding beside its evidence, from where its scope follows."""
+    return graph.nodes[node]["kind"] == NodeKind.FINDING and bool(_parents(graph, node))
+
+
+def _shown(graph: Graph, node: str, row: int, middle: str) -> Shown:
+    data = graph.nodes[node]
+    column = _COLUMN[data["kind"]]
+    x, width, _ = HEADS[column]
+    shape = shape_of(data)
+    room = int((width - (_ICON if shape else 0)) / _LETTERS)
+    near = node == middle or graph.has_edge(node, middle) or graph.has_edge(middle, node)
+    looks = ["nd"] + ["on"] * near + ["sel"] * (node == middle)
+    looks += ["mono"] * (data["kind"] == NodeKind.KNOB) + ["old"] * (data.get("state") == "superseded")
+    text = _cut(_text(node, data, room), room)
+    return Shown(node, x, TOP + ROW * row, text, f"{node}: {data['title']}", shape, " ".join(looks))
+
+
+def _text(node: str, data: dict[str, str], room: int) -> str:
+    kind, title = data["kind"], data["title"]
+    if kind == NodeKind.EXPERIMENT:
+        return f"{node} {effect_of(dict(data))}".strip()
+    if kind in (NodeKind.HYPOTHESIS, NodeKind.FINDING):
+        return f"{node} {title}"
+    if kind == NodeKind.KNOB and len(title) > room:
+        return "…" + title.rpartition(".")[2]
+    if kind == NodeKind.HARDWARE and ":" in title:
+        return title.split(":")[1] or title
+    return f"{node} {title}" if kind == NodeKind.CAMPAIGN else title
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1].rstrip() + "…"
+
+
+def _line(source: Shown, target: Shown, relation: str, middle: str) -> Line:
+    left, right = sorted((source, target), key=lambda each: (each.x, each.y))
+    on = middle in (source.id, target.id)
+    looks = ["ed"] + ["on"] * on + ["neg"] * (relation in _AGAINST)
+    y_left, y_right = left.y - 4, right.y - 4
+    if left.x == right.x:
+        x = left.x - 6
+        bend = x - min(22, 8 + abs(y_right - y_left) // 12)
+        path = f"M{x} {y_left}C{bend} {y_left} {bend} {y_right} {x} {y_right}"
+        place = (left.x + 20, (y_left + y_right) / 2)
+        looks += ["sup"] * (relation == Relation.SUPERSEDES.value)
+    else:
+        begin = round(left.x + _ICON * (left.shape is not None) + len(left.text) * _LETTERS + 5)
+        begin, end = min(begin, right.x - 24), right.x - 7
+        half = (begin + end) // 2
+        path = f"M{begin} {y_left}C{half} {y_left} {half} {y_right} {end} {y_right}"
+        place = (half, (y_left + y_right) / 2 - 3)
+    told = WORDS[relation][0] if on and relation in _TOLD else None
+    return Line(f"{source.id}>{target.id}", path, " ".join(looks), told, *place)

@@ -1,0 +1,171 @@
+"""The knowledge page: the neighbourhood in SQL, the tree, the picture, filters, the canvas' data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from configs.errors import UsageError
+from configs.settings import Settings
+from dashboard.app import create_app
+from dashboard.charts.neighbourhood import picture
+from dashboard.graph_data import canvas
+from dashboard.pages.knowledge import KnowledgeFilters
+from db.states import VerdictOutcome
+from knowledge.graph import NodeKind, Relation, neighbourhood
+from knowledge.graph_building import build_graph
+from knowledge.layout import layout
+from knowledge.queries.around import around, newest_finding
+from knowledge.queries.things import Things, list_things
+from knowledge.tree import Branch, tree
+from tests.history.campaign_history import History, a_full_history
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    return a_full_history(tmp_path_factory.mktemp("knowledge"))
+
+
+@pytest.fixture(scope="module")
+def client(history: History) -> TestClient:
+    app = create_app(Settings(data_dir=Path("unused")), history.database)
+    return TestClient(app, base_url="http://127.0.0.1")
+
+
+@pytest.mark.parametrize("node", ["F-001", "H-002", "E-0001"])
+def test_one_step_around_a_node_is_what_the_whole_graph_has_there(history: History, node: str) -> None:
+    with history.database.read() as session:
+        near, whole = around(session, node, 1).graph, build_graph(session)
+    expected = neighbourhood(whole, node)
+    assert set(near) == set(expected)
+    assert set(near.edges(keys=True)) == set(expected.edges(keys=True))
+
+
+def test_a_walk_goes_not_through_a_campaign_but_begins_at_one(history: History) -> None:
+    with history.database.read() as session:
+        assert "H-006" not in around(session, "E-0003", 2).graph
+        assert {"H-001", "H-006", "model:reference@ffffffffffff"} <= set(around(session, "C-1", 1).graph)
+        assert "H-001" in around(session, "knob:serving.threads", 1).graph
+        assert "C-1" in around(session, "hardware:cpu:Example CPU:2 cores", 1).graph
+
+
+def test_a_node_that_is_not_there_is_told(history: History) -> None:
+    with history.database.read() as session, pytest.raises(UsageError, match="H-099 is not in the graph"):
+        around(session, "H-099", 1)
+
+
+def names(branch: Branch) -> list[str]:
+    return [branch.node] * (not branch.again) + [name for each in branch.branches for name in names(each)]
+
+
+def test_the_tree_and_the_picture_have_every_node_once(history: History) -> None:
+    with history.database.read() as session:
+        graph = around(session, newest_finding(session) or "", 3).graph
+    middle = next(iter(node for node in graph if node.startswith("F-")))
+    assert sorted(names(tree(graph, middle))) == sorted(graph)
+    drawn = picture(graph, middle)
+    assert sorted(each.id for each in drawn.nodes) == sorted(graph)
+    assert len({(each.x, each.y) for each in drawn.nodes}) == len(graph)
+
+
+def test_what_is_new_moves_nothing_on_the_canvas_or_in_the_picture(tmp_path: Path) -> None:
+    history = a_full_history(tmp_path)
+    with history.database.read() as session:
+        old, near = layout(build_graph(session)), around(session, "H-001", 2).graph
+    before = {each.id: (each.x, each.y) for each in picture(near, "H-001").nodes}
+    more = history.propose(
+        {"serving.threads": 1, "serving.dtype": "bfloat16"}, claim="Both are faster.", parents=[1]
+    )
+    history.judge(more, VerdictOutcome.SUPPORTED)
+    with history.database.read() as session:
+        new, near = layout(build_graph(session)), around(session, "H-001", 2).graph
+    after = {each.id: (each.x, each.y) for each in picture(near, "H-001").nodes}
+    assert set(old) < set(new)
+    assert {node: new[node] for node in old} == old
+    assert set(before) < set(after)
+    assert {node: after[node] for node in before} == before
+
+
+def test_things_are_searched_by_kind_lever_relation_and_text(history: History) -> None:
+    with history.database.read() as session:
+
+        def ids(**asked: object) -> list[str]:
+            return [each.id for each in list_things(session, Things(**asked), 50).items]  # type: ignore[arg-type]
+
+        assert ids(text="bfloat16", kind=NodeKind.HYPOTHESIS) == ["H-002"]
+        assert ids(relation=Relation.REFUTES) == ["E-0002"]
+        assert ids(relation=Relation.DERIVED_FROM) == ["H-002"]
+        assert "H-001" in ids(lever="threads")
+        assert "H-001" not in ids(text="%")
+        assert {each[0] for each in ids()} == set("CEFH")
+
+
+def test_filters_leave_positions_as_they_are(history: History) -> None:
+    with history.database.read() as session:
+        graph = build_graph(session)
+    whole = {each[0]: each[4:] for each in canvas(graph, KnowledgeFilters())["nodes"]}
+    some = canvas(graph, KnowledgeFilters(relation=Relation.REFUTES))
+    assert [each[2] for each in some["edges"]] == ["refutes"]
+    assert {each[0]: each[4:] for each in some["nodes"]} == {
+        node: whole[node] for node in (each[0] for each in some["nodes"])
+    }
+
+
+def test_the_page_has_the_tree_the_picture_and_links(client: TestClient) -> None:
+    html = client.get("/knowledge?node=H-002&depth=1").text
+    assert 'role="tree"' in html
+    assert 'role="treeitem"' in html
+    assert 'aria-label="Refuted"' in html or 'aria-label="refuted"' in html
+    assert "<svg" in html
+    assert " style=" not in html
+    told = client.get("/knowledge.json?node=H-002&depth=1").json()["around"]
+    assert {"source": "E-0002", "relation": "refutes", "target": "H-002"} in told["edges"]
+    assert client.get("/knowledge?node=H-002&view=table").text.count("<table") == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/knowledge", 200, "Newest of"),
+        ("/knowledge?node=%3Cscript%3E", 404, "is not a label"),
+        ("/knowledge?node=knob:%3Cscript%3E", 404, "is not in the graph"),
+        ("/knowledge?depth=9", 422, "depth:"),
+        ("/knowledge?whole=1&q=nothing-like-it", 200, "Nothing is like that."),
+        ("/knowledge?q=%22%3Cb%3E", 200, "&lt;b&gt;"),
+        ("/knowledge/F-001", 200, "Evidence"),
+        ("/knowledge/F-099", 404, "F-099 does not exist"),
+        ("/knowledge/export.json", 200, '"nodes"'),
+        ("/knowledge/export.graphml", 200, "<graphml"),
+        ("/knowledge/graph.json", 200, '"nodes"'),
+    ],
+)
+def test_addresses_answer_or_tell(client: TestClient, path: str, status: int, words: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert words in answer.text
+    assert "<script>alert" not in answer.text
+
+
+def test_without_the_libraries_a_sentence_stands_for_the_canvas(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dashboard.rendering.environment import environment
+
+    monkeypatch.setitem(environment().globals, "is_installed", lambda path: False)
+    html = client.get("/knowledge?whole=1").text
+    assert "python -m dashboard.browser_libraries" in html
+    assert 'id="canvas"' not in html
+    assert "H-001" in html
+
+
+def test_an_empty_database_says_what_to_do(tmp_path: Path) -> None:
+    from tests.new_database import new_database
+
+    database = new_database(tmp_path)
+    try:
+        html = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")
+        assert "autoinfer run" in html.get("/knowledge").text
+    finally:
+        database.close()
