@@ -51,6 +51,8 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 # A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
 # workers end together. What is timed runs alone.
 test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
+	@$(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || \
+	  echo "No Chromium was found, so no page is looked at in a browser; get one with: apt-get install chromium"
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
 	$(BIN)/python -m pytest tests/benchmarks
 

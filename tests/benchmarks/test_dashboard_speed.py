@@ -63,12 +63,13 @@ def server_ms(address: str, path: str, count: int, found: list[float]) -> None:
     """Ask for a page so many times over one connection; adds the server's own time of each answer."""
     at = urlsplit(address)
     assert at.hostname is not None
-    connection = http.client.HTTPConnection(at.hostname, at.port)
+    connection = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
     for _ in range(count):
         connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
         answer = connection.getresponse()
         answer.read()
-        assert answer.status == 200, f"{path} gave {answer.status}"
+        if answer.status != 200:
+            return
         told = re.search(r"dur=([0-9.]+)", answer.headers["server-timing"])
         assert told is not None
         found.append(float(told[1]))
@@ -80,6 +81,9 @@ def test_every_page_is_quick_with_eight_clients_at_once(address: str) -> None:
     for name, path in addresses(NUMBERS).items():
         first: list[float] = []
         server_ms(address, path, WARM_UP, first)
+        if not first:
+            missed.append(f"{path}: does not answer with 200")
+            continue
         found: list[float] = []
         clients = [
             threading.Thread(target=server_ms, args=(address, path, REQUESTS_A_CLIENT, found))
@@ -96,11 +100,11 @@ def test_every_page_is_quick_with_eight_clients_at_once(address: str) -> None:
         print(line)
         if p99 >= most:
             missed.append(line)
-    assert not missed, "\n".join(["pages that are too slow:", *missed])
+    assert not missed, "\n".join(["pages that are too slow or fail:", *missed])
 
 
-def statements(folder: Path) -> dict[str, int]:
-    """SQL statements of every page, once what it keeps in memory is there."""
+def statements(folder: Path) -> dict[str, tuple[int, int]]:
+    """Status and SQL statements of every page, once what it keeps in memory is there."""
     counted = 0
 
     def count(*_: object) -> None:
@@ -113,10 +117,10 @@ def statements(folder: Path) -> dict[str, int]:
     event.listen(Engine, "before_cursor_execute", count)
     try:
         for name, path in addresses(NUMBERS).items():
-            assert client.get(path).status_code == 200, path
-            before = counted
             client.get(path)
-            found[name] = counted - before
+            before = counted
+            status = client.get(path).status_code
+            found[name] = (status, counted - before)
     finally:
         event.remove(Engine, "before_cursor_execute", count)
         client.close()
@@ -130,9 +134,11 @@ def test_a_page_takes_as_many_statements_over_a_large_database_as_over_a_small_o
     large_history(tmp_path, SMALL).close()
     few, many = statements(tmp_path), statements(large)
     for name in few:
-        print(f"{name}: {few[name]} statements over the small database, {many[name]} over the large one")
-    grown = {name: (few[name], many[name]) for name in few if many[name] != few[name]}
-    assert not grown, f"statements that grow with the database (small, large): {grown}"
+        print(
+            f"{name}: {few[name][1]} statements over the small database, {many[name][1]} over the large one"
+        )
+    missed = {name: (few[name], many[name]) for name in few if few[name] != many[name] or few[name][0] != 200}
+    assert not missed, f"pages that fail or whose statements grow (status, count; small, large): {missed}"
 
 
 def test_the_first_page_is_light_with_all_that_it_loads(address: str) -> None:

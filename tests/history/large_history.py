@@ -18,6 +18,7 @@ from pathlib import Path
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
+from agent.campaign.legal import read_profile
 from db.models import (
     Artifact,
     Base,
@@ -39,6 +40,7 @@ from db.models import (
     Verdict,
 )
 from db.session import Database
+from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from tests.history import large_claims as claims
 from tests.history import large_runs as runs
 from tests.history.campaign_history import History
@@ -87,6 +89,9 @@ def _write(session: Session, story: Story) -> None:
         remaining = iter(rows)
         while some := list(islice(remaining, ROWS_A_STATEMENT)):
             session.connection().execute(statement, some)
+    folder = reference_model_path()  # pages about the space read the model's profile
+    campaign = session.get_one(Campaign, story.campaign_id)
+    found = {"checkpoint": str(folder), "model_layers": list(read_profile(folder).layer_types)}
     session.execute(
         update(Campaign)
         .where(Campaign.id == story.campaign_id)
@@ -95,6 +100,8 @@ def _write(session: Session, story: Story) -> None:
             naive_configuration_id=1,
             best_experiment_id=story.best_experiment_id,
             started_at=BEGAN,
+            spec={**campaign.spec, "found": {**campaign.spec["found"], **found}},
+            model_fingerprint=checkpoint_fingerprint(folder),
         )
     )
 

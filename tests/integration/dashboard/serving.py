@@ -16,9 +16,10 @@ LIMIT_S = 30.0
 
 
 @contextmanager
-def serving(data_dir: Path) -> Iterator[str]:
-    """Serve the database in the folder; gives the address."""
-    command = [sys.executable, "-m", "cli", "dashboard", "--json", "--port", "0", "--data-dir", str(data_dir)]
+def serving(data_dir: Path, port: int = 0) -> Iterator[str]:
+    """Serve the database in the folder, on any free port for 0; gives the address."""
+    command = [sys.executable, "-m", "cli", "dashboard", "--json", "--port", str(port)]
+    command += ["--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

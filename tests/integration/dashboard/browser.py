@@ -1,0 +1,76 @@
+"""A real Chromium on the pages of a real server: what it complains of, and where it goes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+NO_BROWSER = (
+    "no Chromium was found, so the pages were not looked at in a browser: install one "
+    "(Debian: apt-get install chromium) and run the tests again"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium as the machine has it; skips with what to do where there is none."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(NO_BROWSER)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@dataclass
+class Complaints:
+    """What went wrong on a page: errors and warnings of the console, refusals, requests to elsewhere."""
+
+    host: str
+    found: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page) -> None:
+        """Listen to a page; refusals by the content policy come through the console."""
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.found.append(f"error: {error}"))
+        page.on("request", self._request)
+        page.on("response", lambda answer: self._answer(answer.status, answer.url))
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.found.append(f"{message.type}: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        at = urlsplit(request.url)
+        if at.scheme != "data" and at.netloc != self.host:
+            self.found.append(f"a request to {request.url}")
+
+    def _answer(self, status: int, url: str) -> None:
+        if status >= 400:
+            self.found.append(f"{status} from {url}")
+
+
+@contextmanager
+def looking(browser: Browser, address: str, theme: str, width: int) -> Iterator[tuple[Page, Complaints]]:
+    """A page of a new visitor with this theme and width; what it complained of is the caller's to judge."""
+    context: BrowserContext = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if theme == "dark" else "light",
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    complaints = Complaints(urlsplit(address).netloc)
+    complaints.watch(page)
+    try:
+        yield page, complaints
+    finally:
+        context.close()
