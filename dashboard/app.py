@@ -23,7 +23,10 @@ from dashboard.graph_data import add_graph_data
 from dashboard.interface import add_interface
 from dashboard.page import Ground
 from dashboard.pages import (
+    campaign,
+    campaigns,
     compare,
+    costs,
     enqueue,
     experiment,
     experiment_log,
@@ -32,11 +35,15 @@ from dashboard.pages import (
     find,
     finding,
     gpus,
+    hypotheses,
+    hypothesis,
     knowledge,
     log,
     now,
     pareto,
+    predictions,
     queue,
+    settings,
     what_if,
 )
 from dashboard.rendering.environment import STATIC, render
@@ -59,6 +66,13 @@ PAGES = (
     pareto.PAGE,
     what_if.PAGE,
     enqueue.PAGE,
+    hypotheses.PAGE,
+    hypothesis.PAGE,
+    predictions.PAGE,
+    campaigns.PAGE,
+    campaign.PAGE,
+    costs.PAGE,
+    settings.PAGE,
     log.PAGE,
     find.PAGE,
     knowledge.PAGE,

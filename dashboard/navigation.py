@@ -23,6 +23,10 @@ ENTRIES = (
     Entry("queue", "Queue", "/queue", "q"),
     Entry("knowledge", "Knowledge", "/knowledge", "k"),
     Entry("pareto", "Pareto", "/pareto", "p", minor=True),
+    Entry("hypotheses", "Hypotheses", "/hypotheses", "h", minor=True),
     Entry("log", "Log", "/log", "l"),
+    Entry("campaigns", "Campaigns", "/campaigns", "c", minor=True),
+    Entry("costs", "Costs", "/costs", "o", minor=True),
+    Entry("settings", "Settings", "/settings", "s", minor=True),
 )
 """In the order of the bar."""
