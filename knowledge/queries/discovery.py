@@ -114,7 +114,9 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
         select(
             Experiment.campaign_id,
             Experiment.id,
-            Experiment.plan,
+            Experiment.plan["metric"].as_string(),
+            Experiment.plan["alpha"].as_float(),
+            Experiment.plan["support_alpha"].as_float(),
             Verdict.outcome,
             Verdict.quality["state"].as_string(),
         )
@@ -123,13 +125,13 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
         .order_by(Experiment.id)
     )
     found: dict[int, list[DispatchedTest]] = defaultdict(list)
-    for campaign_id, experiment_id, plan, outcome, quality in session.execute(query):
+    for campaign_id, experiment_id, metric, alpha, support_alpha, outcome, quality in session.execute(query):
         found[campaign_id].append(
             DispatchedTest(
                 experiment_id,
-                metric_of(plan),
-                number(plan.get("alpha")) or 0.0,
-                number(plan.get("support_alpha")),
+                metric_of({} if metric is None else {"metric": metric}),
+                alpha or 0.0,
+                support_alpha,
                 outcome is VerdictOutcome.SUPPORTED,
                 quality not in (None, NOT_MEASURED),
             )
