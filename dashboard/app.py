@@ -44,6 +44,7 @@ from dashboard.pages import (
     predictions,
     queue,
     settings,
+    tiles,
     what_if,
 )
 from dashboard.rendering.environment import STATIC, render
@@ -57,6 +58,7 @@ from db.session import Database, open_database
 PAGES = (
     now.PAGE,
     gpus.PAGE,
+    tiles.PAGE,
     experiments.PAGE,
     experiment.PAGE,
     experiment_log.PAGE,

@@ -25,6 +25,8 @@ from experiments.telemetry.keeping import kept
 from experiments.telemetry.trace import read_trace, write_trace
 from experiments.telemetry.trace import replayed as replay
 from knowledge.queries.devices import on_devices
+from tests.integration.dashboard.serving import serving
+from tests.integration.dashboard.test_log_page import first_push, get
 from tests.new_database import new_database
 from tests.unit.telemetry.synthetic import BEGUN, sample, trace
 
@@ -72,6 +74,9 @@ def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, r
         assert {row["reading"] for row in rows} == {"utilization", "memory", "power", "temperature", "clock"}
         assert "/gpus.json" in client.get("/openapi.json").json()["paths"]
         assert client.get("/gpus?step_s=0").status_code == 422
+        tiles = client.get("/gpus/tiles.json").json()
+        assert [each["model"] for each in tiles["devices"]] == ["Synthetic GPU"]
+        assert "Not of now." in client.get("/gpus/tiles").text
 
 
 def test_means_of_a_window_are_kept(database: Database) -> None:
@@ -117,8 +122,6 @@ def test_a_server_that_ends_leaves_no_collector(database: Database) -> None:
 
 
 def test_the_stream_pushes_the_page_again_and_again(tmp_path: Path) -> None:
-    from tests.integration.dashboard.test_log_page import first_push, get, serving
-
     new_database(tmp_path).close()
     with serving(tmp_path) as address:
         first, html = first_push(f"{address}/gpus.stream", {})

@@ -183,6 +183,7 @@ def test_the_tile_for_other_pages_has_the_same_readings(stale: bool) -> None:
     device: DeviceView = view_of(devices_with(gpu(), cpu()), at_s=30 if stale else 3).devices[0]
     text = render("gpus/_tile.html", {"device": device})
     assert "Synthetic GPU" in text
+    assert text.count("<dt>") == 4
     assert ("stale 28" in text) is stale
     assert 'href="/gpus#device-' in text
 
