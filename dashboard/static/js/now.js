@@ -18,12 +18,10 @@ function remember(campaign) {
 
 function offer(line) {
   const seen = stored(line.dataset.campaign);
-  const news = seen ? newest() - seen.id : 0;
-  if (!seen || !Number.isInteger(seen.id) || news <= 0) return;
-  line.querySelector("[data-since-count]").textContent = `${news} new event${news === 1 ? "" : "s"}`;
+  if (!seen || !Number.isInteger(seen.id) || seen.id >= newest()) return;
   const at = line.querySelector("[data-since-at]");
   at.dateTime = seen.at;
-  at.textContent = new Date(seen.at).toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit" });
+  at.textContent = new Date(seen.at).toLocaleString([], { weekday: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   line.querySelector("[data-since-link]").search = new URLSearchParams({ campaign: line.dataset.campaign, since: seen.id });
   line.hidden = false;
 }

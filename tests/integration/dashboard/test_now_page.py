@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from configs.settings import Settings
 from dashboard.app import create_app
 from db.states import VerdictOutcome
+from knowledge.steering import pause_campaign
 from tests.history.campaign_history import History, a_full_history
 
 BASE = "http://127.0.0.1"
@@ -43,6 +44,19 @@ def test_all_state_is_in_the_address(client: TestClient) -> None:
     assert "Since you last looked" in client.get("/?campaign=C-1&since=1").text
     assert client.get("/now.json?since=1").json()["digest"]["since"] == 1
     assert "Since you last looked" not in client.get("/").text
+
+
+def test_a_paused_campaign_is_resumed_from_the_page(client: TestClient, history: History) -> None:
+    with history.database.write() as session:
+        pause_campaign(session, history.campaign_id)
+    html = client.get("/").text
+    assert 'action="/queue/resume"' in html
+    assert 'name="campaign" value="C-1"' in html
+    answer = client.post(
+        "/queue/resume", data={"campaign": "C-1"}, headers={"origin": BASE}, follow_redirects=False
+    )
+    assert answer.status_code == 303
+    assert 'action="/queue/resume"' not in client.get("/").text
 
 
 @pytest.mark.parametrize(("query", "status"), [("campaign=C-9", 404), ("campaign=x", 404), ("since=-1", 422)])
