@@ -16,8 +16,8 @@ from starlette.types import Scope
 
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
-from dashboard.actions.queue import add_queue_acts
 from dashboard.actions.enqueue import add_enqueue_acts
+from dashboard.actions.queue import add_queue_acts
 from dashboard.devices import Devices
 from dashboard.graph_data import add_graph_data
 from dashboard.interface import add_interface
@@ -59,15 +59,15 @@ PAGES = (
     now.PAGE,
     gpus.PAGE,
     tiles.PAGE,
+    queue.PAGE,
+    what_if.PAGE,
+    enqueue.PAGE,
+    pareto.PAGE,
     experiments.PAGE,
     experiment.PAGE,
     experiment_log.PAGE,
     experiment_samples.PAGE,
     compare.PAGE,
-    queue.PAGE,
-    pareto.PAGE,
-    what_if.PAGE,
-    enqueue.PAGE,
     hypotheses.PAGE,
     hypothesis.PAGE,
     predictions.PAGE,
@@ -138,8 +138,8 @@ def create_app(
     for page in PAGES:
         add_page(app, server, page)
 
-    add_queue_acts(app, server)
     add_enqueue_acts(app, server)
+    add_queue_acts(app, server)
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_GZIPPED_BYTES, compresslevel=GZIP_LEVEL)
