@@ -28,6 +28,10 @@ MOST_SHIFTS = 5
 """Hypotheses that are told of, those that move furthest against the others first."""
 
 
+MOST_RANKED = 300
+"""Hypotheses that are ranked again, so that an answer stays quick."""
+
+
 @dataclass(frozen=True)
 class Consequence:
     """What an outcome would do: who moves, beyond everybody's moving up, and who would leave the queue.
@@ -42,10 +46,17 @@ class Consequence:
 
 
 def what_if(desk: Desk, hypothesis_id: int) -> tuple[Consequence, ...]:
-    """What each outcome of a queued hypothesis would do to the rest; empty where it does not wait."""
+    """What each outcome of a queued hypothesis would do to the rest; empty where it does not wait.
+
+    Of a queue longer than `MOST_RANKED` only those first in order are looked at.
+    """
     found = next((each for each in desk.facts.queue if each.id == hypothesis_id), None)
     if found is None:
         return ()
+    if len(desk.facts.queue) > MOST_RANKED:
+        ahead = {*desk.ranking.order[:MOST_RANKED], hypothesis_id}
+        queue = tuple(each for each in desk.facts.queue if each.id in ahead)
+        desk = replace(desk, facts=replace(desk.facts, queue=queue))
     return tuple(_consequence(desk, found, outcome) for outcome in ASSUMED)
 
 
