@@ -9,6 +9,7 @@ from fastapi import FastAPI, Query, Response
 
 from dashboard.pages.knowledge import KnowledgeFilters, filtered
 from dashboard.routes import Server
+from db import events
 from knowledge.graph import Graph, graphml, node_link
 from knowledge.graph_building import build_graph
 from knowledge.layout import layout
@@ -17,18 +18,29 @@ TITLE_LENGTH = 90
 """Characters of a title on the canvas; pages have all of it."""
 
 
+MOST_KEPT = 8
+"""Answers that are kept until the next event, so that a hundred viewers of a push make one."""
+
+
 def add_graph_data(app: FastAPI, server: Server) -> None:
     """Add the graph's data; before the page of a finding, whose path would take it for a label."""
+
+    kept: dict[str, tuple[int, str]] = {}  # by what was asked: the last event then, and the answer
 
     @app.get("/knowledge/graph.json", tags=["pages"], response_class=Response)
     def data(filters: Annotated[KnowledgeFilters, Query()]) -> Response:
         """Nodes with their positions, and edges, of what the filters leave of the whole graph."""
+        asked = filters.data
         with server.database.read() as session:
-            graph = build_graph(session)
-        return Response(
-            json.dumps(canvas(graph, filters), ensure_ascii=False, separators=(",", ":")),
-            media_type="application/json",
-        )
+            last_id = events.last_id(session)
+            known_id, text = kept.get(asked, (-1, ""))
+            if known_id != last_id:
+                graph = build_graph(session)
+                text = json.dumps(canvas(graph, filters), ensure_ascii=False, separators=(",", ":"))
+                if len(kept) >= MOST_KEPT:
+                    kept.clear()
+                kept[asked] = (last_id, text)
+        return Response(text, media_type="application/json")
 
     @app.get("/knowledge/export.json", tags=["pages"], response_class=Response)
     def whole() -> Response:
