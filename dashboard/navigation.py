@@ -18,12 +18,12 @@ class Entry:
 
 ENTRIES = (
     Entry("now", "Now", "/", "n"),
-    Entry("gpus", "GPUs", "/gpus", "u", minor=True),
-    Entry("experiments", "Experiments", "/experiments", "e"),
     Entry("queue", "Queue", "/queue", "q"),
+    Entry("experiments", "Experiments", "/experiments", "e"),
+    Entry("hypotheses", "Hypotheses", "/hypotheses", "h", minor=True),
     Entry("knowledge", "Knowledge", "/knowledge", "k"),
     Entry("pareto", "Pareto", "/pareto", "p", minor=True),
-    Entry("hypotheses", "Hypotheses", "/hypotheses", "h", minor=True),
+    Entry("gpus", "GPUs", "/gpus", "u", minor=True),
     Entry("log", "Log", "/log", "l"),
     Entry("campaigns", "Campaigns", "/campaigns", "c", minor=True),
     Entry("costs", "Costs", "/costs", "o", minor=True),
