@@ -18,9 +18,10 @@ ELSEWHERE = (
     "drafter score",
     "answers ",
     "show E-0001 --log",
+    "dashboard",
 )
-"""Examples that measure or train, or need a campaign that asks or a job that ran here; the tests of those
-parts run them."""
+"""Examples that measure, train or serve, or need a campaign that asks or a job that ran here; the tests of
+those parts run them."""
 
 
 def examples() -> list[str]:
