@@ -7,7 +7,7 @@ RUN_ARGS ?=
 VERDICTS_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench quantize-env verdicts clean
+.PHONY: help run test lint bench looks quantize-env verdicts clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -58,6 +58,9 @@ test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
+
+looks: $(VENV)/.installed-dev ## look at every page in both themes, wide and narrow, in a browser
+	$(BIN)/python -m pytest tests/integration/dashboard/test_browser.py -m 'bench_only or not bench_only'
 
 verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/results/verdicts.md (minutes)
 	$(BIN)/python -m tests.proofs.verdicts $(VERDICTS_ARGS)

@@ -27,7 +27,14 @@ SIZE = Size(experiments=40, events=600)
 NUMBERS = {Noun.CAMPAIGN: 1, Noun.HYPOTHESIS: 5, Noun.EXPERIMENT: 6, Noun.FINDING: 1}
 PUSHES = 20
 
-LOOKS = [(theme, width) for theme in ("dark", "light") for width in (1440, 390)]
+LOOKS = [
+    ("dark", 390),
+    ("light", 1440),
+    pytest.param("dark", 1440, marks=pytest.mark.bench_only),
+    pytest.param("light", 390, marks=pytest.mark.bench_only),
+]
+"""Theme and width of the window. Each theme and each width is looked at in every run, and with `make looks`
+each theme at each width."""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +103,7 @@ NEED_A_CAMPAIGN = ("what_if", "enqueue")
 """Pages that say in a sentence that there is no campaign where there is none."""
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS[::3])
+@pytest.mark.parametrize(("theme", "width"), LOOKS[:2])
 def test_an_empty_database_is_as_clean(browser: Browser, empty_address: str, theme: str, width: int) -> None:
     told = []
     with looking(browser, empty_address, theme, width) as (page, complaints):
