@@ -19,8 +19,9 @@ ELSEWHERE = (
     "answers ",
     "show E-0001 --log",
     "dashboard",
+    "devices --record",
 )
-"""Examples that measure, train or serve, or need a campaign that asks or a job that ran here; the tests of
+"""Examples that measure, record, train or serve, or need a campaign that asks or a job that ran here; the tests of
 those parts run them."""
 
 
