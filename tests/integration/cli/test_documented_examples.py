@@ -21,8 +21,8 @@ ELSEWHERE = (
     "dashboard",
     "devices --record",
 )
-"""Examples that measure, record, train or serve, or need a campaign that asks or a job that ran here; the tests
-of those parts run them."""
+"""Examples that measure, record, train or serve, or need a campaign that asks or a job that ran here; the
+tests of those parts run them."""
 
 
 def examples() -> list[str]:
