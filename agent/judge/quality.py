@@ -124,7 +124,8 @@ class QualityReport:
         if not self.tasks_asked:
             return []
         if self.tasks is None:
-            return ["no paired task items"]
+            # what bits or KL refute is asked no items
+            return [] if self.state is Quality.WORSE else ["no paired task items"]
         parts = [
             f"tasks {signed(-self.tasks.difference)} points (at worst {signed(-self.tasks.high)}, allowed "
             f"{signed(-self.tasks.margin)}; {self.tasks.count} items)"

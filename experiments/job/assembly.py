@@ -17,6 +17,8 @@ from experiments.stages.quantize.stage import WeightQuantization
 PACKAGED_MODEL = "reference"
 """The name of the packaged model in a spec."""
 
+KEPT_SCORES = "layer-scores"
+"""Folder of the cache that holds scores of layers."""
 
 SCORING_PACKAGES = ("torch", "transformers", "vllm")
 """Packages whose version may change what an evaluation scores, and so belongs into its artifact's key."""
@@ -36,7 +38,10 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
         judge=judge,
         checkpoint=checkpoint,
         material=HeldOutMaterial(checkpoint, spec.device, spec.seed),
-        checkpoint_stages=(DepthPruning(spec.device), WeightQuantization(spec.device)),
+        checkpoint_stages=(
+            DepthPruning(spec.device, cache_dir / KEPT_SCORES),
+            WeightQuantization(spec.device),
+        ),
         tool_versions={name: package_version(name) for name in SCORING_PACKAGES},
     )
 

@@ -28,7 +28,7 @@ from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Metric, NoiseProfile, Stage
-from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Screen, Stop
+from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Screen, Stop
 from experiments.space.configuration import Configuration
 
 CONTROL_FAILED = "control"
@@ -50,7 +50,7 @@ def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
                 case MeasureMore():
                     comparison.measure_more(step.stage, step.blocks)
                 case Screen():
-                    comparison.screen()
+                    comparison.screen(judge)
                 case Evaluate():
                     comparison.evaluate(step.part)
                 case Stop():
@@ -137,8 +137,9 @@ class _Comparison:
         with stage(self._job, name, 2 * blocks, f"time launch pair {self._pairs} further") as told:
             self._time(blocks, told)
 
-    def screen(self) -> None:
-        """Score the candidate's weights in a launch that is ready soonest, before any pair is up."""
+    def screen(self, judge: Judge) -> None:
+        """Score the candidate's weights in a launch that is ready soonest, before any pair is up; what bits
+        refute is asked no items."""
         plain = self._job.engine.plain(self._candidate)
         name = Stage.EVALUATE if plain == self._candidate else Stage.SCREEN
         if name is Stage.SCREEN:
@@ -156,6 +157,7 @@ class _Comparison:
                     reference.distributions,
                     stage=name,
                     drafting=Arm.CANDIDATE in self._drafting_due and name is Stage.EVALUATE,
+                    refuted=lambda: self._refuted(judge),
                 )
             told.advance()
 
@@ -194,6 +196,9 @@ class _Comparison:
                 )
             told.advance()
         self._close()
+
+    def _refuted(self, judge: Judge) -> bool:
+        return judge.verdict(self._spec.plan, self.evidence()).outcome is Outcome.REFUTED
 
     def _reference_evaluation(self, name: Stage, up: OpenLaunch | None, part: int = 0) -> ReferenceEvaluation:
         """The reference's evaluation, recorded under `name`; `up` is a launch of the control to use."""

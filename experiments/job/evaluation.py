@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from experiments.artifacts.key import ArtifactKey
 from experiments.artifacts.store import StoredArtifact
 from experiments.engines.port import DECODE_ITEM_PREFIX as DECODE_ITEM_PREFIX
-from experiments.engines.port import DocumentScore, TaskScore
+from experiments.engines.port import DocumentScore, ScoringDocument, ScoringTask, TaskScore
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.drafting import check_drafting, drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
@@ -176,15 +176,17 @@ def evaluate_candidate(
     *,
     part: int = 0,
     drafting: bool = False,
+    refuted: Callable[[], bool] = lambda: False,
 ) -> None:
     """Score the candidate against the reference's distributions and record it under `stage`.
 
-    `up` is a launch of it that may be used; without one a fresh launch is started. With `drafting` the same
-    launch then checks its drafting.
+    `up` is a launch of it that may be used; without one a fresh launch is started. Documents come first;
+    where they have `refuted` the candidate, items are not scored. With `drafting` the same launch then checks
+    its drafting.
     """
     if up is None:
         with job.launches(stage, [candidate]) as [launch]:
-            _score_candidate(job, launch, launch.number, workload, part, distributions, drafting)
+            _score_candidate(job, launch, launch.number, workload, part, distributions, drafting, refuted)
         return
     number = job.records.launch(
         Arm.CANDIDATE,
@@ -195,7 +197,7 @@ def evaluate_candidate(
         job.context.material.machine(),
         up.launch.load_s,
     )
-    _score_candidate(job, up, number, workload, part, distributions, drafting)
+    _score_candidate(job, up, number, workload, part, distributions, drafting, refuted)
 
 
 def weigh(job: RunningJob, stage: Stage, wanted: Wanted) -> None:
@@ -212,20 +214,29 @@ def _score_candidate(
     part: int,
     distributions: Path,
     drafting: bool,
+    refuted: Callable[[], bool],
 ) -> None:
     material = job.context.material
-    before = material.moment()
-    scores = launch.score(
-        material.documents(workload, part), material.tasks(workload, part), reference=distributions
-    )
-    values = quality_values(*scores) + weight_values(launch.launch.resolved())
-    job.records.block(number, 0, 0, _rows(values), before, material.moment())
+    documents, tasks = material.documents(workload, part), material.tasks(workload, part)
+    parts: tuple[tuple[Sequence[ScoringDocument], Sequence[ScoringTask]], ...]
+    parts = ((documents, ()), ((), tasks)) if documents and tasks else ((documents, tasks),)
+    scored = 0
+    for block, (some_documents, some_tasks) in enumerate(parts):
+        before = material.moment()
+        scores = launch.score(some_documents, some_tasks, reference=distributions)
+        values = quality_values(*scores)
+        if not block:
+            values += weight_values(launch.launch.resolved())
+        job.records.block(number, block, 0, _rows(values, scored), before, material.moment())
+        scored += len(values)
+        if block + 1 < len(parts) and refuted():
+            return
     if drafting:
         check_drafting(job, launch, number, workload)
 
 
-def _rows(values: Values) -> list[tuple[str, int, Metric, float]]:
-    return [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(values)]
+def _rows(values: Values, first: int = 0) -> list[tuple[str, int, Metric, float]]:
+    return [(item, seq, metric, value) for seq, (item, metric, value) in enumerate(values, first)]
 
 
 def _reference_scores(

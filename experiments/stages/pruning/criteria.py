@@ -34,13 +34,15 @@ class Criterion:
     """One value of `pruning.criterion`.
 
     `rank` names the function as `module:function`; `forwards` says how many full forwards a calibration
-    token costs in a model of L layers with n layers to go.
+    token costs in a model of L layers with n layers to go. `scores_once`: a layer's score is the same
+    whatever else goes, so that one scoring serves every choice.
     """
 
     name: str
     rank: str
     measures: str
     forwards: str
+    scores_once: bool
 
     def load(self) -> Rank:
         """Return the function; imports torch."""
@@ -58,18 +60,21 @@ CRITERIA: Mapping[str, Criterion] = {
             f"{_PACKAGE}.block_influence:rank_by_block_influence",
             "how much a layer turns the hidden state, 1 − E[cos(x_i, x_i+1)]",
             "1",
+            True,
         ),
         Criterion(
             "leave_one_out_kl",
             f"{_PACKAGE}.leave_one_out:rank_by_leave_one_out_kl",
             "token KL of the model without a layer against the whole model",
             "(L + 1) / 2, and L heads",
+            True,
         ),
         Criterion(
             "greedy_kl",
             f"{_PACKAGE}.leave_one_out:rank_by_greedy_kl",
             "the same, scored anew after each layer that goes",
             "n · (L + 1) / 2, and n · L heads",
+            False,
         ),
     )
 }

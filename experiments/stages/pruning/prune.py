@@ -17,6 +17,7 @@ from experiments.measurement.evidence import Json
 from experiments.stages.copied_files import SCORES_FILE
 from experiments.stages.pruning.choosing import Choice, removable
 from experiments.stages.pruning.criteria import criterion_named
+from experiments.stages.pruning.kept_scores import KeptScores
 from experiments.stages.pruning.layer_removal import remove_layers
 from experiments.stages.pruning.rank_correlation import RankAgreement, rank_agreement
 from experiments.stages.pruning.scores import Ranking
@@ -130,11 +131,13 @@ def prune(
     ranked_on: RankedOn | None = None,
     log_path: Path | None = None,
     device: str = "cpu",
+    kept: KeptScores | None = None,
 ) -> PruneReport:
     """Write the checkpoint less the layers that matter least into `out_dir`, with `prune-scores.json`.
 
     `documents` are token ids to calibrate on. Layers are ranked on the checkpoint itself unless `ranked_on`
-    names others of the same layers, on `device` (`cpu`, `cuda:0` …).
+    names others of the same layers, on `device` (`cpu`, `cuda:0` …); scores that `kept` holds are taken from
+    there.
 
     Raises:
         Infeasible: kind `illegal` when so many layers can't go, `checkpoint` for a broken one or for models
@@ -149,17 +152,17 @@ def prune(
     checkpoints = (ranked_on or RankedOn(checkpoint_dir)).checkpoints()
     for path in checkpoints.values():
         _same_layers(files.layer_types, path)
-    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device)
+    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device, kept)
     removed = next(iter(rankings.values())).removed
     weight_bytes = remove_layers(files, removed, out_dir)
     scores = {name: ranking.to_json() for name, ranking in rankings.items()}
     (out_dir / SCORES_FILE).write_text(json.dumps(scores) + "\n", encoding="utf-8")
-    kept = tuple(index for index in range(len(files.layer_types)) if index not in removed)
+    staying = tuple(index for index in range(len(files.layer_types)) if index not in removed)
     return PruneReport(
         criterion=criterion,
         restrict=choice.restrict,
-        kept=kept,
-        layer_types=tuple(files.layer_types[index] for index in kept),
+        kept=staying,
+        layer_types=tuple(files.layer_types[index] for index in staying),
         calibration_documents=len(documents),
         calibration_tokens=sum(map(len, documents)),
         weight_bytes=weight_bytes,

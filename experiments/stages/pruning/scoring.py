@@ -1,14 +1,18 @@
-"""Has the layers of checkpoints scored by a process of its own. Imports no torch."""
+"""Has the layers of checkpoints scored by a process of its own, or reads what was kept. Imports no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from configs.cpu import usable_cores
 from experiments.engines.one_answer import ask
+from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.stages.pruning.choosing import Choice
-from experiments.stages.pruning.scores import Ranking, ranking_from
+from experiments.stages.pruning.criteria import criterion_named
+from experiments.stages.pruning.kept_scores import KeptScores
+from experiments.stages.pruning.scores import Ranking, ranked_once, ranking_from
 
 PROCESS_MODULE = "experiments.stages.pruning.scoring_process"
 
@@ -20,17 +24,27 @@ def rank_layers(
     documents: Sequence[Sequence[int]],
     log_path: Path | None = None,
     device: str = "cpu",
+    kept: KeptScores | None = None,
 ) -> dict[str, Ranking]:
     """The ranking of each checkpoint's layers, one checkpoint after the other, by name.
 
-    Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, in float32 where that
-    fits into the memory that is free there, else in bfloat16. The process ends with this one.
+    What `kept` holds of a criterion that scores once is not computed again, where it holds all of it in one
+    number format. Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, in
+    float32 where that fits into the memory that is free there, else in bfloat16. The process ends with this
+    one.
 
     Raises:
         Infeasible: kind `checkpoint` for one that can't be loaded, `illegal` for a choice that can't be met,
             `unsupported` without the device, `out_of_memory` for a model that does not fit, `crashed` when
             the process ended without an answer.
     """
+    names: dict[str, str] = {}
+    if kept is not None and criterion_named(criterion).scores_once:
+        names = {each: kept.name(path, criterion, documents, device) for each, path in checkpoints.items()}
+        found = {each: kept.find(name) for each, name in names.items()}
+        known = {each: ranking for each, ranking in found.items() if ranking is not None}
+        if len(known) == len(checkpoints) and len({each.computed_in for each in known.values()}) == 1:
+            return {each: _chosen(known[each], checkpoints[each], choice) for each in checkpoints}
     request = {
         "checkpoints": {name: str(path) for name, path in checkpoints.items()},
         "criterion": criterion,
@@ -41,4 +55,14 @@ def rank_layers(
         "device": device,
     }
     answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path)
-    return {name: ranking_from(answer[name]) for name in checkpoints}
+    rankings = {name: ranking_from(answer[name]) for name in checkpoints}
+    if kept is not None:
+        for each, name in names.items():
+            kept.keep(name, rankings[each])
+    return rankings
+
+
+def _chosen(ranking: Ranking, checkpoint: Path, choice: Choice) -> Ranking:
+    """The choice from scores that were kept."""
+    chosen = ranked_once(ranking.scores, inspect_checkpoint(checkpoint).layer_types, choice)
+    return replace(chosen, computed_in=ranking.computed_in)

@@ -17,6 +17,7 @@ from experiments.stages.pruning.calibration import (
     calibration_documents,
 )
 from experiments.stages.pruning.choosing import Choice
+from experiments.stages.pruning.kept_scores import KeptScores
 from experiments.stages.pruning.prune import RankedOn, prune
 
 PRUNING_VERSION = 3
@@ -44,13 +45,15 @@ _DEFAULTS: Mapping[str, KnobValue] = {
 class DepthPruning:
     """Prunes the checkpoint, before or after it is quantized, by a ranking of either form of the model.
 
-    `device` (`cpu`, `cuda:0` …) is where layers are ranked.
+    `device` (`cpu`, `cuda:0` …) is where layers are ranked; scores of layers are kept in `kept_scores`, if
+    given, for later choices from the same ranking.
     """
 
     stage = Stage.PRUNE
 
-    def __init__(self, device: str = CPU) -> None:
+    def __init__(self, device: str = CPU, kept_scores: Path | None = None) -> None:
         self._device = device
+        self._kept = None if kept_scores is None else KeptScores(kept_scores)
 
     def place(self, configuration: Configuration) -> int:
         """First of the stages, or after quantization where the configuration says so."""
@@ -137,6 +140,7 @@ class DepthPruning:
             documents=calibration_documents(checkpoint),
             ranked_on=_ranked_on(configuration, checkpoint, beside),
             device=self._device,
+            kept=self._kept,
         )
         return report.to_json()
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import psutil
 import pytest
@@ -29,7 +30,17 @@ from experiments.measurement.evidence import (
     NoiseProfile,
     Stage,
 )
-from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Screen, Step
+from experiments.measurement.judging import (
+    Evaluate,
+    Judge,
+    JudgeVerdict,
+    MeasureMore,
+    MeasurePair,
+    Outcome,
+    Screen,
+    Step,
+)
+from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Configuration
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.judges import StepsJudge
@@ -196,6 +207,30 @@ def test_a_screen_of_the_candidate_as_it_is_served_counts_as_its_evaluation(run:
         result.launches[1].configuration_digest
         == Configuration.of(FASTER | {"simulated.bits": 1100.0}).digest
     )
+
+
+class RefutesByBits(StepsJudge):
+    """Refutes a candidate that needs more bits than the reference."""
+
+    name = "refutes-by-bits"
+
+    def verdict(self, plan: StoppingPlan, evidence: Evidence) -> JudgeVerdict:
+        bits = {
+            arm: fmean(v for each in evidence.of(arm, Stage.EVALUATE) for v in each.values(Metric.NLL_BITS))
+            for arm in Arm
+        }
+        verdict = super().verdict(plan, evidence)
+        worse = bits[Arm.CANDIDATE] > bits[Arm.CONTROL]
+        return replace(verdict, outcome=Outcome.REFUTED) if worse else verdict
+
+
+@pytest.mark.parametrize(("bits", "asked"), [(1100.0, False), (900.0, True)])
+def test_what_its_bits_refute_is_asked_no_items(run: Run, bits: float, asked: bool):
+    result = run(a_test_job(FASTER | {"simulated.bits": bits}), RefutesByBits([Screen()]))
+    control, candidate = result.launches
+    assert bool(items(candidate, Metric.TASK_CORRECT)) is asked
+    assert items(candidate, Metric.NLL_BITS) == items(control, Metric.NLL_BITS)
+    assert len({sample.seq for sample in candidate.samples}) == len(candidate.samples)
 
 
 def of_metric(metric: Metric, **more: object) -> dict[str, object]:

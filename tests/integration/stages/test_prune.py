@@ -1,11 +1,13 @@
 """Depth pruning from checkpoint to checkpoint, ranked on the original or on its quantized form."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,15 +18,16 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.stages.pruning import scoring_process
+from experiments.stages.pruning import scoring, scoring_process
 from experiments.stages.pruning.block_influence import block_influence
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice, choose_layers
+from experiments.stages.pruning.kept_scores import KeptScores
 from experiments.stages.pruning.leave_one_out import LeaveOneOut
 from experiments.stages.pruning.prune import RankedOn, prune
 from experiments.stages.pruning.rank_correlation import rank_agreement
 from experiments.stages.pruning.room import PROCESS_BYTES
-from experiments.stages.pruning.scores import ranking_from
+from experiments.stages.pruning.scores import Ranking, ranking_from
 from experiments.stages.pruning.scoring import PROCESS_MODULE, rank_layers
 from experiments.stages.pruning.scoring_process import answer
 from experiments.stages.pruning.stage import DepthPruning
@@ -260,6 +263,70 @@ def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(Infeasible, match="no such GPU here") as told:
         rank_layers({"original": source}, "block_influence", Choice(1, "any"), [(1, 2, 3)], device="cuda:0")
     assert told.value.kind == "unsupported"
+
+
+class TestKeptScores:
+    @pytest.fixture
+    def scored(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The criteria by which layers were scored, here and in this process."""
+        criteria: list[str] = []
+
+        def ask(module: str, request: dict[str, Any], **_: object) -> object:
+            criteria.append(request["criterion"])
+            return json.loads(json.dumps(answer(request)))
+
+        monkeypatch.setattr(scoring, "ask", ask)
+        return criteria
+
+    @pytest.fixture
+    def source(self, tmp_path: Path) -> Path:
+        return write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS))
+
+    def ranked(self, source: Path, kept: KeptScores | None, criterion: str, choice: Choice) -> Ranking:
+        documents = [(1, 2, 3), (4, 5)]
+        return rank_layers({"original": source}, criterion, choice, documents, kept=kept)["original"]
+
+    @pytest.mark.parametrize("criterion", ["block_influence", "leave_one_out_kl"])
+    def test_another_choice_is_made_from_them_without_scoring_again(
+        self, source: Path, tmp_path: Path, scored: list[str], criterion: str
+    ) -> None:
+        two = Choice(2, "gdn")
+        fresh = self.ranked(source, None, criterion, two)
+        kept = KeptScores(tmp_path / "kept")
+        self.ranked(source, kept, criterion, Choice(1, "any"))
+        assert len(scored) == 2
+        assert self.ranked(source, kept, criterion, two) == fresh
+        assert len(scored) == 2
+
+    def test_a_checkpoint_that_was_written_anew_is_scored_again(
+        self, source: Path, tmp_path: Path, scored: list[str]
+    ) -> None:
+        kept = KeptScores(tmp_path / "kept")
+        for _ in range(2):
+            self.ranked(source, kept, "block_influence", Choice(1, "any"))
+        assert len(scored) == 1
+        os.utime(source / "config.json", ns=(1, 1))
+        self.ranked(source, kept, "block_influence", Choice(1, "any"))
+        assert len(scored) == 2
+
+    def test_what_can_not_be_read_or_kept_is_computed(
+        self, source: Path, tmp_path: Path, scored: list[str]
+    ) -> None:
+        kept = KeptScores(tmp_path / "kept")
+        fresh = self.ranked(source, kept, "block_influence", Choice(1, "any"))
+        [file] = kept.folder.iterdir()
+        file.write_text('{"by_document": [')
+        assert self.ranked(source, kept, "block_influence", Choice(1, "any")) == fresh
+        nowhere = KeptScores(source / "config.json")
+        assert self.ranked(source, nowhere, "block_influence", Choice(1, "any")) == fresh
+        assert len(scored) == 3
+
+    def test_a_criterion_that_scores_anew_in_each_round_keeps_nothing(
+        self, source: Path, tmp_path: Path, scored: list[str]
+    ) -> None:
+        kept = KeptScores(tmp_path / "kept")
+        self.ranked(source, kept, "greedy_kl", Choice(2, "any"))
+        assert not kept.folder.exists()
 
 
 def test_the_process_that_scores_ends_with_its_parent() -> None:

@@ -103,6 +103,21 @@ def test_the_quality_of_changed_weights_is_looked_at_before_anything_is_timed() 
     assert verdict.effect_log is None
 
 
+def test_bits_alone_refute_and_items_that_were_not_asked_are_not_missed() -> None:
+    truth = replace(QUIET, changes=PRUNED, bits_log=0.03)
+    _, _, experiment = steps_of(truth)
+    launches = [
+        replace(each, samples=tuple(s for s in each.samples if s.metric is not Metric.TASK_CORRECT))
+        if each.arm is Arm.CANDIDATE
+        else each
+        for each in experiment.launches
+    ]
+    verdict = JUDGE.verdict(PLAN, replace(experiment.evidence(), launches=tuple(launches)))
+    assert verdict.outcome == Outcome.REFUTED
+    assert "bits per byte" in verdict.reason
+    assert "items" not in verdict.reason
+
+
 def test_weights_that_pass_the_screen_are_timed_and_evaluated_as_they_are_served() -> None:
     truth = replace(QUIET, effect_log=math.log(0.8), changes=PRUNED)
     taken, verdict, experiment = steps_of(truth)
