@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 QUANTIZE_VENV := $(VENV)-quantize
 RUN_ARGS ?=
 VERDICTS_ARGS ?=
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint bench looks quantize-env verdicts clean
@@ -49,15 +50,16 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 	$(BIN)/mypy
 
 # A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
-# workers end together. What is timed runs alone.
+# workers end together; there is one more of them than cores, because many tests wait. What is timed runs alone.
 test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
 	@$(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || \
 	  echo "No Chromium was found, so no page is looked at in a browser; get one with: apt-get install chromium"
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
 	$(BIN)/python -m pytest tests/benchmarks
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
+	$(BIN)/python -m pytest tests/integration --ignore tests/integration/dashboard -m bench_only
 
 looks: $(VENV)/.installed-dev ## look at every page in both themes, wide and narrow, in a browser
 	$(BIN)/python -m pytest tests/integration/dashboard/test_browser.py -m 'bench_only or not bench_only'
