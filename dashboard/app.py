@@ -51,6 +51,7 @@ from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
 from dashboard.stream.hub import Hub
+from dashboard.web.kept import Kept
 from dashboard.web.security import Access, Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
@@ -143,6 +144,7 @@ def create_app(
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_GZIPPED_BYTES, compresslevel=GZIP_LEVEL)
+    app.add_middleware(Kept, database=opened)
     app.add_middleware(Timed, timings=timings)
     app.add_middleware(Guard, access=access or Access())
     app.add_exception_handler(AutoinferError, _refused)

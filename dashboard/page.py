@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -37,6 +38,13 @@ class Filters(BaseModel):
             return given
         return {name: value for name, value in given.items() if value not in ("", [""])}
 
+
+MOMENT_S = 1.0
+"""Seconds that a view which tells of more than the database may be kept while the database stands still: of
+the clock, a file, a process."""
+
+ALWAYS_S = math.inf
+"""Of a view that the database alone makes: it is kept until something is written."""
 
 Asked = TypeVar("Asked", bound=Filters)
 Shown = TypeVar("Shown", bound=View)
@@ -73,7 +81,8 @@ class Page(Generic[Asked, Shown]):
     `path` has parameters in braces, and `template` is the page's folder among the templates: `page.html`
     extends the layout and includes `_live.html`, which alone is rendered again for a push. `kinds` are the
     events that change it, None for all, empty for none; one that `ticks` changes with time instead and is
-    pushed at the pace of the devices' readings. `command` is the same act on the command line.
+    pushed at the pace of the devices' readings. `command` is the same act on the command line. `lasts_s` is
+    how long a view may be shown again while nothing is written to the database.
     """
 
     name: str
@@ -87,6 +96,7 @@ class Page(Generic[Asked, Shown]):
     kinds: Collection[EventKind] | None = None
     tag: str = field(default="pages")
     ticks: bool = False
+    lasts_s: float = MOMENT_S
 
     @property
     def template(self) -> str:

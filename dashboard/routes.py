@@ -18,6 +18,7 @@ from dashboard.shell import Shell, shell_of
 from dashboard.stream.hub import Hub, Push, Topic
 from dashboard.stream.ticks import Ticks, this_second
 from dashboard.stream.wire import pushes
+from dashboard.web.kept import keep
 from db import events
 from db.session import Database
 from knowledge.queries.view import View
@@ -56,6 +57,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
     router = APIRouter(tags=[page.tag])
 
     def html(http: HttpRequest, request: Request[Any]) -> Response:
+        keep(http, page.lasts_s)
         address = http.url.path
         view, last_id, shell = server.whole(page, request, address)
         query = _query(request.filters)
@@ -77,10 +79,12 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
         return HTMLResponse(render(page.template, context))
 
     def as_json(http: HttpRequest, request: Request[Any]) -> Response:
+        keep(http, page.lasts_s)
         view, _ = server.view(page, request)
         return JSONResponse(view.model_dump(mode="json"))
 
     def as_table(http: HttpRequest, request: Request[Any]) -> Response:
+        keep(http, page.lasts_s)
         view, _ = server.view(page, request)
         assert page.table is not None
         return Response(as_csv(page.table(view)), media_type="text/csv; charset=utf-8")

@@ -23,6 +23,7 @@ from db import faults
 from db.address import Address, Lying, look_at, make_folder, parse_address
 from db.json_text import encode
 from db.schema import SchemaState, migrate, schema_state
+from db.standing import Standing
 
 BUSY_TIMEOUT_S = 15.0
 """How long to wait for another writer before the database counts as locked, in seconds."""
@@ -41,11 +42,21 @@ class Database:
             self._reader = self.engine.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
+        self._standing = Standing(self._reader)
 
     @property
     def shown(self) -> str:
         """The path or URL of the database as it may be shown to a user, without its password."""
         return self._address.shown
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file of this machine, where a look at its standing waits for nobody."""
+        return self._address.path is not None
+
+    def standing(self) -> str | None:
+        """A word that is another one after every commit, None where it can't be told; see `db.standing`."""
+        return self._standing.now()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -76,6 +87,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections; sessions still open go on until they end."""
+        self._standing.close()
         self._reader.dispose()
         self.engine.dispose()
 
