@@ -10,7 +10,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.facts import FOUND, REFERENCE, asked_of
-from agent.campaign.legal import legal_here, read_profile
+from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.questions import check_questions
 from configs.campaign import CampaignSpec
@@ -26,6 +26,7 @@ from db.models import Campaign
 from db.noise import SERIES_NAME
 from db.states import CampaignState
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.shape import read_profile
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.space.loading import load_space

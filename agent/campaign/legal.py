@@ -6,19 +6,17 @@ joint conditions, the parameter budget.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
-from configs.checkpoints import profile_of_checkpoint
-from configs.errors import AutoinferError
 from configs.models import ModelProfile
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder
+from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import ParameterBudget
@@ -80,23 +78,6 @@ def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
         return replace(budget, drafter_parameters=drafter_parameters(configuration)).refusal(configuration)
 
     return Legal(space, withheld, refused, profile)
-
-
-def read_profile(checkpoint: Path) -> ModelProfile:
-    """The shape of a checkpoint, with the MTP head that its weight files hold.
-
-    Raises `AutoinferError` when its configuration can't be read.
-    """
-    path = checkpoint / "config.json"
-    try:
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise AutoinferError(
-            f"{path} can't be read ({error}).", "Name a folder with a whole checkpoint."
-        ) from error
-    stored = stored_parameters(checkpoint)
-    layers = None if stored is None else stored.mtp_layers
-    return profile_of_checkpoint(config, checkpoint.name, str(path), layers)
 
 
 def _packaged_for(checkpoint: Path) -> frozenset[str]:

@@ -206,8 +206,14 @@ class Engine(Protocol):
     name: str
     max_concurrency: int
 
-    def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
-        """Raise `Infeasible` when the configuration can't run; cheap, loads no weights."""
+    def check(
+        self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
+    ) -> str | None:
+        """Raise `Infeasible` when the configuration can't run; cheap, loads no weights.
+
+        `context_tokens` are the most tokens of a sequence, prompt and answer, that the workload asks for.
+        Returns, in a sentence for the user, what could not be looked at; None where everything was.
+        """
         ...
 
     def plain(self, configuration: Configuration) -> Configuration:

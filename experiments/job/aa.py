@@ -17,6 +17,7 @@ from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wan
 from experiments.job.schedule import abba, seats
 from experiments.job.spec import AaJob
 from experiments.job.staging import StageTold, stage
+from experiments.job.static_check import check_static
 from experiments.measurement.evidence import Arm, Stage
 from experiments.space.configuration import Configuration
 
@@ -26,7 +27,7 @@ def run_aa(job: RunningJob, spec: AaJob) -> None:
     when the command that was to run beside it did not."""
     configuration = Configuration.of(spec.configuration)
     with stage(job, Stage.STATIC, 1, "check the configuration") as told:
-        job.engine.check(configuration, job.context.checkpoint, spec.device)
+        check_static(job, told, configuration, spec.workload)
         told.advance()
     checkpoint, _ = prepare_checkpoint(job, configuration)
     # the place in the series, not the seed, decides who is first and leads: every second pair each

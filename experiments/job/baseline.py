@@ -18,6 +18,7 @@ from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wan
 from experiments.job.schedule import round_robin
 from experiments.job.spec import BaselineJob
 from experiments.job.staging import StageTold, stage
+from experiments.job.static_check import check_static
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Stage
 from experiments.space.configuration import Configuration
 
@@ -66,12 +67,12 @@ def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[in
     refused: list[Infeasible] = []
     for index, configuration in enumerate(map(Configuration.of, spec.sweep)):
         try:
-            job.engine.check(configuration, job.context.checkpoint, spec.device)
+            check_static(job, told, configuration, spec.workload)
             feasible.append((index, configuration))
         except Infeasible as reason:
             refused.append(reason)
         told.advance()
-    told.detail = {"refused": [reason.cause for reason in refused]}
+    told.detail = {**told.detail, "refused": [reason.cause for reason in refused]}
     if not feasible:
         raise refused[0]
     return feasible

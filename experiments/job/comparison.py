@@ -27,6 +27,7 @@ from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wan
 from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
+from experiments.job.static_check import check_static
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Evaluate, Judge, MeasureMore, MeasurePair, Outcome, Screen, Stop
 from experiments.space.configuration import Configuration
@@ -92,7 +93,7 @@ class _Comparison:
         with stage(self._job, Stage.STATIC, 2, "check both configurations") as told:
             for arm, configuration in ((Arm.CONTROL, self._control), (Arm.CANDIDATE, self._candidate)):
                 with _blamed_on(arm):
-                    self._job.engine.check(configuration, self._job.context.checkpoint, self._spec.device)
+                    check_static(self._job, told, configuration, self._spec.plan.workload)
                 told.advance()
         with _blamed_on(Arm.CONTROL):
             control, _ = prepare_checkpoint(self._job, self._control)

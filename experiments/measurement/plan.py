@@ -31,6 +31,12 @@ class Workload(BaseModel):
     drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
 
+    @property
+    def context_tokens(self) -> int:
+        """The most tokens of one sequence: a request, a drafting check, or a document that is scored."""
+        answer = max(self.new_tokens, self.drafting_new_tokens)
+        return max(self.prompt_tokens + answer, self.evaluation_tokens_per_document)
+
 
 class Prediction(BaseModel):
     """A predicted effect as a normal: the natural log of candidate over control (negative is faster); for a

@@ -18,7 +18,6 @@ from pathlib import Path
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
-from agent.campaign.legal import read_profile
 from db.models import (
     Artifact,
     Base,
@@ -40,6 +39,7 @@ from db.models import (
     Verdict,
 )
 from db.session import Database
+from experiments.engines.reference.shape import read_profile
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from tests.history import large_claims as claims
 from tests.history import large_runs as runs

@@ -198,7 +198,9 @@ class SimulatedEngine:
     name = "simulated"
     max_concurrency = 1
 
-    def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
+    def check(
+        self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
+    ) -> None:
         if configuration.get("simulated.fails") == "check":
             raise Infeasible("illegal", "The simulated configuration is illegal.")
         if KERNEL in configuration and (configuration[GROUP], kernel_of(configuration)) not in KERNEL_TPOT_MS:

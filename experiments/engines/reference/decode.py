@@ -13,10 +13,11 @@ from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import GenerationRequest, GenerationTrace
+from experiments.engines.reference.capacity import capacity_for
 from experiments.engines.reference.compile import BuiltStep, build_step
 from experiments.engines.reference.mtp_head import MtpHead
 from experiments.engines.reference.state import SequenceState
-from experiments.engines.reference.step import DecodeStep, capacity_for
+from experiments.engines.reference.step import DecodeStep
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ from pathlib import Path
 import psutil
 
 from configs.cpu import usable_cores
+from configs.errors import AutoinferError
 from configs.limits import LOAD_LIMIT_S
 from experiments.engines.port import Infeasible, Launch
+from experiments.engines.reference.device_fit import check_fits_device
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.launch import ReferenceLaunch
@@ -31,6 +33,7 @@ from experiments.engines.reference.memory import (
 )
 from experiments.engines.reference.protocol import LaunchOrder
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.telemetry.free_memory import DeviceMemory, MemoryUnknown, device_memory
 
 REQUEST_TIMEOUT_S = 900.0
 """Most seconds for one request of a small model; a first long request may compile. `request_limit.py` adds
@@ -40,6 +43,9 @@ DTYPES = ("float32", "bfloat16")
 COMPILE_MODES = ("off", "default", "cpp_wrapper")
 DEFAULTS: dict[str, KnobValue] = {"serving.dtype": "float32", "serving.threads": 1, "serving.compile": "off"}
 """What a configuration that lacks a knob gets."""
+
+GPU_DRIVER = Path("/dev/nvidiactl")
+"""What a machine with an NVIDIA driver has."""
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
@@ -58,20 +64,36 @@ class ReferenceEngine:
         self,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
         available_bytes: Callable[[], int] = _available_bytes,
+        gpu_memory: Callable[[str], DeviceMemory] = device_memory,
+        gpu_driver: Path = GPU_DRIVER,
     ) -> None:
         self._request_timeout_s = request_timeout_s
         self._available_bytes = available_bytes
+        self._gpu_memory = gpu_memory
+        self._gpu_driver = gpu_driver
 
-    def check(self, configuration: Configuration, checkpoint: Path, device: str) -> None:
-        """Raise `Infeasible` when the configuration can't run here; reads no weights.
+    def check(
+        self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
+    ) -> str | None:
+        """Raise `Infeasible` when the configuration can't run here; reads no weights. Returns why the memory
+        of a GPU could not be looked at, where it could not.
 
         Kinds: `unsupported` (a knob, the device, a missing package or compiler), `illegal` (a value),
         `checkpoint` (missing or broken), `out_of_memory` (two launches of it side by side are more than what
-        is available now; for the CPU alone, and as if no layer were pruned).
+        is available now, as if no layer were pruned).
         """
         files = self._check_order(configuration, checkpoint, device)
         if device == "cpu":
             self._check_memory(configuration, files)
+            return None
+        try:
+            memory = self._gpu_memory(device)
+            dtype = str(configuration.get("serving.dtype", DEFAULTS["serving.dtype"]))
+            drafting = drafting_order(configuration)
+            check_fits_device(checkpoint, dtype, drafting, context_tokens, device, memory)
+        except (MemoryUnknown, AutoinferError) as reason:
+            return f"Whether it fits into the memory of {device} was not checked: {reason}"
+        return None
 
     def _check_memory(self, configuration: Configuration, files: CheckpointFiles) -> None:
         drafting = drafting_order(configuration)
@@ -93,7 +115,7 @@ class ReferenceEngine:
                     f"The reference engine needs {package}, which is not installed; "
                     "install autoinfer with its extra: autoinfer[reference].",
                 )
-        if device != "cpu" and not Path("/dev/nvidiactl").exists():
+        if device != "cpu" and not self._gpu_driver.exists():
             raise Infeasible(
                 "unsupported", f"There is no GPU driver on this machine for the device {device}."
             )

@@ -253,6 +253,8 @@ def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
         "TORCHINDUCTOR_COMPILE_THREADS": str(usable_cores()),  # compilers at once, started by threads
         "TORCH_WARM_POOL": "0",  # and no pool of worker processes, which C++ has no use for
         "TMPDIR": temporary,
+        # cuda:N is then the device that the driver, and so the static check, calls by this number
+        "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -28,9 +28,9 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
+from experiments.engines.reference.capacity import SMALLEST_CAPACITY
 from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows
-from experiments.engines.reference.step import SMALLEST_CAPACITY
 
 BATCH_TOKENS = 1024
 """Tokens of a batch, padding included; on a CPU larger batches are no faster."""

@@ -43,11 +43,11 @@ class Server:
         start_s = time.perf_counter()
         import torch
 
+        from experiments.engines.reference.capacity import SMALLEST_CAPACITY
         from experiments.engines.reference.checkpoint import DTYPES, load_model
         from experiments.engines.reference.drafting.factory import decoder_for
         from experiments.engines.reference.inspection import inspect_checkpoint
         from experiments.engines.reference.score import Scorer
-        from experiments.engines.reference.step import SMALLEST_CAPACITY
         from experiments.engines.reference.stored_weights import stored_weights
 
         imported_s = time.perf_counter()

@@ -22,17 +22,6 @@ from experiments.engines.reference.checkpoint import layer_kinds
 from experiments.engines.reference.gated_delta import gated_delta_tokens
 from experiments.engines.reference.mtp_head import MtpHead
 
-SMALLEST_CAPACITY = 256
-"""Tokens of context that a step is compiled for at least; larger ones are this times a power of two."""
-
-
-def capacity_for(tokens: int) -> int:
-    """The capacity that holds `tokens` tokens of context."""
-    capacity = SMALLEST_CAPACITY
-    while capacity < tokens:
-        capacity *= 2
-    return capacity
-
 
 class DecodeStep(nn.Module):
     """Read tokens; give logits, how many drafts stand, and new drafts where there is an MTP head.

@@ -10,10 +10,11 @@ from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import GenerationRequest
+from experiments.engines.reference.capacity import capacity_for
 from experiments.engines.reference.compile import BuiltStep
 from experiments.engines.reference.decode import Decoder
 from experiments.engines.reference.state import SequenceState
-from experiments.engines.reference.step import DecodeStep, capacity_for
+from experiments.engines.reference.step import DecodeStep
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model
 
 

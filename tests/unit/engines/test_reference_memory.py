@@ -12,7 +12,9 @@ from experiments.engines.reference.drafting.order import DraftingOrder
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.memory import check_fits, drafter_parameters, served_parameters
+from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.telemetry.free_memory import DeviceMemory, MemoryUnknown
 
 GB = 10**9
 
@@ -71,3 +73,80 @@ def test_the_static_check_refuses_what_does_not_fit(checkpoint: Path, knobs: dic
     ReferenceEngine(available_bytes=lambda: 4 * GB).check(configuration, checkpoint, "cpu")
     with pytest.raises(Infeasible, match="2 launches side by side"):
         ReferenceEngine(available_bytes=lambda: GB // 2).check(configuration, checkpoint, "cpu")
+
+
+def on_gpu(tmp_path: Path, free: float, total: float = 24.0) -> ReferenceEngine:
+    """An engine on a machine whose GPU has so many GB free."""
+    found = DeviceMemory(round(free * GB), round(total * GB))
+    return ReferenceEngine(gpu_memory=lambda device: found, gpu_driver=tmp_path)
+
+
+def test_on_a_gpu_what_is_free_there_decides_and_the_way_out_is_told(tmp_path: Path) -> None:
+    model = reference_model_path()
+    assert on_gpu(tmp_path, free=4.0).check(Configuration.of({}), model, "cuda:0", 512) is None
+    long = 2_000_000
+    with pytest.raises(Infeasible, match="KV cache for 2,000,000 tokens") as told:
+        on_gpu(tmp_path, free=40.0, total=40.0).check(Configuration.of({}), model, "cuda:0", long)
+    assert told.value.kind == "out_of_memory"
+    assert "on cuda:0" in told.value.cause
+    assert "40.0 of its 40.0 GB are free" in told.value.cause
+    assert "a context of at most " in told.value.cause
+
+
+@pytest.mark.parametrize(
+    ("knobs", "ways"),
+    [
+        ({}, "serving.dtype=bfloat16"),
+        ({"quantization.method": "awq", "quantization.bits": 4}, "serving.dtype=bfloat16"),
+        ({"serving.dtype": "bfloat16"}, "nothing smaller"),
+    ],
+)
+def test_fewer_bits_help_where_they_are_served(
+    tmp_path: Path, knobs: dict[str, KnobValue], ways: str
+) -> None:
+    """4 bits are served dequantized here, so they count in the type that is served."""
+    folder = shaped(tmp_path)
+    free = 30.0 if ways.startswith("serving") else 8.0
+    with pytest.raises(Infeasible, match="2 launches side by side need") as told:
+        on_gpu(tmp_path, free, total=free).check(Configuration.of(knobs), folder, "cuda:0", 512)
+    assert f"what would fit: {ways}" in told.value.cause
+
+
+def test_a_gpu_that_can_t_be_looked_at_is_told_and_refuses_nothing(tmp_path: Path) -> None:
+    def unseen(device: str) -> DeviceMemory:
+        raise MemoryUnknown(f"The driver shows no {device}.")
+
+    engine = ReferenceEngine(gpu_memory=unseen, gpu_driver=tmp_path)
+    told = engine.check(Configuration.of({}), reference_model_path(), "cuda:7", 512)
+    assert told == "Whether it fits into the memory of cuda:7 was not checked: The driver shows no cuda:7."
+
+
+def test_a_shape_that_config_json_does_not_tell_is_told_too(checkpoint: Path, tmp_path: Path) -> None:
+    told = on_gpu(tmp_path, free=1.0).check(Configuration.of({}), checkpoint, "cuda:0", 512)
+    assert told is not None
+    assert "was not checked" in told
+
+
+def shaped(folder: Path) -> Path:
+    """A checkpoint of the shape of Qwen3.5-4B whose weight file is small: the shape decides."""
+    config = {
+        "model_type": "qwen3_5_text",
+        "vocab_size": 248_320,
+        "hidden_size": 2560,
+        "intermediate_size": 9216,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+        "tie_word_embeddings": True,
+    }
+    found = folder / "4b"
+    found.mkdir()
+    (found / "config.json").write_text(json.dumps(config))
+    save_file({"model.norm.weight": np.ones(4, np.float32)}, found / "model.safetensors")
+    return found

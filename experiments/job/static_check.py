@@ -1,0 +1,20 @@
+"""The static check of a configuration: nothing is loaded, and what could not be looked at is told."""
+
+from __future__ import annotations
+
+from experiments.job.launching import RunningJob
+from experiments.job.staging import StageTold
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+UNCHECKED = "unchecked"
+"""In the detail of a stage: sentences that say what the check could not look at."""
+
+
+def check_static(job: RunningJob, told: StageTold, configuration: Configuration, workload: Workload) -> None:
+    """Ask the engine whether the configuration can run this workload; raises `Infeasible` where it can't."""
+    unseen = job.engine.check(configuration, job.context.checkpoint, job.spec.device, workload.context_tokens)
+    before = told.detail.get(UNCHECKED)
+    said = [each for each in before if isinstance(each, str)] if isinstance(before, list) else []
+    if unseen is not None and unseen not in said:
+        told.detail = {**told.detail, UNCHECKED: [*said, unseen]}
