@@ -16,7 +16,7 @@ class Experiment(Base):
     """One test of one hypothesis, a baseline, a reproduction or a noise run; `wall_s` is in seconds."""
 
     __tablename__ = "experiment"
-    __table_args__ = (Index(None, "campaign_id", "state"),)
+    __table_args__ = (Index(None, "campaign_id", "state"), Index(None, "campaign_id", "kind"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
     campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))

@@ -37,7 +37,8 @@ class Hypothesis(Base):
             postgresql_where=_STANDS,
         ),
         UniqueConstraint("campaign_id", "question", name="uq_hypothesis_question"),
-        Index(None, "campaign_id", "state", "rank"),
+        Index(None, "campaign_id", "state", "rank", "state_changed_at"),
+        Index(None, "campaign_id", "state", "lever", "proposer"),
         Index(None, "campaign_id", "change_digest"),
     )
 

@@ -23,7 +23,7 @@ class Verdict(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     experiment_id: Mapped[int] = mapped_column(ForeignKey("experiment.id"), unique=True)
     hypothesis_id: Mapped[int | None] = mapped_column(ForeignKey("hypothesis.id"), index=True)
-    outcome: Mapped[VerdictOutcome] = mapped_column(words(VerdictOutcome))
+    outcome: Mapped[VerdictOutcome] = mapped_column(words(VerdictOutcome), index=True)
     effect_log: Mapped[float | None]
     interval_low_log: Mapped[float | None]
     interval_high_log: Mapped[float | None]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, case, func, select, text, type_coerce
+from sqlalchemy import BigInteger, func, select, text, type_coerce
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -131,18 +131,18 @@ def _row(name: str, sums: Sequence[float]) -> CostRow:
 
 def _stopping(session: Session, campaign_id: int | None) -> tuple[int, float, float]:
     """How many verdicts tell seconds planned and spent, and the sums of both."""
-    planned, spent = (Verdict.judge["details"][name].as_float() for name in ("planned_s", "spent_s"))
-    known = planned.is_not(None) & spent.is_not(None)
-    query = (
-        select(
-            func.coalesce(func.sum(case((known, 1), else_=0)), 0),
-            func.coalesce(func.sum(case((known, planned), else_=0.0)), 0.0),
-            func.coalesce(func.sum(case((known, spent), else_=0.0)), 0.0),
-        )
-        .select_from(Verdict)
-        .join(Experiment, Experiment.id == Verdict.experiment_id)
+    told = select(
+        *(Verdict.judge["details", name].as_float().label(name) for name in ("planned_s", "spent_s"))
     )
     if campaign_id is not None:
-        query = query.where(Experiment.campaign_id == campaign_id)
+        told = told.join(Experiment, Experiment.id == Verdict.experiment_id).where(
+            Experiment.campaign_id == campaign_id
+        )
+    planned, spent = told.subquery().c
+    query = select(
+        func.count(planned + spent),
+        func.coalesce(func.sum(planned + 0 * spent), 0.0),
+        func.coalesce(func.sum(spent + 0 * planned), 0.0),
+    )
     timed, planned_s, spent_s = session.execute(query).one()
     return timed, planned_s, spent_s

@@ -64,7 +64,8 @@ def predictions(session: Session, asked: Asked, most: int = MOST_POINTS) -> Pred
         .where(
             *asked.conditions(),
             Hypothesis.metric.not_in(SHARES),
-            Experiment.reproduces_experiment_id.is_(None),
+            # The sum keeps a database from beginning with all experiments, and from sorting what it finds.
+            (Experiment.reproduces_experiment_id + 0).is_(None),
             Verdict.effect_log.is_not(None),
             Verdict.outcome != VerdictOutcome.CONFOUNDED,
         )

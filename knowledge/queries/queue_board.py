@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from db.campaign_owner import is_driven
@@ -13,6 +13,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Event, Hypothesis, Move
 from db.states import CampaignState, DirectiveKind, HypothesisState
 from knowledge.queries.campaigns import DirectiveView, directive_view
+from knowledge.queries.now_best import of_kind
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.view import Page, View
 
@@ -140,11 +141,12 @@ def queue_board(
 def queue_moves(session: Session, campaign_id: int, *, limit: int, offset: int = 0) -> Page[MoveView]:
     """Every change of a place that was ever made in a campaign's queue, newest first."""
     mine = Hypothesis.campaign_id == campaign_id
+    newest_first = Hypothesis.campaign_id + 0 == campaign_id  # the sum: to walk through moves, not hypotheses
     query = (
         select(Move, Event.at)
         .join(Hypothesis, Hypothesis.id == Move.hypothesis_id)
         .join(Event, Event.id == Move.ranking_event_id)
-        .where(mine)
+        .where(newest_first)
         .order_by(Move.ranking_event_id.desc(), Move.to_rank.nulls_last(), Move.id)
         .limit(limit)
         .offset(offset)
@@ -167,20 +169,23 @@ def queue_moves(session: Session, campaign_id: int, *, limit: int, offset: int =
 
 def last_act(session: Session, campaign_id: int) -> ActView | None:
     """What somebody last did to a campaign's queue by hand; two who act on one view are told apart by it."""
-    steered = Event.kind.in_([EventKind.DIRECTIVE_GIVEN.value, EventKind.DIRECTIVE_LIFTED.value])
-    withdrawn = (Event.kind == EventKind.HYPOTHESIS_WITHDRAWN.value) & (
-        Event.data["by"].as_string() == "user"
-    )
-    query = select(Event).where(Event.campaign_id == campaign_id, steered | withdrawn)
+    by_hand = Event.data["by"].as_string() == "user"
+    newest = [
+        select(func.max(Event.id)).where(of_kind(kind, campaign_id), *also).scalar_subquery()
+        for kind, also in (
+            (EventKind.DIRECTIVE_GIVEN, ()),
+            (EventKind.DIRECTIVE_LIFTED, ()),
+            (EventKind.HYPOTHESIS_WITHDRAWN, (by_hand,)),
+        )
+    ]
+    query = select(Event).where(or_(*(Event.id == each for each in newest)))
     found = session.scalars(query.order_by(Event.id.desc()).limit(1)).first()
     return None if found is None else ActView(event_id=found.id, text=found.text)
 
 
 def last_ranking(session: Session, campaign_id: int) -> int:
     """Id of the event of the last ranking, 0 when there was none."""
-    query = select(func.max(Event.id)).where(
-        Event.campaign_id == campaign_id, Event.kind == EventKind.QUEUE_RANKED.value
-    )
+    query = select(func.max(Event.id)).where(of_kind(EventKind.QUEUE_RANKED, campaign_id))
     return session.scalar(query) or 0
 
 
@@ -189,7 +194,7 @@ def _ranked(session: Session, campaign_id: int) -> RankedView | None:
     query = (
         select(Event, cause)
         .outerjoin(cause, cause.id == Event.data["cause_event_id"].as_integer())
-        .where(Event.campaign_id == campaign_id, Event.kind == EventKind.QUEUE_RANKED.value)
+        .where(of_kind(EventKind.QUEUE_RANKED, campaign_id))
         .order_by(Event.id.desc())
         .limit(1)
     )
