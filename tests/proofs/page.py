@@ -16,6 +16,7 @@ from tests.proofs.counting import LEVEL, Share, percent, plain
 from tests.proofs.hypothesis_streams import LAUNCH_SDS, LENGTH, USUAL, Kind, Mixture
 from tests.proofs.markdown import paragraph, table
 from tests.proofs.page_discoveries import discoveries_part, mixture_words, shared_part
+from tests.proofs.page_later import later_part
 from tests.proofs.real_equal_arms import RealSeries, held, supported
 from tests.proofs.simulated_rates import FREEDOM
 from tests.proofs.targets import LATER_TEST, Results, Stopping, Target, all_of, targets
@@ -41,6 +42,7 @@ def page(results: Results, made: Made) -> str:
         _equal_arms(results),
         _real(results.series),
         _power(results),
+        later_part(results),
         _stopping(results),
         discoveries_part(results),
         shared_part(results),

@@ -24,6 +24,9 @@ MOST_WRONGLY_STOPPED = 0.05
 LEAST_REAL = 100
 """Targets, as the architecture states them."""
 
+TRUE_GAIN = 0.05
+"""The gain whose power has a target."""
+
 LATER_TEST = 5
 """The later test of a campaign whose level is shown beside the first one's."""
 
@@ -50,14 +53,34 @@ class Power:
     @property
     def reach(self) -> float:
         """Half the interval over the whole plan at this noise, natural log."""
-        pairs = self.plan.full_pairs + self.plan.validation_pairs
-        squares = 2 * self.launch_sd**2 * (FREEDOM + pairs - 1)
-        return PairNoise(squares, FREEDOM, pairs, "pooled").reach(pairs, self.plan.alpha)
+        return self._reach(self.plan.alpha)
+
+    @property
+    def support_reach(self) -> float:
+        """The same at the level at which support is called: of one side, so about twice it, and alpha at
+        most."""
+        return self._reach(min(self.plan.alpha, 2 * self.plan.support_level))
 
     @property
     def beyond(self) -> float:
         """How far the gain lies beyond `min_effect`, natural log."""
         return math.log((1 - self.plan.min_effect) / (1 - self.gain))
+
+    def _reach(self, alpha: float) -> float:
+        pairs = self.plan.full_pairs + self.plan.validation_pairs
+        squares = 2 * self.launch_sd**2 * (FREEDOM + pairs - 1)
+        return PairNoise(squares, FREEDOM, pairs, "pooled").reach(pairs, alpha)
+
+
+@dataclass(frozen=True)
+class LaterPower:
+    """The power of a gain at the `test`-th test of a campaign of `campaign` (minutes, hours), after
+    `supported` of the tests before were."""
+
+    campaign: str
+    test: int
+    supported: int
+    power: Power
 
 
 @dataclass(frozen=True)
@@ -67,6 +90,8 @@ class Results:
     equal: Counts
     conditions: dict[str, Counts]
     power: Sequence[Power]
+    later: Sequence[LaterPower]
+    """By test, the gains of each side by side."""
     streams: Streams
     rates: Mapping[tuple[Mixture, bool], Discoveries]
     """By the mixture of the streams, and whether there is online control."""

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 
 from agent.campaign.length import LEAST_PAIRS
-from agent.discovery.e_lond import level
 from configs.campaign import load_campaign
 from configs.quantities import parse_percent
 from experiments.measurement.judging import Outcome
@@ -27,19 +26,26 @@ from experiments.measurement.plan import StoppingPlan
 from tests.proofs.counting import Share, Workers
 from tests.proofs.discovery_rate import discoveries
 from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture
+from tests.proofs.later_tests import cells, later_powers
 from tests.proofs.page import Made, page
 from tests.proofs.real_equal_arms import RealSeries, grouped, read_series_of
 from tests.proofs.shared_profile import sharing
 from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
 from tests.proofs.stopping_early import PROFILE_FREEDOM, Streams, run_stream
-from tests.proofs.targets import LATER_TEST, SCARCE_FREEDOM, Power, Results, all_of
+from tests.proofs.targets import (
+    LATER_TEST,
+    SCARCE_FREEDOM,
+    TRUE_GAIN,
+    LaterPower,
+    Power,
+    Results,
+    all_of,
+)
 from tests.simulation.experiment import DEFAULT_PLAN
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "verdicts.md"
 ASSUMED_LAUNCH_SD = "1%"
 """Between launches where no series was measured: what the simulations of docs/judging.md take."""
-
-TRUE_GAIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ WHOLE = Sizes(
 )
 QUICK = Sizes(equal_arms=100, each_condition=10, each_power=10, full_pairs=(4, 8), streams=2, campaigns=2)
 
-_EQUAL_ARMS, _CONDITIONS, _POWER = 0, 100, 200
+_EQUAL_ARMS, _CONDITIONS, _POWER, _LATER = 0, 100, 200, 300
 """Places of the seeds of each part."""
 
 
@@ -112,11 +118,13 @@ def measure(
         for place, (name, truth) in enumerate(CONDITIONS.items())
     }
     power = []
-    for place, (plan, who) in enumerate(power_plans(sizes.full_pairs)):
-        _say(f"a gain of 5 % with {plan.full_pairs} exploratory pairs, support at {plan.support_level:.2g}")
+    for place, plan in enumerate(power_plans(sizes.full_pairs)):
+        _say(f"a gain of 5 % with {plan.full_pairs} exploratory pairs")
         truth = gain_of(TRUE_GAIN, launch_sd)
         found = counted(workers, plan, truth, sizes.each_power, seed, _POWER + place)
-        power.append(Power(plan, TRUE_GAIN, launch_sd, found, who))
+        power.append(Power(plan, TRUE_GAIN, launch_sd, found))
+    _say("gains at later tests of a campaign")
+    later = later_powers(workers, sizes.each_power, launch_sd, seed, _LATER, list(cells()))
     _say(f"{sizes.streams} streams to the end of their plans")
     streams = run_streams(workers, sizes.streams, controlled=True, in_full=True)
     _say("the same streams without online control, and the hardest ones")
@@ -137,7 +145,8 @@ def measure(
     return Results(
         equal=equal,
         conditions=conditions,
-        power=power,
+        power=[*power, *dispatched(later)],
+        later=later,
         streams=streams,
         rates=rates,
         shared=[
@@ -151,16 +160,21 @@ def measure(
     )
 
 
-def power_plans(full_pairs: Iterable[int]) -> list[tuple[StoppingPlan, str]]:
-    """Plans with so many exploratory pairs at alpha; and what a campaign dispatches, of minutes and of hours,
-    at the level of its first test and of a later one, each with its name."""
-    alpha, whole = DEFAULT_PLAN.alpha, load_campaign("default", {}).plan.full_pairs
-    found = [(plan_of(pairs), "") for pairs in sorted({*full_pairs, LEAST_PAIRS, whole})]
-    for pairs, campaign in ((LEAST_PAIRS, "minutes"), (whole, "hours")):
-        for test in (1, LATER_TEST):
-            who = f"test {test} of a campaign of {campaign}"
-            found.append((plan_of(pairs, level(alpha, test - 1, 0)), who))
-    return found
+def power_plans(full_pairs: Iterable[int]) -> list[StoppingPlan]:
+    """Plans with so many exploratory pairs, those of campaigns of minutes and of hours among them, that call
+    support at alpha."""
+    whole = load_campaign("default", {}).plan.full_pairs
+    return [plan_of(pairs) for pairs in sorted({*full_pairs, LEAST_PAIRS, whole})]
+
+
+def dispatched(later: Iterable[LaterPower]) -> list[Power]:
+    """Of what campaigns dispatch, the tests whose power has a target: the first, and a later one before which
+    nothing was supported."""
+    return [
+        each.power
+        for each in later
+        if each.power.gain == TRUE_GAIN and each.test in (1, LATER_TEST) and not each.supported
+    ]
 
 
 def run_streams(

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from agent.campaign.length import LEAST_PAIRS
-from agent.discovery.e_lond import level
 from agent.judge.noninferiority import Quality
 from agent.judge.quality import quality_report
 from experiments.measurement.evidence import Arm, Metric, NoiseProfile
@@ -21,8 +20,8 @@ from tests.proofs.real_equal_arms import RealSeries
 from tests.proofs.shared_profile import SharedProfile
 from tests.proofs.simulated_rates import EVERYTHING, PIECE, Counts, pieces, plan_of
 from tests.proofs.stopping_early import Compared
-from tests.proofs.targets import Power, Results, Stopping, targets
-from tests.proofs.verdicts import power_plans
+from tests.proofs.targets import LaterPower, Power, Results, Stopping, targets
+from tests.proofs.verdicts import dispatched, power_plans
 from tests.simulation.experiment import DEFAULT_PLAN, PRUNED, SimulatedExperiment, Truth
 
 NOTHING = NoiseProfile("target", Metric.TPOT_MS, 0, 0, None)
@@ -63,11 +62,17 @@ def results(
         Power(plan_of(4), 0.05, 0.01, counts),
         Power(plan_of(16, 0.02), 0.05, 0.01, counts, "test 1 of a campaign of hours"),
     ]
+    later = [
+        LaterPower("hours", test, before, Power(plan_of(16, support), gain, 0.01, counts, f"test {test}"))
+        for test, before, support in ((1, 0, 0.02), (5, 0, 0.002), (20, 0, 0.0002), (20, 3, 0.0007))
+        for gain in (0.05, 0.10)
+    ]
     quiet = discoveries([()])
     return Results(
         equal=equal,
         conditions={"hard": equal},
         power=power,
+        later=later,
         streams=streams,
         rates={
             (Mixture.USUAL, True): discoveries(streams),
@@ -214,15 +219,27 @@ def test_what_a_campaign_dispatches_has_rows_of_its_own_and_other_plans_have_non
     assert "| 4 | 2 | 5.00 % |" in told
 
 
-def test_the_plans_of_campaigns_are_those_that_are_dispatched() -> None:
-    named = {who: (plan.full_pairs, plan.support_level) for plan, who in power_plans([8]) if who}
-    assert named == {
-        "test 1 of a campaign of minutes": (LEAST_PAIRS, level(0.05, 0, 0)),
-        "test 5 of a campaign of minutes": (LEAST_PAIRS, level(0.05, 4, 0)),
-        "test 1 of a campaign of hours": (DEFAULT_PLAN.full_pairs, level(0.05, 0, 0)),
-        "test 5 of a campaign of hours": (DEFAULT_PLAN.full_pairs, level(0.05, 4, 0)),
-    }
-    assert [plan.full_pairs for plan, who in power_plans([8]) if not who] == [4, 8, 16]
+def test_the_plans_at_alpha_are_those_asked_for_and_those_of_campaigns() -> None:
+    plans = power_plans([8])
+    assert [plan.full_pairs for plan in plans] == [LEAST_PAIRS, 8, DEFAULT_PLAN.full_pairs]
+    assert all(plan.support_alpha is None for plan in plans)
+
+
+def test_targets_are_of_the_first_test_and_of_a_later_one_without_a_discovery() -> None:
+    assert [each.who for each in dispatched(results().later)] == ["test 1", "test 5"]
+    assert all(each.gain == 0.05 for each in dispatched(results().later))
+
+
+def test_a_later_test_is_told_with_its_level_and_the_power_of_both_gains() -> None:
+    told = page(results(found=95), MADE)
+    part = told[told.index("## Later tests of a campaign") :]
+    [strict] = [row for row in part.splitlines() if row.startswith("| hours | 20 | 0 |")]
+    assert "| 0.0200 % | ±" in strict
+    assert strict.count("95.0 % (95 of 100;") == 2
+    [lax] = [row for row in part.splitlines() if row.startswith("| hours | 20 | 3 |")]
+    reaches = [float(row.split("±")[1].split(" ")[0]) for row in (lax, strict)]
+    assert reaches[0] < reaches[1]
+    assert "2.08 % (of 5 %) and 7.49 % (of 10 %)" in " ".join(part.split())
 
 
 def test_campaigns_that_share_a_profile_are_told_with_the_worst_of_them() -> None:

@@ -20,6 +20,9 @@ from knowledge.queries.discovery import (
     discovery_sentence,
     discovery_view,
 )
+from tests.proofs.later_tests import cells
+from tests.proofs.simulated_rates import Counts, plan_of
+from tests.proofs.targets import Power
 
 DOCS = Path(__file__).parents[4] / "docs"
 DISCOVERY = (DOCS / "discovery.md").read_text(encoding="utf-8")
@@ -51,6 +54,33 @@ def test_the_levels_of_the_page_are_those_of_the_code(
 
 def test_the_table_has_what_it_is_to_show() -> None:
     assert [row[0] for row in rows()] == [1, 2, 2, 5, 5, 10, 10, 20, 20, 40, 40]
+
+
+def reaches() -> list[tuple[int, int, tuple[float, float]]]:
+    """Test, supported before, and in percent how far 4 + 2 and 16 + 2 pairs reach, as the page has them."""
+    found = []
+    row = r"^\| (\d+) \| ([\d /]+) \| ([\d. %/]+) \| ([\d. /]+%[\d. %/]*) \|$"
+    for test, *told in re.findall(row, DISCOVERY, re.MULTILINE):
+        before, few, many = (re.split(r" / ", cell.replace(" %", "")) for cell in told)
+        found += [
+            (int(test), int(r), (float(a), float(b))) for r, a, b in zip(before, few, many, strict=True)
+        ]
+    return found
+
+
+@pytest.mark.parametrize(("test", "before", "percents"), reaches())
+def test_how_far_a_later_test_reaches_is_what_the_proof_counts(
+    test: int, before: int, percents: tuple[float, float]
+) -> None:
+    nothing = Counts(1, 0, 0, 0, 0, 0)
+    for full_pairs, percent in zip((4, 16), percents, strict=True):
+        plan = plan_of(full_pairs, level(ALPHA, test - 1, before))
+        assert 100 * Power(plan, 0.05, 0.01, nothing).support_reach == pytest.approx(percent, abs=0.006)
+
+
+def test_the_tests_of_the_page_are_those_of_the_proof() -> None:
+    told = [(test, before) for test, before, _ in reaches()]
+    assert told == [(each.test, each.supported) for each in cells() if each.campaign == "hours"]
 
 
 def test_the_page_names_every_field_of_the_json() -> None:
