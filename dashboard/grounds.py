@@ -1,31 +1,57 @@
-"""The ground that previews are made on, kept until an event could change it."""
+"""The ground that previews are made on, and what would follow on it, kept until an event could change it."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from threading import Lock
 
 from sqlalchemy.orm import Session
 
 from agent.campaign.order import newest_cause
 from agent.campaign.preview import Ground, read_ground
+from agent.campaign.what_if import Consequence, what_if
 
 MOST_KEPT = 4
+MOST_CONSEQUENCES = 64
+"""Hypotheses of a ground whose consequences are kept."""
 
-_kept: OrderedDict[tuple[str, int, int], Ground] = OrderedDict()
-_lock = Lock()
+
+@dataclass
+class _Known:
+    ground: Ground
+    consequences: dict[int, tuple[Consequence, ...]] = field(default_factory=dict)
+
+
+_kept: OrderedDict[tuple[str, int, int], _Known] = OrderedDict()
+_lock = Lock()  # held while one is made: it takes seconds of a long campaign, and all who wait want the same
 
 
 def ground_of(session: Session, campaign_id: int) -> Ground:
     """The ground of a campaign that exists, read anew after each event that may change the order."""
+    with _lock:
+        return _known(session, campaign_id).ground
+
+
+def consequences(session: Session, campaign_id: int, hypothesis_id: int) -> tuple[Consequence, ...]:
+    """What each outcome of a queued hypothesis would do, as `what_if` on the campaign's ground; none before
+    anything is ranked."""
+    with _lock:
+        known = _known(session, campaign_id)
+        if known.ground.desk is None:
+            return ()
+        if hypothesis_id not in known.consequences:
+            if len(known.consequences) >= MOST_CONSEQUENCES:
+                known.consequences.clear()
+            known.consequences[hypothesis_id] = what_if(known.ground.desk, hypothesis_id)
+        return known.consequences[hypothesis_id]
+
+
+def _known(session: Session, campaign_id: int) -> _Known:
     key = (str(session.get_bind().engine.url), campaign_id, newest_cause(session, campaign_id))
-    with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key]
-    found = read_ground(session, campaign_id)
-    with _lock:
-        _kept[key] = found
+    if key not in _kept:
+        _kept[key] = _Known(read_ground(session, campaign_id))
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
-    return found
+    _kept.move_to_end(key)
+    return _kept[key]
