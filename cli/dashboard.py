@@ -11,6 +11,8 @@ from cli.options import Json
 
 LARGEST_PORT = 65_535
 
+STANDARD_INPUT = 0
+
 
 def dashboard(
     ctx: typer.Context,
@@ -39,22 +41,37 @@ def dashboard(
             help="Show a recording by `autoinfer devices --record` in place of this machine's devices.",
         ),
     ] = None,
+    beside: Annotated[
+        int | None,
+        typer.Option(
+            "--beside",
+            metavar="FD",
+            min=0,
+            help="For `autoinfer run`: serve on this socket of its, and end with standard input.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Serve the dashboard until Ctrl C: what runs, what was found, and why the queue is in its order.
 
     With --json the address is one JSON object on a line of its own, once the dashboard answers.
     """
+    if beside is not None:
+        from experiments.executors.guard import watch
+
+        watch(STANDARD_INPUT)  # before what takes its time to import
+
     from cli.opening import settings_of
     from cli.output import print_json, say
     from dashboard.app import create_app
     from dashboard.devices import Devices
-    from dashboard.server import DEFAULT_HOST, listen, serve
+    from dashboard.listening import DEFAULT_HOST, listen, taken_over
+    from dashboard.server import serve
     from experiments.telemetry.trace import read_trace
 
     settings = settings_of(ctx)
     devices = None if replay_devices is None else Devices(read_trace(replay_devices))
-    listening = listen(DEFAULT_HOST if host is None else host, port)
+    listening = listen(host or DEFAULT_HOST, port) if beside is None else taken_over(beside)
     app = create_app(settings, access=listening.access, devices=devices)
 
     def told() -> None:

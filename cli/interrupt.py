@@ -21,15 +21,20 @@ class Interrupt:
         self._before = signal.getsignal(signal.SIGINT)
 
     def __enter__(self) -> Interrupt:
-        if self._before is not signal.SIG_IGN:
+        if self.is_heard:
             signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not signal.SIG_IGN:
+        if self.is_heard:
             signal.signal(signal.SIGINT, self._before)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether Ctrl C ends this process, outside of it too."""
+        return self._before is not signal.SIG_IGN
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if it happened, wherever the first one got lost."""

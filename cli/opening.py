@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,14 @@ def settings_of(ctx: typer.Context) -> Settings:
         working_dir=Path.cwd(),
         settings_file=options.config,
     )
+
+
+def same_settings(ctx: typer.Context, settings: Settings) -> list[str]:
+    """Return the words that start another `autoinfer` with these settings; a command follows them."""
+    words = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
+    words += ["--db", settings.database_url]
+    config = global_options(ctx).config
+    return words if config is None else [*words, "--config", str(config.resolve())]
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +20,14 @@ if TYPE_CHECKING:
 
 WORKER_LOG = "worker.log"
 """The file in the log folder that the campaign's worker writes to."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What runs beside a campaign."""
+
+    worker: bool
+    dashboard: bool
 
 
 def run(
@@ -56,19 +67,29 @@ def run(
     worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Run a worker beside the campaign, or use others.")
     ] = True,
+    dashboard: Annotated[
+        bool | None,
+        typer.Option(
+            "--dashboard/--no-dashboard",
+            help="Serve the dashboard beside the campaign; done if not given, but not with --json.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Run an autonomous campaign until its budget ends or nothing left is worth its price.
 
     A campaign that was interrupted or paused is continued when the same one is asked for. Ctrl-C stops it in
-    good order.
+    good order. The dashboard's address is printed first; on a terminal it stays after the campaign until
+    Ctrl-C.
     """
     from cli.executor import check_folders
     from configs.campaign import load_campaign
     from configs.catalog import Kind, read_document
 
+    beside = Beside(worker, not json if dashboard is None else dashboard)
     if resume is not None:
-        _resume(ctx, resume, budget, with_worker=worker, as_json=json)
+        _resume(ctx, resume, budget, beside, as_json=json)
         return
     asked = _one_of(name, campaign)
     spec = load_campaign(
@@ -87,7 +108,7 @@ def run(
         if worker:
             check_folders(settings)
         campaign_id = _start_or_continue(database, spec, where, new=new)
-        _drive(ctx, database, settings, spec, campaign_id, with_worker=worker, as_json=json)
+        _drive(ctx, database, settings, spec, campaign_id, beside, as_json=json)
 
 
 def _one_of(name: str | None, option: str | None) -> str:
@@ -101,7 +122,7 @@ def _one_of(name: str | None, option: str | None) -> str:
     return name or option or "default"
 
 
-def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: bool, as_json: bool) -> None:
+def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, *, as_json: bool) -> None:
     from agent.campaign.create import extend, extended_s, survey
     from agent.campaign.facts import read_facts
     from cli.executor import check_folders
@@ -112,7 +133,7 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: 
     more_s = 0.0 if budget is None else parse_duration_s(budget)
     settings = settings_of(ctx)
     with database_of(ctx) as database:
-        if with_worker:
+        if beside.worker:
             check_folders(settings)
         with database.read() as session:
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
@@ -122,7 +143,7 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, *, with_worker: 
         with database.write() as session:
             extend(session, campaign_id, more_s)
             spec = read_facts(session, campaign_id).spec
-        _drive(ctx, database, settings, spec, campaign_id, with_worker=with_worker, as_json=as_json)
+        _drive(ctx, database, settings, spec, campaign_id, beside, as_json=as_json)
 
 
 def _start_or_continue(database: Database, spec: CampaignSpec, where: str, *, new: bool) -> int:
@@ -140,48 +161,54 @@ def _drive(
     settings: Settings,
     spec: CampaignSpec,
     campaign_id: int,
+    beside: Beside,
     *,
-    with_worker: bool,
     as_json: bool,
 ) -> None:
     from agent.campaign.loop import CampaignLoop, LoopTimes
     from agent.campaign.outcome import campaign_outcome
     from agent.campaign.worker_process import WorkerProcess
     from cli.interrupt import Interrupt
+    from cli.run_dashboard import dashboard_beside
     from cli.telling import Teller
     from cli.worker_command import worker_command
 
     teller = Teller(database, campaign_id, quiet=as_json)
-    teller.header(spec, database.shown)
-    command = worker_command(ctx, settings, spec.target, spec.executor)
-    process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
     interrupt = Interrupt()
+    with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
+        teller.header(spec, database.shown, None if dashboard is None else dashboard.address)
+        command = worker_command(ctx, settings, spec.target, spec.executor)
+        process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
 
-    def announce() -> None:
-        teller.tell_new()
-        interrupt.check()
+        def announce() -> None:
+            teller.tell_new()
+            if dashboard is not None and (trouble := dashboard.keep()) and not as_json:
+                say(trouble)
+            interrupt.check()
 
-    loop = CampaignLoop(
-        database,
-        campaign_id,
-        worker=process if with_worker else None,
-        times=LoopTimes(lease_s=settings.lease_s),
-        announce=announce,
-    )
-    try:
-        with interrupt:
-            if with_worker:
-                process.keep_alive()
-            loop.run()
-    except KeyboardInterrupt:
-        if not as_json:
-            say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")
-        raise
-    finally:
-        process.stop()
-    with database.read() as session:
-        outcome = campaign_outcome(session, campaign_id)
-    if as_json:
-        print_json(outcome, line=True)
-    else:
-        teller.result(outcome)
+        loop = CampaignLoop(
+            database,
+            campaign_id,
+            worker=process if beside.worker else None,
+            times=LoopTimes(lease_s=settings.lease_s),
+            announce=announce,
+        )
+        try:
+            with interrupt:
+                if beside.worker:
+                    process.keep_alive()
+                loop.run()
+        except KeyboardInterrupt:
+            if not as_json:
+                say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")
+            raise
+        finally:
+            process.stop()
+        with database.read() as session:
+            outcome = campaign_outcome(session, campaign_id)
+        if as_json:
+            print_json(outcome, line=True)
+        else:
+            teller.result(outcome)
+            if dashboard is not None and interrupt.is_heard and sys.stdout.isatty():
+                dashboard.stay()

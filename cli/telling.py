@@ -49,8 +49,8 @@ class Teller:
         with database.read() as session:
             self._seen = last_id(session)
 
-    def header(self, spec: CampaignSpec, database: str) -> None:
-        """Say what begins, and where everything is kept."""
+    def header(self, spec: CampaignSpec, database: str, dashboard: str | None = None) -> None:
+        """Say what begins, where everything is kept, and the address to look at it, if there is one."""
         if self._quiet:
             return
         from configs.quantities import format_duration
@@ -66,7 +66,10 @@ class Teller:
             f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, tasks −{margins.task_points:g} "
             f"points at most; budget {format_duration(spec.budget.wall_s)}"
         )
-        self._out.print(f"everything is kept in {database}\n", style="dim")
+        self._out.print(f"everything is kept in {database}", style="dim")
+        if dashboard is not None:
+            self._out.print(f"the dashboard is at {dashboard}")
+        self._out.print()
 
     def tell_new(self) -> None:
         """Print the events that came since the last call."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import typer
 
-from cli.opening import global_options
+from cli.opening import same_settings
 
 if TYPE_CHECKING:
     from configs.settings import Settings
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
 def worker_command(ctx: typer.Context, settings: Settings, device: str, executor: str) -> list[str]:
     """Return the words that start a worker for `device` which runs jobs by `executor` and ends with this
     process."""
-    command = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
-    command += ["--db", settings.database_url]
-    config = global_options(ctx).config
-    if config is not None:
-        command += ["--config", str(config.resolve())]
+    command = same_settings(ctx, settings)
     command += ["worker", "--device", device, "--executor", executor]
     return [*command, "--end-with-parent", str(os.getpid())]

@@ -51,8 +51,9 @@ from dashboard.rendering.environment import STATIC, render
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
 from dashboard.stream.hub import Hub
+from dashboard.web.access import Access
 from dashboard.web.kept import Kept
-from dashboard.web.security import Access, Guard
+from dashboard.web.security import Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
 

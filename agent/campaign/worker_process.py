@@ -62,7 +62,7 @@ class WorkerProcess:
             self._deaths += 1
             if self._deaths > MAX_QUICK_DEATHS:
                 raise AutoinferError(
-                    f"The worker died {self._deaths} times in a row; its log ends with: {self._tail()}",
+                    f"The worker died {self._deaths} times in a row; its log ends with: {end_of(self._log)}",
                     f"Look into {self._log}, then continue with: autoinfer run",
                 )
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -118,9 +118,11 @@ class WorkerProcess:
             os.close(self._heard)
             self._heard = None
 
-    def _tail(self) -> str:
-        try:
-            lines = self._log.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            return "(no log)"
-        return " / ".join(lines[-3:]) or "(empty log)"
+
+def end_of(log: Path) -> str:
+    """The last lines of a process's log, on one line."""
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "(no log)"
+    return " / ".join(lines[-3:]) or "(empty log)"

@@ -9,14 +9,14 @@ from a page of this server: its `Origin` is compared with the host that was aske
 from __future__ import annotations
 
 import hmac
-import ipaddress
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboard.web.access import Access
 
 HEADERS = {
     "content-security-policy": (
@@ -39,23 +39,6 @@ TOKEN_PARAMETER = "token"
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names that a server on a loopback address answers to, with any port."""
-
-
-@dataclass(frozen=True)
-class Access:
-    """Who may ask: `token` None is anybody on this machine, by a loopback name."""
-
-    token: str | None = None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that is bound to `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Guard:

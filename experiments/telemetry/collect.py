@@ -2,7 +2,7 @@
 
 A sample a line goes to standard output. A number on a line of standard input is the interval from then on, in
 seconds; the process ends when standard input does, and so with whoever started it. It gives way to all other
-work (`os.nice`) and imports nothing heavy, because it runs beside measurements.
+work and imports nothing heavy, because it runs beside measurements.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from configs.priority import give_way
 from experiments.telemetry.driver import Driver, NoDriver, open_driver
 from experiments.telemetry.gpus import read_gpus
 from experiments.telemetry.host import HostReader, process_name
@@ -25,9 +26,6 @@ from experiments.telemetry.trace import line_of
 
 INTERVAL_S = 1.0
 """Seconds between samples, if nothing else is said."""
-
-NICENESS = 19
-"""How far the process stands back behind others; 19 is the furthest."""
 
 REOPEN_S = 60.0
 """Seconds after which a driver that did not answer is tried again: it may have been updated meanwhile."""
@@ -81,8 +79,7 @@ def samples(seconds: float, interval_s: float = INTERVAL_S) -> Iterator[Sample]:
 
 def main() -> None:
     """Write samples until standard input ends."""
-    with suppress(OSError, AttributeError):  # not on Windows
-        os.nice(NICENESS)
+    give_way()
     sampler, source = Sampler(), sys.stdin.fileno()
     interval_s, due = INTERVAL_S, time.monotonic()
     with suppress(BrokenPipeError, KeyboardInterrupt):

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from configs.priority import NICENESS
 from experiments.telemetry import collector as collecting
-from experiments.telemetry.collect import NICENESS
 from experiments.telemetry.collector import COMMAND, Collector, Replay
 from experiments.telemetry.history import DeviceHistory, History
 from experiments.telemetry.trace import sample_of

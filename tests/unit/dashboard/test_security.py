@@ -12,7 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from dashboard.web.security import HEADERS, TOKEN_COOKIE, Access, Guard, is_loopback, refused
+from dashboard.web.access import Access, is_loopback
+from dashboard.web.security import HEADERS, TOKEN_COOKIE, Guard, refused
 
 TEMPLATES = Path(__file__).parents[3] / "dashboard" / "templates"
 
