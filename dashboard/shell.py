@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
-from dashboard.navigation import ENTRIES, Entry
+from dashboard.navigation import ENTRIES, Entry, Place
 from dashboard.page import Page, Request
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Hypothesis
@@ -37,7 +37,7 @@ class Link(View):
     title: str
     url: str
     letter: str
-    minor: bool
+    place: Place
     current: str | None
     count: int | None
 
@@ -106,7 +106,7 @@ def _link(entry: Entry, path: str | None, campaign: str | None, queued: int) -> 
         title=entry.title,
         url=entry.path if campaign is None else _url(entry.path, {"campaign": campaign}),
         letter=entry.letter,
-        minor=entry.minor,
+        place=entry.place,
         current="page" if path == entry.path else "true" if below and entry.path != "/" else None,
         count=queued if entry.name == "queue" and queued else None,
     )
