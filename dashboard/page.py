@@ -43,6 +43,9 @@ MOMENT_S = 1.0
 """Seconds that a view which tells of more than the database may be kept while the database stands still: of
 the clock, a file, a process."""
 
+READING_S = 0.25
+"""The same of one that shows readings of devices, which come once a second."""
+
 ALWAYS_S = math.inf
 """Of a view that the database alone makes: it is kept until something is written."""
 

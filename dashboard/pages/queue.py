@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from urllib.parse import urlencode
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
 from dashboard.page import Filters, Ground, Page, Request, Table
-from dashboard.pages.queue_words import Line, lead, line_of, place_change, without_event
+from dashboard.pages.queue_words import Line, lead, lines_of, place_change, without_event
 from dashboard.rendering.linking import Piece, pieces
 from db.models import Campaign
 from knowledge.levers import levers_of
@@ -61,11 +61,11 @@ class QueueShown(View):
             max((row.min_effect for row in rows), default=0.0),
         )
 
-    @property
+    @cached_property
     def lines(self) -> tuple[Line, ...]:
         """The rows with what is worked out for each."""
         assert self.board is not None
-        return tuple(line_of(row, self.board) for row in self._rows)
+        return lines_of(self.board)
 
     @property
     def seen(self) -> str:

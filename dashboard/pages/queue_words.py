@@ -60,12 +60,18 @@ class Line:
         return self.row.state is not HypothesisState.TESTING
 
 
-def line_of(row: QueueRow, board: QueueBoard) -> Line:
-    """What a row shows."""
+def lines_of(board: QueueBoard) -> tuple[Line, ...]:
+    """What the rows show."""
+    rows = board.rows.items
+    best = max((_number((each.score or {}).get("score")) or 0.0 for each in rows), default=0.0)
+    return tuple(_line(row, board, best) for row in rows)
+
+
+def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
+    """What a row shows beside a best score."""
     score = row.score or {}
     values = {name: _number(score.get(name)) for name in ("score", "cost_s", "place")}
     paused = score.get("paused") is True
-    best = max((_number((each.score or {}).get("score")) or 0.0 for each in board.rows.items), default=0.0)
     move, by = _move(row)
     return Line(
         row=row,

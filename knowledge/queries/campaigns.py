@@ -14,7 +14,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind
-from knowledge.queries.discovery import DiscoveryView, discovery_view, tests_of
+from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of
 
@@ -102,7 +102,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
         campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
     }
     directives = _directives(session, ids)
-    tested = tests_of(session, ids) if discovery else {}
+    tested = tallies_of(session, ids) if discovery else {}
     present = session.scalars(select(now())).one()
     return tuple(
         CampaignView(
@@ -124,7 +124,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
             discovery=None
             if not discovery or (alpha := alpha_of(each.spec)) is None
-            else discovery_view(tested[each.id], alpha),
+            else tallied_view(tested[each.id], alpha),
             directives=directives[each.id],
             created_at=each.created_at,
             started_at=each.started_at,

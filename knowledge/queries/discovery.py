@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, fsum, log10
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select, text
 from sqlalchemy.orm import Session
 
 from db.models import Experiment, Verdict
@@ -44,6 +44,18 @@ class DispatchedTest:
     support_alpha: float | None
     supported: bool
     guarded: bool = False
+
+
+@dataclass(frozen=True)
+class Tally:
+    """So many tests that are alike; `spent_alpha` is the sum of their levels in the stream, None outside."""
+
+    metric: str
+    alpha: float
+    supported: bool
+    guarded: bool
+    tests: int
+    spent_alpha: float | None
 
 
 class GuardView(View):
@@ -139,38 +151,93 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
     return {each: tuple(found[each]) for each in campaign_ids}
 
 
+def tallies_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tuple[Tally, ...]]:
+    """The tests of `tests_of`, counted by the database: for pages, however many there are; one statement."""
+    each = (
+        select(
+            Experiment.campaign_id,
+            Experiment.plan["metric"].as_string().label("metric"),
+            Experiment.plan["alpha"].as_float().label("alpha"),
+            Experiment.plan["support_alpha"].as_float().label("support_alpha"),
+            Verdict.outcome,
+            Verdict.quality["state"].as_string().label("quality"),
+        )
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(Experiment.campaign_id.in_(campaign_ids), Experiment.kind == ExperimentKind.TEST)
+        .subquery()
+    ).c
+    streamed = case((each.support_alpha.is_(None), 0), else_=1).label("streamed")
+    alike = (each.campaign_id, each.metric, each.alpha, each.outcome, each.quality)
+    query = select(*alike, func.count(), func.sum(each.support_alpha), streamed).group_by(
+        *alike, text("streamed")
+    )
+    found: dict[int, list[Tally]] = defaultdict(list)
+    for campaign_id, metric, alpha, outcome, quality, tests, spent_alpha, _ in session.execute(query):
+        found[campaign_id].append(
+            Tally(
+                metric_of({} if metric is None else {"metric": metric}),
+                alpha or 0.0,
+                outcome is VerdictOutcome.SUPPORTED,
+                quality not in (None, NOT_MEASURED),
+                tests,
+                spent_alpha,
+            )
+        )
+    return {each: tuple(found[each]) for each in campaign_ids}
+
+
 def discovery_view(tested: Sequence[DispatchedTest], alpha: float) -> DiscoveryView:
     """What the levels of these tests bound; pure."""
-    stream = [each for each in tested if each.support_alpha is not None]
-    levels = [each.support_alpha for each in stream if each.support_alpha is not None]
-    supported = sum(each.supported for each in stream)
-    beside = [each for each in tested if each.support_alpha is None]
+    return tallied_view(
+        [
+            Tally(each.metric, each.alpha, each.supported, each.guarded, 1, each.support_alpha)
+            for each in tested
+        ],
+        alpha,
+    )
+
+
+def tallied_view(tallies: Sequence[Tally], alpha: float) -> DiscoveryView:
+    """The same of tests that were counted; pure."""
+    stream = [each for each in tallies if each.spent_alpha is not None]
+    supported = _supported(stream)
+    beside = [each for each in tallies if each.spent_alpha is None]
     estimated = [each for each in beside if each.metric != Metric.STEP_WEIGHT_BYTES.value]
-    own_levels = [each.alpha * (1 if each.metric in _TIMED else SCORED_SHARE) for each in estimated]
-    spent = fsum(levels)
+    own_levels = [
+        each.tests * each.alpha * (1 if each.metric in _TIMED else SCORED_SHARE) for each in estimated
+    ]
+    spent = fsum(each.spent_alpha for each in stream if each.spent_alpha is not None)
     return DiscoveryView(
         procedure=PROCEDURE,
         alpha=alpha,
-        tests=len(stream),
+        tests=_tests(stream),
         supported=supported,
         spent_alpha=spent,
         expected_false=min(alpha * supported, spent),
         quality=_guard(stream),
         outside=OutsideView(
-            tests=len(beside),
-            supported=sum(each.supported for each in beside),
-            expected_false=min(float(sum(each.supported for each in estimated)), fsum(own_levels)),
+            tests=_tests(beside),
+            supported=_supported(beside),
+            expected_false=min(float(_supported(estimated)), fsum(own_levels)),
             quality=_guard(beside),
         ),
     )
 
 
-def _guard(tested: Sequence[DispatchedTest]) -> GuardView:
+def _tests(tallies: Sequence[Tally]) -> int:
+    return sum(each.tests for each in tallies)
+
+
+def _supported(tallies: Sequence[Tally]) -> int:
+    return _tests([each for each in tallies if each.supported])
+
+
+def _guard(tallies: Sequence[Tally]) -> GuardView:
     """A guard that lets too many pass does so before anybody knows what is supported: each that was asked
     counts, not those alone that came to be supported."""
-    levels = [each.alpha for each in tested if each.guarded]
-    supported = float(sum(each.supported for each in tested))
-    return GuardView(checked=len(levels), expected_false=min(supported, fsum(levels)))
+    guarded = [each for each in tallies if each.guarded]
+    levels = [each.tests * each.alpha for each in guarded]
+    return GuardView(checked=_tests(guarded), expected_false=min(float(_supported(tallies)), fsum(levels)))
 
 
 def level_of(session: Session, experiment: Experiment, details: Mapping[str, object]) -> LevelView | None:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from db.models import Campaign, Experiment
 from db.states import VerdictOutcome
 from knowledge.queries.campaigns import campaign_detail
-from knowledge.queries.discovery import DispatchedTest, discovery_sentence, discovery_view, outside_sentence
+from knowledge.queries.discovery import (
+    DispatchedTest,
+    discovery_sentence,
+    discovery_view,
+    outside_sentence,
+    tallied_view,
+    tallies_of,
+    tests_of as dispatched_tests_of,
+)
 from knowledge.queries.facts import campaign_facts
 from knowledge.summary import summarize
 from tests.history.campaign_history import History
+from tests.history.large_history import large_history
+from tests.history.large_story import Size
 
 ALPHA = 0.05
 
@@ -115,3 +128,28 @@ def test_a_confounded_test_is_neither_ruled_out_nor_open_nor_a_surprise_and_make
         found = summarize(campaign_facts(session, history.campaign_id))
     assert found.confounded.lines == ("H-001  One thread is faster: Another kernel ran",)
     assert found.ruled_out.lines == found.inconclusive.lines == found.surprised.lines == ()
+
+
+def test_what_the_database_counts_bounds_the_same_as_each_test_for_itself(tmp_path: Path) -> None:
+    database = large_history(tmp_path, Size(experiments=60, events=200))
+    with database.write() as session:
+        campaign_id = session.scalars(select(Campaign.id)).one()
+        for experiment in session.scalars(select(Experiment).where(Experiment.id > 1)):
+            if experiment.id % 3 == 0:
+                metric = ("nll_bits", "step_weight_bytes", "ttft_ms")[experiment.id % 9 // 3]
+                plan = {**experiment.plan, "metric": metric, "alpha": 0.1}
+                experiment.plan = {name: value for name, value in plan.items() if name != "support_alpha"}
+    with database.read() as session:
+        each = discovery_view(dispatched_tests_of(session, [campaign_id])[campaign_id], ALPHA)
+        counted = tallied_view(tallies_of(session, [campaign_id])[campaign_id], ALPHA)
+        assert tallies_of(session, [7]) == {7: ()}
+    database.close()
+    assert min(each.supported, each.outside.supported, each.outside.quality.checked) > 0
+    assert counted.model_dump(exclude={"spent_alpha", "quality", "outside"}) == pytest.approx(
+        each.model_dump(exclude={"spent_alpha", "quality", "outside"})
+    )
+    assert counted.spent_alpha == pytest.approx(each.spent_alpha)
+    assert counted.quality.model_dump() == pytest.approx(each.quality.model_dump())
+    for name in ("tests", "supported", "expected_false"):
+        assert getattr(counted.outside, name) == pytest.approx(getattr(each.outside, name))
+    assert counted.outside.quality.model_dump() == pytest.approx(each.outside.quality.model_dump())
