@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.pages.experiments import CHANGED_BY
 from db.labels import Noun, format_label, parse_label_of
 from knowledge.queries.comparison import ComparisonView, compare
@@ -84,4 +84,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=CHANGED_BY,
+    lasts_s=ALWAYS_S,
 )

@@ -7,7 +7,7 @@ from shlex import quote
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from knowledge.queries.costs import CostRow, CostsView, costs
 from knowledge.queries.lookup import campaign_filter
@@ -73,4 +73,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=(EventKind.EXPERIMENT_STARTED, EventKind.EXPERIMENT_FAILED, EventKind.EXPERIMENT_JUDGED),
+    lasts_s=ALWAYS_S,
 )

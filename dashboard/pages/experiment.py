@@ -14,7 +14,7 @@ from agent.judge.pairs import TIMED_STAGES, PairEffect
 from configs.errors import UsageError
 from dashboard.charts.cdf import Cdf, cdf
 from dashboard.charts.course import Course, PairMark, course_chart
-from dashboard.page import Filters, Ground, Page, Request
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.pages import experiment_parts, experiment_words
 from db.event_kinds import EventKind
 from db.labels import Noun, parse_label_of
@@ -283,4 +283,5 @@ PAGE = Page(
     read=read,
     command=command,
     kinds=CHANGED_BY,
+    lasts_s=ALWAYS_S,
 )

@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request, spreadsheet_cell
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, spreadsheet_cell
 from dashboard.pages.experiment import LATEST, number_of
 from dashboard.routes import LABEL_LENGTH, Server
 from db.event_kinds import EventKind
@@ -134,4 +134,5 @@ PAGE = Page(
     read=read,
     command=command,
     kinds=(EventKind.STAGE_FINISHED, EventKind.EXPERIMENT_JUDGED),
+    lasts_s=ALWAYS_S,
 )

@@ -11,7 +11,7 @@ from pydantic import Field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Hypothesis
 from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
@@ -208,4 +208,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=CHANGED_BY,
+    lasts_s=ALWAYS_S,
 )

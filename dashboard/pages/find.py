@@ -8,7 +8,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from dashboard.navigation import ENTRIES
-from dashboard.page import Filters, Ground, Page, Request
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.rendering.subjects import subject_url
 from db.labels import Noun, format_label
 from knowledge.queries import find as query
@@ -67,4 +67,5 @@ PAGE = Page(
     shows=FindView,
     read=read,
     command=command,
+    lasts_s=ALWAYS_S,
 )

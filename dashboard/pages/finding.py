@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.pages.knowledge import KINDS
 from db.labels import Noun
 from knowledge.queries.findings import FindingView, finding_detail
@@ -34,4 +34,5 @@ PAGE = Page(
     read=read,
     command=command,
     kinds=KINDS,
+    lasts_s=ALWAYS_S,
 )

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from dashboard.device_views import DeviceView, device_views, remote_view
 from dashboard.devices import Devices
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import READING_S, Filters, Ground, Page, Request, Table
 from experiments.telemetry.reading import DeviceKind
 from knowledge.queries.devices import OnDevice, on_devices
 from knowledge.queries.view import View
@@ -143,4 +143,5 @@ PAGE = Page(
     table=table,
     kinds=(),
     ticks=True,
+    lasts_s=READING_S,
 )

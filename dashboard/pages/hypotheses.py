@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from dashboard.charts.glyph import Glyph, Scale, glyph, scale_of
 from dashboard.charts.predicted_measured import PredictedMeasured, predicted_measured
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.states import HypothesisState
 from knowledge.queries.hypotheses import (
@@ -216,4 +216,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=CHANGED_BY,
+    lasts_s=ALWAYS_S,
 )

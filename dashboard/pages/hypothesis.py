@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from dashboard.charts.glyph import Glyph, glyph, scale_of
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.pages.hypotheses import CHANGED_BY
 from db.labels import Noun
 from knowledge.queries.hypothesis_detail import HypothesisDetail, hypothesis_detail
@@ -103,4 +103,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=CHANGED_BY,
+    lasts_s=ALWAYS_S,
 )

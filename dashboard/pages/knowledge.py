@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from dashboard.charts.neighbourhood import Picture, effect_of, picture, shape_of
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis
 from knowledge.graph import Graph, NodeKind, Relation
@@ -234,4 +234,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=KINDS,
+    lasts_s=ALWAYS_S,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db import events
 from db.event_kinds import EventKind
 from knowledge.queries.log import EventView, event_view
@@ -87,4 +87,5 @@ PAGE = Page(
     read=read,
     command=command,
     table=table,
+    lasts_s=ALWAYS_S,
 )

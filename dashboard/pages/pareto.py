@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from dashboard.charts.pareto import Plot, Spot, pareto_plot
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.rendering.figures import NARROW, number, percent
 from dashboard.rendering.subjects import subject_url
 from db.event_kinds import EventKind
@@ -220,4 +220,5 @@ PAGE = Page(
         EventKind.EXPERIMENT_JUDGED,
         EventKind.EXPERIMENT_REPRODUCED,
     ),
+    lasts_s=ALWAYS_S,
 )

@@ -6,7 +6,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from dashboard.charts.predicted_measured import PredictedMeasured, predicted_measured
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.pages.hypotheses import HypothesesFilters, StateWord
 from dashboard.pages.hypotheses import command as list_command
 from db.event_kinds import EventKind
@@ -89,4 +89,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=(EventKind.EXPERIMENT_JUDGED,),
+    lasts_s=ALWAYS_S,
 )

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request, Table
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from db.models import Worker
 from db.schema import HEAD_REVISION
@@ -111,4 +111,5 @@ PAGE = Page(
     command=command,
     table=table,
     kinds=(EventKind.WORKER_STARTED, EventKind.WORKER_STOPPED, EventKind.WORKER_LOST),
+    lasts_s=ALWAYS_S,
 )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from dashboard.device_views import STEP_S, DeviceView, device_views
-from dashboard.page import Filters, Ground, Page, Request
+from dashboard.page import READING_S, Filters, Ground, Page, Request
 from experiments.telemetry.reading import DeviceKind
 from knowledge.queries.devices import on_devices
 from knowledge.queries.view import View
@@ -52,4 +52,5 @@ PAGE = Page(
     command=command,
     kinds=(),
     ticks=True,
+    lasts_s=READING_S,
 )
