@@ -7,10 +7,10 @@ import shlex
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from agent.campaign.what_if import Consequence, what_if
+from agent.campaign.what_if import Consequence
 from configs.errors import UsageError
-from dashboard.grounds import ground_of
-from dashboard.page import Filters, Ground, Page, Request
+from dashboard.grounds import consequences, ground_of
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.rendering.linking import Piece, pieces
 from db.labels import Noun, format_label, parse_label_of
 from knowledge.queries.lookup import campaign_of
@@ -96,7 +96,7 @@ def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> W
         campaign=label,
         taken=_choice(taken, claims),
         choices=tuple(_choice(each, claims) for each in dict.fromkeys((*order[:MOST_CHOICES], taken))),
-        consequences=tuple(_shown(each, claims) for each in what_if(desk, taken)),
+        consequences=tuple(_shown(each, claims) for each in consequences(session, campaign_id, taken)),
     )
 
 
@@ -138,4 +138,5 @@ PAGE = Page(
     read=read,
     command=command,
     kinds=(),
+    lasts_s=ALWAYS_S,
 )
