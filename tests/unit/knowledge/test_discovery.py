@@ -18,6 +18,8 @@ from knowledge.queries.discovery import (
     outside_sentence,
     tallied_view,
     tallies_of,
+)
+from knowledge.queries.discovery import (
     tests_of as dispatched_tests_of,
 )
 from knowledge.queries.facts import campaign_facts
