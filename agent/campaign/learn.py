@@ -12,7 +12,7 @@ from agent.campaign import store
 from agent.campaign.facts import STEP_LENGTH
 from agent.campaign.measured import Baseline, read_baseline
 from agent.judge.drafting import drafting_report
-from agent.judge.gates import confounders
+from agent.judge.gates import clock_tolerance, confounders
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -261,7 +261,7 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
     verdict = judge.verdict(plan, evidence)
     drafting = drafting_report(evidence)  # the judge's own: one definition of the acceptance length
     confounded = verdict.outcome is Outcome.CONFOUNDED
-    differing = confounders(evidence, plan.metric) if confounded else ()
+    differing = confounders(evidence, plan.metric, clock_tolerance(plan)) if confounded else ()
     row = Verdict(
         experiment_id=experiment.id,
         hypothesis_id=experiment.hypothesis_id,

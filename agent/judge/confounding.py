@@ -3,7 +3,7 @@
 Compared is every leaf of the resolved configurations of the launches whose effect is judged, and the clocks
 of the GPU as each block's environment tells them. Values are compared with their type, but for numbers: 2 and
 2.0 are one. What a key's words call a clock is a measurement and not a setting, so the arms' medians are
-compared, with `CLOCK_TOLERANCE`. Frequencies of CPU cores are not compared: the kernel states each at one
+compared, with a tolerance. Frequencies of CPU cores are not compared: the kernel states each at one
 instant, and they move by more than any tolerance within milliseconds.
 
 A value of None means that the engine does not know, and counts as not told.
@@ -29,8 +29,8 @@ CLOCK_WORDS = frozenset({"mhz", "ghz", "hz", "clock", "clocks"})
 """Words of keys whose numbers are frequencies."""
 
 CLOCK_TOLERANCE = 0.03
-"""Relative difference of the arms' median clocks up to which they count as equal: as large as the default
-`min_effect`, so that no clock within it can make such an effect alone."""
+"""Relative difference of the arms' median clocks up to which they count as equal, at most: as large as the
+default `min_effect`, so that no clock within it can make such an effect alone."""
 
 GPU_CLOCKS = ("sm_mhz", "memory_mhz")
 """The clocks that a block's environment tells of a GPU, in MHz."""
@@ -67,10 +67,12 @@ def differences(
     candidate: Iterable[LaunchRecord],
     changes: Collection[Change],
     pinned: Collection[str] = (),
+    clock_tolerance: float = CLOCK_TOLERANCE,
 ) -> tuple[Difference, ...]:
     """What differs between the arms and no claimed change explains, by key.
 
-    `pinned` are the resolved keys that the changed knobs pin, as the space declares them.
+    `pinned` are the resolved keys that the changed knobs pin, as the space declares them; clocks may differ
+    by `clock_tolerance`, relative.
     """
     before, after = _leaves_of(control), _leaves_of(candidate)
     found = []
@@ -78,7 +80,7 @@ def differences(
         if words(key) & HISTORY or explained(key, changes, pinned):
             continue
         one, other = before.get(key, {}), after.get(key, {})
-        if not _alike(key, one, other):
+        if not _alike(key, one, other, clock_tolerance):
             found.append(Difference(key, _shown(key, one), _shown(key, other)))
     return tuple(found)
 
@@ -92,7 +94,7 @@ def sentence(found: Collection[Difference], changes: Iterable[Change]) -> str:
     return f"What ran differs by more than the claimed change ({claimed}): {shown}{more}."
 
 
-def _alike(key: str, one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+def _alike(key: str, one: Mapping[str, object], other: Mapping[str, object], clock_tolerance: float) -> bool:
     if one.keys() == other.keys():
         return True
     if not words(key) & CLOCK_WORDS:
@@ -101,7 +103,7 @@ def _alike(key: str, one: Mapping[str, object], other: Mapping[str, object]) -> 
     if not before or not after or len(before) < len(one) or len(after) < len(other):
         return False
     low, high = sorted((median(before), median(after)))
-    return low > 0 and high / low - 1 <= CLOCK_TOLERANCE
+    return low > 0 and high / low - 1 <= clock_tolerance
 
 
 def _leaves_of(records: Iterable[LaunchRecord]) -> dict[str, dict[str, object]]:

@@ -42,7 +42,8 @@ class Spending:
     """Seconds of launches by now, and what the whole plan would have taken at this cost a pair.
 
     Both count the candidate's evaluation with its expected cost, once it is made, or as it would have been
-    made: samples of quality carry no time. The control's evaluation is an artifact that experiments share.
+    made, and as much for a look at its weights before anything was timed, where there was one: samples of
+    quality carry no time. The control's evaluation is an artifact that experiments share.
     """
 
     spent_s: float
@@ -107,7 +108,8 @@ def spending(plan: StoppingPlan, evidence: Evidence) -> Spending | None:
         return None
     evaluation = evaluation_cost_s(plan, evidence)
     evaluated = bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE))
-    spent = math.fsum(cost.total_s for cost in costs) + evaluation * evaluated
+    looks = evaluated + bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN))
+    spent = math.fsum(cost.total_s for cost in costs) + evaluation * looks
     left = max(0, most_pairs(plan) - len(costs)) * median(
         cost.with_blocks(plan.full_blocks) for cost in costs
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from agent.judge.confounding import Difference, differences, sentence, silent_launches
+from agent.judge.confounding import CLOCK_TOLERANCE, Difference, differences, sentence, silent_launches
 from agent.judge.drafting import arm_is_due, drafting_report, dropped_head
 from agent.judge.pairs import TIMED_STAGES, paired_blocks, timed_launches
 from experiments.measurement.evidence import (
@@ -22,6 +22,7 @@ from experiments.measurement.evidence import (
     Stage,
 )
 from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import StoppingPlan
 
 NOT_NEGATIVE = frozenset(
     {
@@ -51,8 +52,18 @@ class Finding:
     failed: Arm | None = None
 
 
-def check(evidence: Evidence, metric: Metric) -> Finding | None:
-    """The first gate that does not pass, in a fixed order; None when the evidence can be judged."""
+def clock_tolerance(plan: StoppingPlan) -> float:
+    """How far the arms' clocks may lie apart, relative: no further than the gain that is asked for, so that
+    no clock makes it alone."""
+    timed = plan.metric in TIMED_METRICS
+    return min(CLOCK_TOLERANCE, plan.min_effect) if timed else CLOCK_TOLERANCE
+
+
+def check(evidence: Evidence, metric: Metric, clocks: float = CLOCK_TOLERANCE) -> Finding | None:
+    """The first gate that does not pass, in a fixed order; None when the evidence can be judged.
+
+    `clocks` is how far the arms' clocks may lie apart, relative.
+    """
     return (
         failed(evidence)
         or uncounted_drafter(evidence, metric)
@@ -62,7 +73,7 @@ def check(evidence: Evidence, metric: Metric) -> Finding | None:
         or unpaired_documents(evidence)
         or unfit_control(evidence)
         or dropped_drafts(evidence)
-        or unexplained_difference(evidence, metric)
+        or unexplained_difference(evidence, metric, clocks)
     )
 
 
@@ -189,7 +200,9 @@ def dropped_drafts(evidence: Evidence) -> Finding | None:
     return Finding(Outcome.INFEASIBLE, f"{dropped_head(report)}.")
 
 
-def unexplained_difference(evidence: Evidence, metric: Metric) -> Finding | None:
+def unexplained_difference(
+    evidence: Evidence, metric: Metric, clocks: float = CLOCK_TOLERANCE
+) -> Finding | None:
     """What actually ran may differ between the arms only where the claimed change explains it.
 
     Where some launches tell what ran and others don't, the arms can't be compared either.
@@ -204,16 +217,18 @@ def unexplained_difference(evidence: Evidence, metric: Metric) -> Finding | None
             Outcome.CONFOUNDED,
             f"What ran can't be compared: {named} told nothing of what it ran, and other launches did.",
         )
-    found = confounders(evidence, metric)
+    found = confounders(evidence, metric, clocks)
     return Finding(Outcome.CONFOUNDED, sentence(found, evidence.changes)) if found else None
 
 
-def confounders(evidence: Evidence, metric: Metric) -> tuple[Difference, ...]:
+def confounders(
+    evidence: Evidence, metric: Metric, clocks: float = CLOCK_TOLERANCE
+) -> tuple[Difference, ...]:
     """What differs between the arms whose effect on `metric` is judged, beyond the claimed change."""
     control, candidate = (compared(evidence, arm, metric) for arm in (Arm.CONTROL, Arm.CANDIDATE))
     if not control or not candidate:
         return ()
-    return differences(control, candidate, evidence.changes, evidence.pinned_keys)
+    return differences(control, candidate, evidence.changes, evidence.pinned_keys, clocks)
 
 
 def _sound(metric: Metric, value: float) -> bool:

@@ -86,11 +86,11 @@ class LaunchIntervalJudge:
     """Steers and judges an experiment; see the module's page for the method and its error control."""
 
     name = "launch-interval"
-    version = "6"
+    version = "7"
 
     def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
         """What to do next. Raises `UsageError` for a plan whose metric no claim can be on."""
-        found = gates.check(evidence, _judged(plan.metric))
+        found = gates.check(evidence, _judged(plan.metric), gates.clock_tolerance(plan))
         if found is not None:
             return Stop(found.reason, found.failed)
         if plan.metric in SCORED_METRICS:
@@ -110,7 +110,7 @@ class LaunchIntervalJudge:
 
     def verdict(self, plan: StoppingPlan, evidence: Evidence) -> JudgeVerdict:
         """The verdict on what was measured so far. Raises `UsageError` as `next_step` does."""
-        found = gates.check(evidence, _judged(plan.metric))
+        found = gates.check(evidence, _judged(plan.metric), gates.clock_tolerance(plan))
         if found is not None and gates.broken_samples(evidence) is not None:
             # no number may be taken from samples that can't be
             return JudgeVerdict(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.judge.confounding import CLOCK_TOLERANCE, differences
 from agent.judge.consequences import CONSEQUENCES, explained
-from agent.judge.gates import check, confounders
+from agent.judge.gates import check, clock_tolerance, confounders
 from agent.judge.launch_interval import LaunchIntervalJudge
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, NoiseProfile, Stage
 from experiments.measurement.judging import Outcome, Stop
@@ -223,6 +223,22 @@ def test_the_clocks_of_the_blocks_environment_are_compared_too() -> None:
     same = [record(Arm.CANDIDATE, {"a": 1}, environment=at(1965))]
     assert [each.key for each in differences(control, slow, [THREADS])] == ["gpu.sm_mhz"]
     assert differences(control, same, [THREADS]) == ()
+
+
+@pytest.mark.parametrize(
+    ("min_effect", "confounded"), [(0.03, False), (0.026, False), (0.02, True), (0.01, True)]
+)
+def test_no_clock_may_make_the_gain_that_is_asked_for_alone(min_effect: float, confounded: bool) -> None:
+    """2.5 % more clock is no cause of a gain of 3 %, and may be the whole of one of 1 %."""
+    told = {"threads": 2, "gpu": {"sm_mhz": 1600}}
+    faster = {"threads": 1, "gpu": {"sm_mhz": 1640}}
+    launches = (record(Arm.CONTROL, told), record(Arm.CANDIDATE, faster))
+    evidence = Evidence(launches, NOISE, (THREADS,))
+    plan = PLAN.model_copy(update={"min_effect": min_effect})
+    verdict = LaunchIntervalJudge().verdict(plan, evidence)
+    assert (verdict.outcome is Outcome.CONFOUNDED) is confounded
+    assert ("gpu.sm_mhz is 1600 in the control, 1640 in the candidate" in verdict.reason) is confounded
+    assert bool(confounders(evidence, plan.metric, clock_tolerance(plan))) is confounded
 
 
 def test_more_differences_than_a_sentence_holds_are_counted() -> None:

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.judge.costs import most_pairs, spending, warm_load_s
+from agent.judge.costs import evaluation_cost_s, most_pairs, spending, warm_load_s
 from agent.judge.interval import interval, pair_noises
 from agent.judge.launch_interval import LaunchIntervalJudge
 from agent.judge.pairs import pair_effects
 from agent.judge.sequence import LONGEST_PAIR, blocks_of_next_pair, chance_to_settle, pairs_to_settle
 from experiments.measurement.evidence import Evidence, Metric, NoiseProfile, Stage
-from experiments.measurement.judging import Evaluate, JudgeVerdict, MeasurePair, Outcome, Stop
+from experiments.measurement.judging import Evaluate, JudgeVerdict, MeasurePair, Outcome, Screen, Stop
 from experiments.measurement.plan import StoppingPlan
-from tests.simulation.experiment import PLAN, SimulatedExperiment, Truth, run
+from tests.simulation.experiment import PLAN, PRUNED, SimulatedExperiment, Truth, run
 from tests.simulation.truths import planned
 
 JUDGE = LaunchIntervalJudge()
@@ -63,6 +63,21 @@ def test_what_is_spent_is_the_loading_and_the_requests_of_the_launches() -> None
     assert found.spent_s == pytest.approx(2 * 2 * QUIET.load_s + seconds, rel=0.1)
     # six pairs and one evaluation, which without a time of prefill is taken to cost a pair
     assert found.planned_s == pytest.approx((most_pairs(PLAN) + 1) * found.spent_s / 2, rel=0.1)
+
+
+def test_a_look_at_the_quality_before_anything_was_timed_is_spent_and_planned() -> None:
+    pruned = replace(QUIET, changes=PRUNED)
+    plain, screened = (SimulatedExperiment(PLAN, pruned, np.random.default_rng(1), KNOWN) for _ in range(2))
+    screened.take(Screen())
+    for experiment in (plain, screened):
+        experiment.take(MeasurePair(Stage.QUICK, PLAN.quick_blocks))
+    before, after = (spending(PLAN, each.evidence()) for each in (plain, screened))
+    assert before is not None
+    assert after is not None
+    look = evaluation_cost_s(PLAN, screened.evidence())
+    assert look > 0
+    assert after.spent_s == pytest.approx(before.spent_s + look, rel=0.05)
+    assert after.planned_s - after.spent_s == pytest.approx(before.planned_s - before.spent_s, rel=0.05)
 
 
 def test_a_failure_saves_nothing() -> None:
