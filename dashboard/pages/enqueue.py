@@ -16,7 +16,7 @@ from dashboard.page import Filters, Ground, Page, Request
 from db.labels import Noun, format_label
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, same_value, written
-from knowledge.queries.lookup import campaign_of
+from knowledge.queries.lookup import campaign_of, newest_campaign
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, prediction_view
 
 MOST_SETS = 64
@@ -74,19 +74,24 @@ class PreviewView(View):
 
 
 class EnqueueShown(View):
-    """The form's knobs and, once something is changed, its preview or why it can't be."""
+    """The form's knobs and, once something is changed, its preview or why it can't be.
 
-    campaign: str
-    against: str
-    knobs: tuple[KnobView, ...]
-    preview: PreviewView | None
-    refusal: str | None
-    hint: str | None
+    `campaign` None: there is none yet, and so no knob.
+    """
+
+    campaign: str | None = None
+    against: str = ""
+    knobs: tuple[KnobView, ...] = ()
+    preview: PreviewView | None = None
+    refusal: str | None = None
+    hint: str | None = None
 
 
 def read(session: Session, request: Request[EnqueueFilters], ground: Ground) -> EnqueueShown:
     """Read the space, and what would become of what is filled in."""
     asked = request.filters
+    if asked.campaign is None and newest_campaign(session) is None:
+        return EnqueueShown()
     campaign_id = campaign_of(session, asked.campaign)
     known = ground_of(session, campaign_id)
     wanted = tuple(each for each in asked.set if each.strip())

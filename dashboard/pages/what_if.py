@@ -13,7 +13,7 @@ from dashboard.grounds import consequences, ground_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.rendering.linking import Piece, pieces
 from db.labels import Noun, format_label, parse_label_of
-from knowledge.queries.lookup import campaign_of
+from knowledge.queries.lookup import campaign_of, newest_campaign
 from knowledge.queries.view import View
 
 MOST_CHOICES = 12
@@ -68,9 +68,9 @@ class ConsequenceView(View):
 
 
 class WhatIfShown(View):
-    """What each outcome would do; without consequences nothing is ranked yet."""
+    """What each outcome would do; nothing is ranked yet without consequences, or there is no campaign."""
 
-    campaign: str
+    campaign: str | None
     taken: ChoiceView | None
     choices: tuple[ChoiceView, ...]
     consequences: tuple[ConsequenceView, ...]
@@ -80,6 +80,8 @@ def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> W
     """Rank the queue with each outcome assumed."""
     asked = request.filters
     number = None if asked.hypothesis is None else parse_label_of(Noun.HYPOTHESIS, asked.hypothesis)
+    if asked.campaign is None and newest_campaign(session) is None:
+        return WhatIfShown(campaign=None, taken=None, choices=(), consequences=())
     campaign_id = campaign_of(session, asked.campaign)
     label = format_label(Noun.CAMPAIGN, campaign_id)
     desk = ground_of(session, campaign_id).desk

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import pytest
@@ -59,13 +60,35 @@ class Complaints:
             self.found.append(f"{status} from {url}")
 
 
+Theme = Literal["dark", "light"]
+THEMES: tuple[Theme, ...] = get_args(Theme)
+HEIGHT_PX = 900
+
+
+@dataclass(frozen=True)
+class Look:
+    """A theme, and the width of the window in pixels."""
+
+    theme: Theme
+    width: int
+
+    def __str__(self) -> str:
+        return f"{self.theme}-{self.width}"
+
+    def turn(self, page: Page) -> None:
+        """Give an open page this look."""
+        page.emulate_media(color_scheme=self.theme)
+        page.set_viewport_size({"width": self.width, "height": HEIGHT_PX})
+
+
+LAPTOP = Look("light", 1440)
+
+
 @contextmanager
-def looking(browser: Browser, address: str, theme: str, width: int) -> Iterator[tuple[Page, Complaints]]:
-    """A page of a new visitor with this theme and width; what it complained of is the caller's to judge."""
+def looking(browser: Browser, address: str, look: Look = LAPTOP) -> Iterator[tuple[Page, Complaints]]:
+    """A page of a new visitor with this look; what it complained of is the caller's to judge."""
     context: BrowserContext = browser.new_context(
-        viewport={"width": width, "height": 900},
-        color_scheme="dark" if theme == "dark" else "light",
-        reduced_motion="reduce",
+        viewport={"width": look.width, "height": HEIGHT_PX}, color_scheme=look.theme, reduced_motion="reduce"
     )
     page = context.new_page()
     complaints = Complaints(urlsplit(address).netloc)

@@ -29,10 +29,11 @@ def serving(data_dir: Path, port: int = 0) -> Iterator[str]:
             process.wait(LIMIT_S)
 
 
-def addresses(numbers: Mapping[Noun, int]) -> dict[str, str]:
+def addresses(numbers: Mapping[Noun, int], rows: int | None = None) -> dict[str, str]:
     """An address of every page by its name; a label in a path is that of the noun with this number.
 
-    Raises `KeyError` for a page whose path names nothing that is known here, so that none is left out.
+    A list shows so many `rows`, or as many as it does by itself. Raises `KeyError` for a page whose path names
+    nothing that is known here, so that none is left out.
     """
     labels = {noun: format_label(noun, number) for noun, number in numbers.items()}
     by_start = {
@@ -48,7 +49,8 @@ def addresses(numbers: Mapping[Noun, int]) -> dict[str, str]:
         if "{" in path:
             start, end = path.index("{"), path.index("}")
             path = f"{path[:start]}{by_start[path.split('/')[1]]}{path[end + 1 :]}"
-        found[page.name] = path
+        limited = rows is not None and "limit" in page.filters.model_fields
+        found[page.name] = f"{path}?limit={rows}" if limited else path
     if "compare" in found:
         found["compare"] += f"?ids={labels[Noun.EXPERIMENT]}&ids={format_label(Noun.EXPERIMENT, 2)}"
     return found

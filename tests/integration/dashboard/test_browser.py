@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from db import events
@@ -15,7 +14,8 @@ from db.labels import Noun
 from db.session import open_database
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
-from tests.integration.dashboard.browser import browser, looking
+from tests.integration.dashboard.accessibility import faults_of, faults_of_looks, sideways
+from tests.integration.dashboard.browser import THEMES, Complaints, Look, browser, looking
 from tests.integration.dashboard.serving import addresses, serving
 from tests.new_database import database_url, new_database
 
@@ -23,18 +23,17 @@ __all__ = ["browser"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-SIZE = Size(experiments=40, events=600)
+SIZE = Size(experiments=24, events=60)
+"""Enough for an outcome of each kind that is drawn, and for a finding: what axe costs grows with the rows."""
+
 NUMBERS = {Noun.CAMPAIGN: 1, Noun.HYPOTHESIS: 5, Noun.EXPERIMENT: 6, Noun.FINDING: 1}
 PUSHES = 20
 
-LOOKS = [
-    ("dark", 390),
-    ("light", 1440),
-    pytest.param("dark", 1440, marks=pytest.mark.bench_only),
-    pytest.param("light", 390, marks=pytest.mark.bench_only),
-]
-"""Theme and width of the window. Each theme and each width is looked at in every run, and with `make looks`
-each theme at each width."""
+ROWS = 8
+"""Of a list's page: there is another page after it, and axe need not look at the same row again and again."""
+
+LOOKS = [Look(theme, width) for theme in THEMES for width in (390, 1440)]
+"""Each theme of a phone and a laptop: all of them are looked at by `make looks`."""
 
 
 @pytest.fixture(scope="module")
@@ -67,65 +66,74 @@ def happens(data_dir: Path, text: str) -> None:
         database.close()
 
 
-def faults_of(page: Page) -> list[str]:
-    """What axe finds, a line each with the element it found it on."""
-    found = Axe().run(page)
-    return [
-        f"{each['id']}: {node['html'][:160]}"
-        for each in found.response["violations"]
-        for node in each["nodes"]
-    ]
+TOP = "id => document.getElementById(id).getBoundingClientRect().top"
+"""Pixels of an element below the window's upper edge."""
 
 
-def sideways(page: Page) -> float:
-    """Pixels that the page is wider than its window."""
-    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    return float(wider)
+def looked_at(page: Page, complaints: Complaints, url: str, status: int = 200) -> list[str]:
+    """Open a page; what is wrong with it, a line each."""
+    answer = page.goto(url)
+    assert answer is not None
+    expect(page.locator("main h1")).to_have_count(1)
+    said = [each for each in complaints.found if status == 200 or str(status) not in each]
+    complaints.found.clear()
+    told = [] if answer.status == status else [f"answers {answer.status}"]
+    return [*told, *said, *faults_of(page), *sideways(page)]
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_every_page_opens_without_a_complaint_and_is_accessible(
-    browser: Browser, address: str, theme: str, width: int
-) -> None:
+def turned(page: Page, complaints: Complaints, look: Look) -> list[str]:
+    """The same in another theme and width, without loading it again."""
+    look.turn(page)
+    said = [*complaints.found, *faults_of_looks(page), *sideways(page)]
+    complaints.found.clear()
+    return said
+
+
+def toured(
+    browser: Browser, address: str, pages: Mapping[str, int], first: Look, second: Look | None = None
+) -> list[str]:
+    """Look at pages, each with the status it should have; with a second look, turn each to that as well."""
     told = []
-    with looking(browser, address, theme, width) as (page, complaints):
-        for name, path in addresses(NUMBERS).items():
-            page.goto(address + path)
-            expect(page.locator("main h1")).to_have_count(1)
-            told += [f"{name}: {each}" for each in (*complaints.found, *faults_of(page))]
-            complaints.found.clear()
-            if (pixels := sideways(page)) > 0:
-                told.append(f"{name}: scrolls {pixels:.0f} px sideways")
+    with looking(browser, address, first) as (page, complaints):
+        for path, status in pages.items():
+            first.turn(page)
+            said = looked_at(page, complaints, address + path, status)
+            told += [f"{path} {first}: {each}" for each in said]
+            if second is not None:
+                told += [f"{path} {second}: {each}" for each in turned(page, complaints, second)]
+    return told
+
+
+FULL = dict.fromkeys(addresses(NUMBERS, ROWS).values(), 200)
+EMPTY = {path: 404 if any(each in path for each in ("-0", "/C-1")) else 200 for path in FULL}
+"""Pages of things that are not there say so."""
+
+
+def test_every_page_is_clean_and_accessible_in_both_themes(browser: Browser, address: str) -> None:
+    told = toured(browser, address, FULL, Look("dark", 390), Look("light", 1440))
     assert not told, "\n".join(told)
 
 
-NEED_A_CAMPAIGN = ("what_if", "enqueue")
-"""Pages that say in a sentence that there is no campaign where there is none."""
+def test_an_empty_database_is_as_clean(browser: Browser, empty_address: str) -> None:
+    missing = [path for path, status in EMPTY.items() if status == 404]
+    pages = {path: status for path, status in EMPTY.items() if path not in missing[1:]}  # they look the same
+    told = toured(browser, empty_address, pages, Look("light", 1440), Look("dark", 390))
+    assert not told, "\n".join(told)
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS[:2])
-def test_an_empty_database_is_as_clean(browser: Browser, empty_address: str, theme: str, width: int) -> None:
-    told = []
-    with looking(browser, empty_address, theme, width) as (page, complaints):
-        for name, path in addresses(NUMBERS).items():
-            answer = page.goto(empty_address + path)
-            assert answer is not None
-            missing = answer.status == 404 and ("-0" in path or "/C-1" in path)  # what its path names
-            if answer.status == 404 and name in NEED_A_CAMPAIGN:
-                expect(page.locator("main")).to_contain_text("There is no campaign yet.")
-                missing = True
-            said = [each for each in complaints.found if not (missing and "404" in each)]
-            told += [f"{name}: {each}" for each in (*said, *faults_of(page))]
-            complaints.found.clear()
-            if (pixels := sideways(page)) > 0:
-                told.append(f"{name}: scrolls {pixels:.0f} px sideways")
+@pytest.mark.bench_only
+@pytest.mark.parametrize("look", LOOKS, ids=str)
+def test_every_page_opened_in_each_theme_and_width(
+    browser: Browser, address: str, empty_address: str, look: Look
+) -> None:
+    told = toured(browser, address, FULL, look) + toured(browser, empty_address, EMPTY, look)
     assert not told, "\n".join(told)
 
 
 def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
     browser: Browser, address: str, data_dir: Path
 ) -> None:
-    with looking(browser, address, "light", 1440) as (page, complaints):
+    with looking(browser, address) as (page, complaints):
         page.goto(f"{address}/log")
         expect(page.locator("#live")).to_have_attribute("data-state", "live")
         page.locator("input[name=since]").fill("12")
@@ -136,7 +144,7 @@ def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
         page.locator(f"#{known} a").first.focus(timeout=5_000)
         page.evaluate("id => getSelection().selectAllChildren(document.getElementById(id))", known)
         selected = page.evaluate("getSelection().toString()")
-        place = page.evaluate("scrollY")
+        place = page.evaluate(TOP, known)
         for number in range(PUSHES):
             happens(data_dir, f"push {number} came")
             expect(page.locator("#view")).to_contain_text(f"push {number} came")
@@ -144,15 +152,14 @@ def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
         assert page.evaluate("id => document.getElementById(id).contains(document.activeElement)", known)
         assert page.evaluate("getSelection().toString()") == selected
         assert page.locator("input[name=since]").input_value() == "12"
-        moved = page.evaluate("id => document.getElementById(id).getBoundingClientRect().top", known)
-        assert 0 < moved < 900, f"the row went out of sight: {moved} px, scrolled {place}"
+        assert page.evaluate(TOP, known) == pytest.approx(place, abs=1), "the row moved under the eye"
         assert complaints.found == []
 
 
 def test_paused_counts_what_is_new_and_going_on_shows_it_without_a_reload(
     browser: Browser, address: str, data_dir: Path
 ) -> None:
-    with looking(browser, address, "dark", 1440) as (page, complaints):
+    with looking(browser, address, Look("dark", 1440)) as (page, complaints):
         page.goto(f"{address}/log")
         live = page.locator("#live")
         expect(live).to_have_attribute("data-state", "live")
@@ -170,7 +177,7 @@ def test_paused_counts_what_is_new_and_going_on_shows_it_without_a_reload(
 
 
 def test_keys_move_find_and_list_themselves(browser: Browser, address: str) -> None:
-    with looking(browser, address, "light", 1440) as (page, complaints):
+    with looking(browser, address) as (page, complaints):
         page.goto(f"{address}/log")
         expect(page.locator("#live")).to_have_attribute("aria-pressed", "false")
         page.keyboard.press("j")
@@ -197,7 +204,7 @@ def test_keys_move_find_and_list_themselves(browser: Browser, address: str) -> N
 
 
 def test_a_theme_is_kept_and_more_opens_and_closes_on_a_phone(browser: Browser, address: str) -> None:
-    with looking(browser, address, "light", 390) as (page, complaints):
+    with looking(browser, address, Look("light", 390)) as (page, complaints):
         page.goto(f"{address}/log")
         page.locator("[data-toggle-theme]").click()
         page.goto(f"{address}/pareto")
@@ -216,7 +223,7 @@ def test_a_server_that_is_away_is_told_and_its_return_is_seen_by_itself(
     large_history(tmp_path, Size(experiments=20, events=200)).close()
     with serving(tmp_path) as address:
         port = int(address.rpartition(":")[2])
-        shown = looking(browser, address, "light", 1440)
+        shown = looking(browser, address)
         page, _ = shown.__enter__()
         page.goto(f"{address}/log")
         expect(page.locator("#live")).to_have_attribute("data-state", "live")

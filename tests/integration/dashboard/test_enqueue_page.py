@@ -13,6 +13,7 @@ from agent.campaign.legal import Legal
 from configs.settings import Settings
 from dashboard.app import create_app
 from tests.history.campaign_history import SPACE, History
+from tests.new_database import new_database
 
 BASE = "http://127.0.0.1"
 LEGAL = Legal(SPACE)
@@ -99,3 +100,16 @@ def test_before_anything_is_ranked_nothing_is_said_of_what_would_follow(client: 
     answer = client.get("/queue/what-if")
     assert (answer.status_code, "Nothing is ranked yet" in answer.text) == (200, True)
     assert client.get("/queue/what-if?hypothesis=E-1").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/enqueue", "/queue/what-if"])
+def test_without_a_campaign_the_page_says_how_to_start_one(tmp_path: Path, path: str) -> None:
+    database = new_database(tmp_path)
+    app = TestClient(create_app(Settings(data_dir=tmp_path), database), base_url=BASE)
+    page, told = app.get(path), app.get(f"{path}.json")
+    assert (page.status_code, told.status_code, told.json()["campaign"]) == (200, 200, None)
+    assert "There is no campaign yet" in page.text
+    assert "autoinfer run" in page.text
+    assert "<form" not in page.text.partition("<main")[2].partition("</main")[0]
+    assert app.get(f"{path}?campaign=C-1").status_code == 404
+    database.close()
