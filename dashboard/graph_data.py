@@ -2,45 +2,78 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 
+from dashboard.page import ALWAYS_S
 from dashboard.pages.knowledge import KnowledgeFilters, filtered
 from dashboard.routes import Server
-from db import events
+from dashboard.web.kept import keep
 from knowledge.graph import Graph, graphml, node_link
-from knowledge.graph_building import build_graph
+from knowledge.graph_building import build_graph, sketch_graph
+from knowledge.graph_sketch import Edge, Sketch
 from knowledge.layout import layout
+from knowledge.queries.graph_changes import last_change
 
 TITLE_LENGTH = 90
 """Characters of a title on the canvas; pages have all of it."""
 
-
 MOST_KEPT = 8
-"""Answers that are kept until the next event, so that a hundred viewers of a push make one."""
+"""Answers that are kept, those that were asked for last."""
+
+GZIP_LEVEL = 5
+"""Of zlib: what is kept was compressed once."""
+
+
+class GraphAnswers:
+    """Compressed answers by what was asked, each kept until an event that changes the graph.
+
+    Most of what a campaign writes does not, so that this lasts longer than what is kept of pages. Of several
+    who ask at once one reads and the others wait.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, asked: str, event_id: int, made: Callable[[], bytes]) -> bytes:
+        """What is kept of `asked` since this event, the last one that changed the graph; or it is made."""
+        with self._lock:
+            known_id, answer = self._kept.get(asked, (-1, b""))
+            if known_id < event_id:
+                answer = gzip.compress(made(), GZIP_LEVEL)
+                self._kept[asked] = (event_id, answer)
+            self._kept.move_to_end(asked)
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return answer
 
 
 def add_graph_data(app: FastAPI, server: Server) -> None:
     """Add the graph's data; before the page of a finding, whose path would take it for a label."""
 
-    kept: dict[str, tuple[int, str]] = {}  # by what was asked: the last event then, and the answer
+    answers = GraphAnswers()
 
     @app.get("/knowledge/graph.json", tags=["pages"], response_class=Response)
-    def data(filters: Annotated[KnowledgeFilters, Query()]) -> Response:
+    def data(http: Request, filters: Annotated[KnowledgeFilters, Query()]) -> Response:
         """Nodes with their positions, and edges, of what the filters leave of the whole graph."""
-        asked = filters.data
+        keep(http, ALWAYS_S)
         with server.database.read() as session:
-            last_id = events.last_id(session)
-            known_id, text = kept.get(asked, (-1, ""))
-            if known_id != last_id:
-                graph = build_graph(session)
-                text = json.dumps(canvas(graph, filters), ensure_ascii=False, separators=(",", ":"))
-                if len(kept) >= MOST_KEPT:
-                    kept.clear()
-                kept[asked] = (last_id, text)
-        return Response(text, media_type="application/json")
+            answer = answers.get(
+                filters.data, last_change(session), lambda: canvas_json(sketch_graph(session), filters)
+            )
+        headers = {"vary": "Accept-Encoding"}
+        if "gzip" in http.headers.get("accept-encoding", ""):
+            return Response(
+                answer, headers=headers | {"content-encoding": "gzip"}, media_type="application/json"
+            )
+        return Response(gzip.decompress(answer), headers=headers, media_type="application/json")
 
     @app.get("/knowledge/export.json", tags=["pages"], response_class=Response)
     def whole() -> Response:
@@ -57,12 +90,17 @@ def add_graph_data(app: FastAPI, server: Server) -> None:
         return _file(graphml(graph), "application/graphml+xml", "graphml")
 
 
-def canvas(graph: Graph, asked: KnowledgeFilters) -> dict[str, Any]:
+def canvas_json(graph: Sketch, asked: KnowledgeFilters) -> bytes:
+    """What `canvas` gives, as JSON."""
+    return json.dumps(canvas(graph, asked), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def canvas(graph: Sketch, asked: KnowledgeFilters) -> dict[str, Any]:
     """The graph as short rows: `nodes` are id, kind, title, state, column, row; `edges` are the places of two
     nodes and a relation. Positions are those of the whole graph, whatever the filters leave of it."""
     cells = layout(graph)
-    found = graph if asked == KnowledgeFilters() else filtered(graph, asked)
-    places = {node: place for place, node in enumerate(found)}
+    found = graph if asked == KnowledgeFilters() else _sketched(filtered(graph.graph(), asked))
+    places = {node: place for place, node in enumerate(found.nodes)}
     nodes = [
         (
             node,
@@ -72,10 +110,15 @@ def canvas(graph: Graph, asked: KnowledgeFilters) -> dict[str, Any]:
             cells[node].column,
             cells[node].row,
         )
-        for node, data in found.nodes(data=True)
+        for node, data in found.nodes.items()
     ]
-    edges = [(places[source], places[target], key) for source, target, key in found.edges(keys=True)]
+    edges = [(places[source], places[target], relation) for source, target, relation in found.edges]
     return {"nodes": nodes, "edges": edges}
+
+
+def _sketched(graph: Graph) -> Sketch:
+    edges: dict[Edge, dict[str, Any]] = {edge: {} for edge in graph.edges(keys=True)}
+    return Sketch(dict(graph.nodes(data=True)), edges)
 
 
 def _file(text: str, media_type: str, ending: str) -> Response:

@@ -47,10 +47,14 @@ class Noun(Enum):
 
 _BY_LETTER = {noun.letter: noun for noun in Noun}
 
+_SHAPES: dict[Noun, tuple[str, int]] = {noun: noun.value for noun in Noun}
+"""Letter and width: an enumeration is slow to give its value, and a graph asks for tens of thousands."""
+
 
 def format_label(noun: Noun, number: int) -> str:
     """Return the label of the `noun` with this id, such as `H-021`."""
-    return f"{noun.letter}-{number:0{noun.width}d}"
+    letter, width = _SHAPES[noun]
+    return f"{letter}-{number:0{width}d}"
 
 
 def parse_label(text: str) -> tuple[Noun, int]:

@@ -29,6 +29,7 @@ from db.states import (
 )
 from knowledge.figures import DEFAULT_METRIC, in_scale
 from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph_sketch import Sketch
 from knowledge.stored import metric_of
 
 _WORDS: dict[str, str] = {each: each.value for each in (*Relation, *NodeKind)}
@@ -57,7 +58,7 @@ def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
     """Return the graph of everything in the database, or of one campaign and the findings its verdicts bear
     on."""
     if campaign_id is None:
-        return _build(session, Where())
+        return sketch_graph(session).graph()
     verdicts = (
         select(FindingEvidence.finding_id)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
@@ -72,7 +73,12 @@ def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
             experiments=(Experiment.campaign_id == campaign_id,),
             findings=(Finding.id.in_(verdicts),),
         ),
-    )
+    ).graph()
+
+
+def sketch_graph(session: Session) -> Sketch:
+    """Return the graph of everything in the database as plain rows."""
+    return _build(session, Where())
 
 
 def build_part(session: Session, part: Part) -> Graph:
@@ -85,7 +91,7 @@ def build_part(session: Session, part: Part) -> Graph:
             experiments=(Experiment.id.in_(part.experiments),),
             findings=(Finding.id.in_(part.findings),),
         ),
-    )
+    ).graph()
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,8 @@ class Where:
     findings: tuple[ColumnElement[bool], ...] = ()
 
 
-def _build(session: Session, where: Where) -> Graph:
-    graph = Graph()
+def _build(session: Session, where: Where) -> Sketch:
+    graph = Sketch()
     _add_campaigns(graph, session, where)
     _add_hypotheses(graph, session, where)
     _add_experiments(graph, session, where)
@@ -107,7 +113,7 @@ def _build(session: Session, where: Where) -> Graph:
     return graph
 
 
-def _add_campaigns(graph: Graph, session: Session, where: Where) -> None:
+def _add_campaigns(graph: Sketch, session: Session, where: Where) -> None:
     columns = (
         Campaign.id,
         Campaign.name,
@@ -123,7 +129,7 @@ def _add_campaigns(graph: Graph, session: Session, where: Where) -> None:
         _edge(graph, label, _hardware(graph, row.target), Relation.RUNS_ON)
 
 
-def _add_hypotheses(graph: Graph, session: Session, where: Where) -> None:
+def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
     columns = (
         Hypothesis.id,
         Hypothesis.campaign_id,
@@ -163,7 +169,7 @@ def _add_hypotheses(graph: Graph, session: Session, where: Where) -> None:
             _edge(graph, source, target, Relation.DERIVED_FROM)
 
 
-def _add_experiments(graph: Graph, session: Session, where: Where) -> None:
+def _add_experiments(graph: Sketch, session: Session, where: Where) -> None:
     columns = (
         Experiment.id,
         Experiment.kind,
@@ -197,7 +203,7 @@ def _add_experiments(graph: Graph, session: Session, where: Where) -> None:
             _joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
 
 
-def _add_findings(graph: Graph, session: Session, where: Where) -> None:
+def _add_findings(graph: Sketch, session: Session, where: Where) -> None:
     columns = (
         Finding.id,
         Finding.claim,
@@ -250,20 +256,19 @@ def _add_findings(graph: Graph, session: Session, where: Where) -> None:
         _joined(graph, source, target, Relation(link.relation.value))
 
 
-def _joined(graph: Graph, source: str, target: str, relation: Relation) -> None:
+def _joined(graph: Sketch, source: str, target: str, relation: Relation) -> None:
     """Add an edge where both of its ends are in the graph."""
-    if source in graph and target in graph:
+    if source in graph.nodes and target in graph.nodes:
         _edge(graph, source, target, relation)
 
 
-def _node(graph: Graph, name: str, kind: NodeKind, title: str, **attributes: str) -> str:
-    graph.add_node(name, kind=_WORDS[kind], title=title, **attributes)
+def _node(graph: Sketch, name: str, kind: NodeKind, title: str, **attributes: str) -> str:
+    graph.add_node(name, _WORDS[kind], title, **attributes)
     return name
 
 
-def _edge(graph: Graph, source: str, target: str, relation: Relation, **attributes: str) -> None:
-    word = _WORDS[relation]
-    graph.add_edge(source, target, key=word, relation=word, **attributes)
+def _edge(graph: Sketch, source: str, target: str, relation: Relation, **attributes: str) -> None:
+    graph.add_edge(source, target, _WORDS[relation], **attributes)
 
 
 def model_name(model: str, fingerprint: str) -> str:
@@ -271,15 +276,15 @@ def model_name(model: str, fingerprint: str) -> str:
     return f"model:{model}@{fingerprint[:12]}" if fingerprint else f"model:{model}"
 
 
-def _model(graph: Graph, model: str, fingerprint: str) -> str:
+def _model(graph: Sketch, model: str, fingerprint: str) -> str:
     return _node(graph, model_name(model, fingerprint), NodeKind.MODEL, model, fingerprint=fingerprint)
 
 
-def _hardware(graph: Graph, target: str) -> str:
+def _hardware(graph: Sketch, target: str) -> str:
     return _node(graph, f"hardware:{target}", NodeKind.HARDWARE, target)
 
 
-def _knob(graph: Graph, knob: str) -> str:
+def _knob(graph: Sketch, knob: str) -> str:
     return _node(graph, f"knob:{knob}", NodeKind.KNOB, knob)
 
 

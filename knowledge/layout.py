@@ -15,13 +15,14 @@ row of its blocks is free in a column. A new node takes the free row that is nea
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 import networkx as nx
 
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph import NodeKind, Relation
+from knowledge.graph_sketch import Sketch
 
 BLOCK_ROWS = 6
 """Rows of a block of a lane, the last of which stays empty, as the space between lanes."""
@@ -33,6 +34,8 @@ LAYER_COLUMNS = 3
 """Columns of a generation: hypotheses, experiments, findings."""
 
 _EARLY: dict[str, int] = {NodeKind.MODEL: 0, NodeKind.HARDWARE: 0, NodeKind.CAMPAIGN: 1, NodeKind.KNOB: 2}
+_DERIVED = Relation.DERIVED_FROM.value
+_TESTS = Relation.TESTS.value
 _NAMED = frozenset({Relation.OPTIMIZES.value, Relation.RUNS_ON.value})
 _EVIDENCE = frozenset(
     each.value for each in (Relation.SUPPORTS, Relation.CONTRADICTS, Relation.REPLICATES, Relation.INFORMS)
@@ -47,50 +50,78 @@ class Cell:
     row: int
 
 
-def layout(graph: Graph) -> dict[str, Cell]:
+def layout(graph: Sketch) -> dict[str, Cell]:
     """Return the cell of every node.
 
     `graph` has its nodes of each kind in the order in which they were made, and a finding's evidence in that
-    of its verdicts, as `build_graph` has it.
+    of its verdicts, as `sketch_graph` has it.
     """
     cells: dict[str, Cell] = {}
     of_kind: dict[str, list[str]] = {}
-    for node, kind in graph.nodes(data="kind"):
+    for node, data in graph.nodes.items():
+        kind = data["kind"]
         of_kind.setdefault(kind, []).append(node)
         if kind in _EARLY:
             cells[node] = Cell(_EARLY[kind], 0)
-    _stack(graph, cells)
-    _place_hypotheses(graph, of_kind.get(NodeKind.HYPOTHESIS, []), cells)
+    ties = _ties(graph)
+    _stack(ties.named, cells)
+    _place_hypotheses(graph, ties.parents, of_kind.get(NodeKind.HYPOTHESIS, []), cells)
     columns: dict[int, Column] = {}
     for node in of_kind.get(NodeKind.EXPERIMENT, ()):
-        _beside(node, _targets(graph, node, Relation.TESTS), FIRST_LAYER + 1, cells, columns)
+        _beside(node, ties.tested.get(node, ()), FIRST_LAYER + 1, cells, columns)
     for node in of_kind.get(NodeKind.FINDING, ()):
-        _beside(node, _evidence(graph, node), FIRST_LAYER + 2, cells, columns)
+        _beside(node, ties.evidence.get(node, ()), FIRST_LAYER + 2, cells, columns)
     return cells
 
 
-def _stack(graph: Graph, cells: dict[str, Cell]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Ties:
+    """What positions depend on: models and hardware that a campaign names; a hypothesis' parents; what an
+    experiment tests; a finding's evidence."""
+
+    named: set[str] = field(default_factory=set)
+    parents: dict[str, list[str]] = field(default_factory=dict)
+    tested: dict[str, list[str]] = field(default_factory=dict)
+    evidence: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _ties(graph: Sketch) -> _Ties:
+    ties = _Ties()
+    for source, target, relation in graph.edges:
+        if relation in _NAMED:
+            ties.named.add(target)
+        elif relation == _DERIVED:
+            ties.parents.setdefault(source, []).append(target)
+        elif relation == _TESTS:
+            ties.tested.setdefault(source, []).append(target)
+        elif relation in _EVIDENCE:
+            ties.evidence.setdefault(target, []).append(source)
+    return ties
+
+
+def _stack(named: Collection[str], cells: dict[str, Cell]) -> None:
     """Put what stands in the first columns below each other."""
     counters = {column: count() for column in set(_EARLY.values())}
     only_found = count()
     for node, cell in cells.items():
         if cell.column > 0:
             cells[node] = Cell(cell.column, next(counters[cell.column]))
-        elif any(said in _NAMED for _, _, said in graph.in_edges(node, data="relation")):
+        elif node in named:
             cells[node] = Cell(0, 2 * next(counters[0]))
         else:
             cells[node] = Cell(0, 2 * next(only_found) + 1)
 
 
-def _place_hypotheses(graph: Graph, hypotheses: list[str], cells: dict[str, Cell]) -> None:
-    generations = _generations(graph, hypotheses)
+def _place_hypotheses(
+    graph: Sketch, parents: Mapping[str, list[str]], hypotheses: list[str], cells: dict[str, Cell]
+) -> None:
+    generations = _generations(parents, hypotheses)
     lanes: dict[str, _Lane] = {}
     blocks = count()
     for node in hypotheses:
         lane = lanes.setdefault(graph.nodes[node].get("lever", ""), _Lane([], {}))
         generation = generations[node]
-        parents = [each for each in _targets(graph, node, Relation.DERIVED_FROM) if each in cells]
-        near = cells[parents[0]].row if parents else 0
+        near = next((cells[each].row for each in parents.get(node, ()) if each in cells), 0)
         row = lane.take(generation, near)
         if row is None:
             lane.add(next(blocks))
@@ -166,19 +197,9 @@ def _beside(
     cells[node] = Cell(column, row)
 
 
-def _generations(graph: Graph, hypotheses: Iterable[str]) -> dict[str, int]:
-    derived: Graph = nx.DiGraph()
+def _generations(parents: Mapping[str, list[str]], hypotheses: Iterable[str]) -> dict[str, int]:
+    derived = nx.DiGraph()
     derived.add_nodes_from(hypotheses)
-    for child in hypotheses:
-        derived.add_edges_from((parent, child) for parent in _targets(graph, child, Relation.DERIVED_FROM))
+    derived.add_edges_from((parent, child) for child, found in parents.items() for parent in found)
     layers = enumerate(nx.topological_generations(derived))
     return {node: number for number, layer in layers for node in layer}
-
-
-def _targets(graph: Graph, node: str, relation: Relation) -> list[str]:
-    word = relation.value
-    return [target for target, edges in graph.adj[node].items() if word in edges]
-
-
-def _evidence(graph: Graph, finding: str) -> list[str]:
-    return [source for source, edges in graph.pred[finding].items() if not _EVIDENCE.isdisjoint(edges)]

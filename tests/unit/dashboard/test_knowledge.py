@@ -9,13 +9,16 @@ from fastapi.testclient import TestClient
 
 from configs.errors import UsageError
 from configs.settings import Settings
+from dashboard import graph_data
 from dashboard.app import create_app
 from dashboard.charts.neighbourhood import picture
-from dashboard.graph_data import canvas
+from dashboard.graph_data import canvas, canvas_json
 from dashboard.pages.knowledge import KnowledgeFilters
+from db import events
+from db.event_kinds import EventKind
 from db.states import VerdictOutcome
 from knowledge.graph import NodeKind, Relation, neighbourhood
-from knowledge.graph_building import build_graph
+from knowledge.graph_building import build_graph, sketch_graph
 from knowledge.layout import layout
 from knowledge.queries.around import around, newest_finding
 from knowledge.queries.things import Things, list_things
@@ -73,14 +76,14 @@ def test_the_tree_and_the_picture_have_every_node_once(history: History) -> None
 def test_what_is_new_moves_nothing_on_the_canvas_or_in_the_picture(tmp_path: Path) -> None:
     history = a_full_history(tmp_path)
     with history.database.read() as session:
-        old, near = layout(build_graph(session)), around(session, "H-001", 2).graph
+        old, near = layout(sketch_graph(session)), around(session, "H-001", 2).graph
     before = {each.id: (each.x, each.y) for each in picture(near, "H-001").nodes}
     more = history.propose(
         {"serving.threads": 1, "serving.dtype": "bfloat16"}, claim="Both are faster.", parents=[1]
     )
     history.judge(more, VerdictOutcome.SUPPORTED)
     with history.database.read() as session:
-        new, near = layout(build_graph(session)), around(session, "H-001", 2).graph
+        new, near = layout(sketch_graph(session)), around(session, "H-001", 2).graph
     after = {each.id: (each.x, each.y) for each in picture(near, "H-001").nodes}
     assert set(old) < set(new)
     assert {node: new[node] for node in old} == old
@@ -104,13 +107,42 @@ def test_things_are_searched_by_kind_lever_relation_and_text(history: History) -
 
 def test_filters_leave_positions_as_they_are(history: History) -> None:
     with history.database.read() as session:
-        graph = build_graph(session)
+        graph = sketch_graph(session)
     whole = {each[0]: each[4:] for each in canvas(graph, KnowledgeFilters())["nodes"]}
     some = canvas(graph, KnowledgeFilters(relation=Relation.REFUTES))
     assert [each[2] for each in some["edges"]] == ["refutes"]
     assert {each[0]: each[4:] for each in some["nodes"]} == {
         node: whole[node] for node in (each[0] for each in some["nodes"])
     }
+
+
+def test_the_data_is_made_again_after_what_may_change_the_graph_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = a_full_history(tmp_path)
+    made = []
+    monkeypatch.setattr(graph_data, "canvas_json", lambda *given: made.append(1) or canvas_json(*given))
+    client = TestClient(
+        create_app(Settings(data_dir=tmp_path), history.database), base_url="http://127.0.0.1"
+    )
+
+    def nodes(accepts: str = "gzip") -> set[str]:
+        answer = client.get("/knowledge/graph.json", headers={"accept-encoding": accepts})
+        assert answer.headers.get("content-encoding") == ("gzip" if accepts == "gzip" else None)
+        return {each[0] for each in answer.json()["nodes"]}
+
+    before = nodes()
+    assert nodes("identity") == before
+    with history.database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "nothing of the graph")
+    assert nodes() == before
+    assert len(made) == 1
+    history.propose(
+        {"serving.threads": 1, "serving.dtype": "bfloat16"}, claim="Both are faster.", parents=[1]
+    )
+    assert len(nodes() - before) == 1
+    assert len(made) == 2
+    history.database.close()
 
 
 def test_the_page_has_the_tree_the_picture_and_links(client: TestClient) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.graph import Graph, NodeKind, Relation
+from knowledge.graph import NodeKind, Relation
+from knowledge.graph_sketch import Sketch
 from knowledge.layout import BLOCK_ROWS, FIRST_LAYER, LAYER_COLUMNS, layout
 
 LEVERS = ("threads", "pruning", "drafting", "dtype")
@@ -18,9 +19,9 @@ Step = tuple[int, int, int, int]
 steps = st.lists(st.tuples(*(st.integers(0, 3), *[st.integers(0, 1000)] * 3)), max_size=60)
 
 
-def grown(added: list[Step]) -> Graph:
+def grown(added: list[Step]) -> Sketch:
     """A graph after these steps, its nodes of each kind in the order of the steps."""
-    graph = Graph()
+    graph = Sketch()
     node(graph, "C-1", NodeKind.CAMPAIGN)
     for kind, name, relation in (
         (NodeKind.MODEL, "model:m", Relation.OPTIMIZES),
@@ -34,15 +35,15 @@ def grown(added: list[Step]) -> Graph:
     return graph
 
 
-def node(graph: Graph, name: str, kind: NodeKind, **attributes: str) -> None:
-    graph.add_node(name, kind=kind.value, title=name, **attributes)
+def node(graph: Sketch, name: str, kind: NodeKind, **attributes: str) -> None:
+    graph.add_node(name, kind.value, name, **attributes)
 
 
-def edge(graph: Graph, source: str, target: str, relation: Relation) -> None:
-    graph.add_edge(source, target, key=relation.value, relation=relation.value)
+def edge(graph: Sketch, source: str, target: str, relation: Relation) -> None:
+    graph.add_edge(source, target, relation.value)
 
 
-def hypothesis(graph: Graph, made: dict[str, list[str]], lever: int, parent: int, derived: int) -> None:
+def hypothesis(graph: Sketch, made: dict[str, list[str]], lever: int, parent: int, derived: int) -> None:
     name = f"H-{len(made['H']) + 1:03d}"
     node(graph, name, NodeKind.HYPOTHESIS, lever=LEVERS[lever % len(LEVERS)])
     node(graph, f"knob:{lever % 7}", NodeKind.KNOB)
@@ -52,7 +53,7 @@ def hypothesis(graph: Graph, made: dict[str, list[str]], lever: int, parent: int
     made["H"].append(name)
 
 
-def experiment(graph: Graph, made: dict[str, list[str]], tested: int, *_: int) -> None:
+def experiment(graph: Sketch, made: dict[str, list[str]], tested: int, *_: int) -> None:
     name = f"E-{len(made['E']) + 1:04d}"
     node(graph, name, NodeKind.EXPERIMENT)
     if made["H"]:
@@ -60,7 +61,7 @@ def experiment(graph: Graph, made: dict[str, list[str]], tested: int, *_: int) -
     made["E"].append(name)
 
 
-def finding(graph: Graph, made: dict[str, list[str]], found: int, older: int, supersedes: int) -> None:
+def finding(graph: Sketch, made: dict[str, list[str]], found: int, older: int, supersedes: int) -> None:
     if not made["E"]:
         return
     name = f"F-{len(made['F']) + 1:03d}"
@@ -72,7 +73,7 @@ def finding(graph: Graph, made: dict[str, list[str]], found: int, older: int, su
     made["F"].append(name)
 
 
-def evidence(graph: Graph, made: dict[str, list[str]], found: int, bears_on: int, _: int) -> None:
+def evidence(graph: Sketch, made: dict[str, list[str]], found: int, bears_on: int, _: int) -> None:
     if made["F"]:
         source, target = made["E"][found % len(made["E"])], made["F"][bears_on % len(made["F"])]
         edge(graph, source, target, Relation.REPLICATES)
@@ -91,7 +92,7 @@ def test_whatever_is_added_moves_no_node_that_stood(before: list[Step], more: li
 def test_every_node_has_a_cell_of_its_own(added: list[Step]) -> None:
     graph = grown(added)
     cells = layout(graph)
-    assert set(cells) == set(graph)
+    assert set(cells) == set(graph.nodes)
     assert len(set(cells.values())) == len(cells)
 
 
