@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import stdtr
+from scipy.special import betaln, stdtr
 
 PRIOR_SPREAD = 3.0
 """g: the standard deviation of the shift that is looked for, in standard deviations of one observation. It
@@ -52,6 +52,12 @@ moves the width alone, never the validity. The half-width is least where g is ab
 wider than the best g there, at most 11.5 % up to 18 pairs, and at most 3.5 % up to 18 pairs at 0.05 % and 10
 degrees of freedom (a test compares them). A smaller g, better for many pairs, costs more at two: 2.5 is 21 %
 wider than the best there."""
+
+SMALLEST_CHANCE = 1e-290
+"""Below it a double begins to lose its digits."""
+
+EPSILON = 2.0**-52
+"""Of a sum, what no longer counts."""
 
 
 def log_e_value(
@@ -78,7 +84,27 @@ def log_e_below(
         return found
     centre = count * spread**2 * distance / growth
     scale = spread * math.sqrt(below / (growth * freedom))
-    return found + math.log(2) + math.log(float(stdtr(freedom, -centre / scale)))
+    return found + math.log(2) + log_chance_below(freedom, -centre / scale)
+
+
+def log_chance_below(freedom: int, score: float) -> float:
+    """ln P(T < `score`) of Student's t with so many degrees of freedom, also where P is too small for a
+    double.
+
+    There P = x^a · √(1 − x) / (2a · B(a, ½)) · F(a + ½, 1; a + 1; x) with a = freedom / 2 and x = freedom /
+    (freedom + score²) (DLMF 8.17.7 and 8.17.8); the terms of F fall as x^k.
+    """
+    chance = float(stdtr(freedom, score))
+    if chance >= SMALLEST_CHANCE:
+        return math.log(chance)
+    a, x = freedom / 2, freedom / (freedom + score**2)
+    term, total, k = 1.0, 1.0, 0
+    while term > EPSILON * total:
+        term *= x * (a + 0.5 + k) / (a + 1 + k)
+        total, k = total + term, k + 1
+    # −log1p(score² / freedom) is ln x, which keeps its digits where x is nearly 1
+    log_x = -math.log1p(score**2 / freedom)
+    return a * log_x + math.log1p(-x) / 2 - math.log(2 * a) - float(betaln(a, 0.5)) + math.log(total)
 
 
 def reach(

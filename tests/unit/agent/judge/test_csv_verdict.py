@@ -42,6 +42,14 @@ def test_equal_arms_are_refuted_with_enough_launches_and_never_supported() -> No
     assert Outcome.SUPPORTED not in outcomes
 
 
+@pytest.mark.parametrize("gain", [0.0, -1.0])
+def test_a_thousand_launches_are_judged_however_clear_they_are(gain: float) -> None:
+    found = judged(Measured(launches=1000, blocks=1, prompts=1, effect_log=math.log(1 - gain)).rows())
+    assert found.outcome is Outcome.REFUTED
+    assert found.e_value is not None
+    assert 0 <= found.e_value < 1
+
+
 def test_the_interval_and_the_evidence_are_the_judges_own() -> None:
     found = judged(GAIN.rows(), KNOWN)
     noises = pair_noises(found.pairs, NoiseProfile("", Metric.TPOT_MS, 11, 10, 0.005))

@@ -14,8 +14,9 @@ from scipy.integrate import quad, simpson
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import stdtr, stdtrit
 from scipy.stats import chi2, norm
+from scipy.stats import t as student
 
-from agent.judge.t_mixture import PRIOR_SPREAD, log_e_below, log_e_value, reach
+from agent.judge.t_mixture import PRIOR_SPREAD, log_chance_below, log_e_below, log_e_value, reach
 
 SQUARES = st.floats(1e-6, 1e3)
 DISTANCES = st.floats(-30, 30)
@@ -51,6 +52,26 @@ def test_the_closed_forms_are_the_integrals_that_define_them(
     below, above = alternative(-24, 0), alternative(0, 24)
     assert log_e_value(*state) == pytest.approx(math.log((below + above) / null), abs=1e-4)
     assert log_e_below(*state) == pytest.approx(math.log(2 * below / null), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "score"), [(3, -1e3), (200, -100.0), (1000, -20.0), (1000, -80.0), (100_000, -60.0)]
+)
+def test_a_chance_too_small_for_a_double_has_its_logarithm_all_the_same(freedom: int, score: float) -> None:
+    """Against the integral of the density over its value at the score."""
+    at = float(student.logpdf(score, freedom))
+    scale = (freedom + score**2) / ((freedom + 1) * -score)  # over which the density falls to a third or so
+    tail, _ = quad(lambda u: math.exp(student.logpdf(score - u * scale, freedom) - at), 0, np.inf)
+    assert log_chance_below(freedom, score) == pytest.approx(at + math.log(tail * scale), rel=1e-7)
+
+
+@pytest.mark.parametrize("distance", [-0.3, 0.0, 0.03, 2.0])
+@pytest.mark.parametrize("count", [300, 1000, 100_000])
+def test_any_number_of_pairs_has_an_e_value(count: int, distance: float) -> None:
+    found = log_e_below(distance, count, (count - 1) * 0.01**2, 0)
+    assert math.isfinite(found)
+    assert (found > 0) is (distance < 0)
+    assert found >= log_e_below(distance + 0.01, count, (count - 1) * 0.01**2, 0)
 
 
 @settings(deadline=None, max_examples=50)
