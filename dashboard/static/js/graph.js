@@ -1,19 +1,22 @@
 // The whole graph on a canvas: one request, positions from the server, colours from the style sheet's tokens.
 // A push adds what is new; a node that stands is never moved.
-const COLUMN_PX = 150;
-const ROW_PX = 26;
-const MOST_LABELS_ZOOM = 8;
+import { dots } from "./graph_renderer.js";
+import { COLUMN_PX, ROW_PX, fitting, sceneOf } from "./graph_scene.js";
+
+const ROOM_PX = 24;
+const LEAST_ZOOM = 0.02;
+const MOST_ZOOM = 3;
+const PART = 500; // elements, some 20 ms
 
 const canvas = document.getElementById("canvas");
 const told = document.getElementById("canvas-told");
 
 // `light-dark()` is resolved by the browser alone: a probe's colour is asked for.
-function colours(element) {
+function looksOf(element) {
   const probe = document.createElement("span");
   element.append(probe);
-  const found = {};
+  const found = { font: getComputedStyle(document.body).fontFamily };
   for (const name of ["ink", "edge", "finding", "hypothesis", "experiment", "other", "against"]) {
-    probe.className = `probe-${name}`;
     probe.style.color = `var(--graph-${name})`;
     found[name] = getComputedStyle(probe).color;
   }
@@ -21,30 +24,31 @@ function colours(element) {
   return found;
 }
 
-function style(element) {
-  const c = colours(element);
-  const font = getComputedStyle(document.body).fontFamily;
-  return [
-    { selector: "node", style: { width: 10, height: 10, "background-color": c.other, shape: "rectangle", label: "data(id)", color: c.ink, "font-size": 10, "font-family": font, "min-zoomed-font-size": MOST_LABELS_ZOOM, "text-valign": "center", "text-halign": "right", "text-margin-x": 4 } },
-    { selector: "node[kind='finding']", style: { "background-color": c.finding } },
-    { selector: "node[kind='hypothesis']", style: { shape: "ellipse", "background-color": c.hypothesis } },
-    { selector: "node[kind='experiment']", style: { shape: "diamond", "background-color": c.experiment } },
-    { selector: "edge", style: { width: 1, "line-color": c.edge, "curve-style": "haystack", opacity: 0.6 } },
-    { selector: "edge[relation='refutes'], edge[relation='contradicts']", style: { "line-color": c.against, "line-style": "dashed", opacity: 1 } },
-    { selector: "node:active", style: { "overlay-opacity": 0 } },
-  ];
+// What of the data Cytoscape does not have yet: nodes before edges, so that both ends of an edge are there.
+function* missing({ nodes, edges }, cy) {
+  for (const [id, kind, title, state, column, row] of nodes) {
+    if (cy.hasElementWithId(id)) continue;
+    yield { group: "nodes", data: { id, kind, title, state }, position: { x: column * COLUMN_PX, y: row * ROW_PX }, pannable: true };
+  }
+  for (const [from, to, relation] of edges) {
+    const source = nodes[from][0], target = nodes[to][0];
+    const id = `${source}>${target}>${relation}`;
+    if (!cy.hasElementWithId(id)) yield { group: "edges", data: { id, source, target, relation } };
+  }
 }
 
-function elements({ nodes, edges }, known) {
-  const found = [];
-  for (const [id, kind, title, state, column, row] of nodes) {
-    if (!known(id)) found.push({ group: "nodes", data: { id, kind, title, state }, position: { x: column * COLUMN_PX, y: row * ROW_PX }, grabbable: false });
+// Give it to Cytoscape a part at a time, so that the page answers meanwhile: what is drawn does not wait for it.
+async function fill(cy, data) {
+  let some = [];
+  for (const each of missing(data, cy)) {
+    some.push(each);
+    if (some.length === PART) {
+      cy.add(some);
+      some = [];
+      await new Promise((done) => { setTimeout(done); });
+    }
   }
-  for (const [source, target, relation] of edges) {
-    const id = `${nodes[source][0]}>${nodes[target][0]}>${relation}`;
-    if (!known(id)) found.push({ group: "edges", data: { id, source: nodes[source][0], target: nodes[target][0], relation } });
-  }
-  return found;
+  cy.add(some);
 }
 
 async function ask() {
@@ -53,36 +57,67 @@ async function ask() {
   return answer.json();
 }
 
+// One question at a time; what comes meanwhile is one more afterwards.
+function oneByOne(act) {
+  let running = false;
+  let again = false;
+  return async () => {
+    again = true;
+    if (running) return;
+    running = true;
+    try {
+      while (again) {
+        again = false;
+        await act();
+      }
+    } finally {
+      running = false;
+    }
+  };
+}
+
 async function show() {
-  const began = performance.now();
-  const data = await ask();
+  let data = await ask();
+  let scene = sceneOf(data);
+  let looks = looksOf(canvas);
+  const start = fitting(scene, canvas.clientWidth, canvas.clientHeight, ROOM_PX);
   const cy = cytoscape({
     container: canvas,
-    elements: elements(data, () => false),
-    style: style(canvas),
-    layout: { name: "preset", fit: true, padding: 24 },
-    textureOnViewport: true,
-    hideEdgesOnViewport: true,
+    renderer: dots(cytoscape),
+    styleEnabled: false, // the renderer has its own looks
     autoungrabify: true,
     boxSelectionEnabled: false,
-    minZoom: 0.02,
-    maxZoom: 3,
-    pixelRatio: 1,
+    minZoom: Math.min(LEAST_ZOOM, start.zoom),
+    maxZoom: MOST_ZOOM,
+    ...start,
   });
+  const paint = () => cy.renderer().show(scene, looks);
+  const say = () => { told.textContent = `${data.nodes.length.toLocaleString("en")} nodes, ${data.edges.length.toLocaleString("en")} relations. A layer for each generation, a lane for each lever.`; };
+  paint();
+  say();
+  await new Promise((done) => { cy.one("render", done); });
+  canvas.dataset.shownMs = String(Math.round(performance.now()));
+  canvas.graph = cy;
   cy.on("tap", "node", (event) => { location.href = `/knowledge?${new URLSearchParams({ node: event.target.id() })}`; });
   cy.on("mouseover", "node", (event) => { canvas.title = `${event.target.id()}: ${event.target.data("title")}`; });
   cy.on("mouseout", "node", () => { canvas.title = ""; });
-  const say = () => { told.textContent = `${cy.nodes().length.toLocaleString("en")} nodes, ${cy.edges().length.toLocaleString("en")} relations. A layer for each generation, a lane for each lever.`; };
-  cy.one("render", () => { canvas.dataset.shownMs = String(Math.round(performance.now() - began)); });
-  say();
-  const restyle = () => cy.style(style(canvas));
+  const restyle = () => { looks = looksOf(canvas); paint(); };
   new MutationObserver(restyle).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-  document.getElementById("stream")?.addEventListener("htmx:sse:after:message", async () => {
-    const added = elements(await ask(), (id) => cy.getElementById(id).nonempty());
-    if (added.length) { cy.add(added); say(); }
+  let asked = true; // the first answer is there already
+  const renew = oneByOne(async () => {
+    if (!asked) {
+      data = await ask();
+      scene = sceneOf(data);
+      paint();
+      say();
+    }
+    asked = false;
+    await fill(cy, data);
+    canvas.dataset.nodes = String(cy.nodes().length);
   });
-  canvas.graph = cy;
+  document.getElementById("stream")?.addEventListener("htmx:sse:after:message", renew);
+  await renew();
 }
 
 if (canvas && window.cytoscape) {

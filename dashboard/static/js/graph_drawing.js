@@ -1,0 +1,83 @@
+// Draws a scene onto a canvas: lines in bulk, dots by kind, names where there is room for them. Pure but for
+// the canvas it is given.
+import { KINDS, ROW_PX } from "./graph_scene.js";
+
+export const NODE_PX = 10;
+const LEAST_NODE_PX = 2;
+const LEAST_SHAPE_PX = 5; // below it a circle, a diamond and a square look the same
+const LEAST_LINE_PX = 1; // shorter lines are hidden by their dots
+const LEAST_DASH_ZOOM = 0.3;
+const LABEL_PX = 11;
+const LEAST_LABEL_ROW_PX = 14;
+const MOST_LABEL_PX = 80;
+const LINE_OPACITY = 0.6;
+const FAR_ZOOM = 0.2; // lines lie so close that fainter ones let their dots be seen
+const FAR_LINE_OPACITY = 0.2;
+
+// `view` has `zoom`, `pan` (in pixels of the canvas), `width` and `height`; `looks` has colours and a font.
+export function draw(context, scene, view, looks) {
+  const x = Float32Array.from(scene.x, (each) => each * view.zoom + view.pan.x);
+  const y = Float32Array.from(scene.y, (each) => each * view.zoom + view.pan.y);
+  const place = { x, y, view };
+  context.clearRect(0, 0, view.width, view.height);
+  context.globalAlpha = view.zoom < FAR_ZOOM ? FAR_LINE_OPACITY : LINE_OPACITY;
+  strokeAll(context, scene.plain, place, looks.edge);
+  context.globalAlpha = 1;
+  if (view.zoom > LEAST_DASH_ZOOM) context.setLineDash([4, 3]);
+  strokeAll(context, scene.against, place, looks.against);
+  context.setLineDash([]);
+  const size = Math.max(LEAST_NODE_PX, NODE_PX * Math.min(view.zoom, 1));
+  KINDS.forEach((name, kind) => fillAll(context, scene.kinds, kind, place, size, looks[name]));
+  if (view.zoom * ROW_PX >= LEAST_LABEL_ROW_PX) label(context, scene.nodes, place, size, looks);
+}
+
+// Only hairlines: those are drawn one by one, whereas thicker ones are made into an outline of them all.
+function strokeAll(context, ends, { x, y, view }, colour) {
+  context.strokeStyle = colour;
+  context.lineWidth = view.hairline;
+  context.beginPath();
+  for (let at = 0; at < ends.length; at += 2) {
+    const x0 = x[ends[at]], y0 = y[ends[at]], x1 = x[ends[at + 1]], y1 = y[ends[at + 1]];
+    if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > view.width) continue;
+    if (Math.max(y0, y1) < 0 || Math.min(y0, y1) > view.height) continue;
+    if (Math.abs(x1 - x0) + Math.abs(y1 - y0) < LEAST_LINE_PX) continue;
+    context.moveTo(x0, y0);
+    context.lineTo(x1, y1);
+  }
+  context.stroke();
+}
+
+function fillAll(context, kinds, kind, { x, y, view }, size, colour) {
+  const half = size / 2;
+  const shape = size < LEAST_SHAPE_PX ? "square" : KINDS[kind];
+  context.fillStyle = colour;
+  context.beginPath();
+  for (let at = 0; at < kinds.length; at += 1) {
+    if (kinds[at] !== kind || !seen(x[at], y[at], size, view)) continue;
+    if (shape === "hypothesis") {
+      context.moveTo(x[at] + half, y[at]);
+      context.arc(x[at], y[at], half, 0, 2 * Math.PI);
+    } else if (shape === "experiment") {
+      context.moveTo(x[at], y[at] - half);
+      context.lineTo(x[at] + half, y[at]);
+      context.lineTo(x[at], y[at] + half);
+      context.lineTo(x[at] - half, y[at]);
+    } else {
+      context.fillRect(Math.round(x[at] - half), Math.round(y[at] - half), Math.round(size), Math.round(size));
+    }
+  }
+  context.fill();
+}
+
+function label(context, nodes, { x, y, view }, size, looks) {
+  context.font = `${LABEL_PX}px ${looks.font}`;
+  context.textBaseline = "middle";
+  context.fillStyle = looks.ink;
+  for (let at = 0; at < nodes.length; at += 1) {
+    if (seen(x[at], y[at], MOST_LABEL_PX, view)) context.fillText(nodes[at][0], x[at] + size / 2 + 4, y[at]);
+  }
+}
+
+function seen(x, y, around, view) {
+  return x > -around && x < view.width + around && y > -around && y < view.height + around;
+}
