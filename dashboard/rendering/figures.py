@@ -9,15 +9,26 @@ from knowledge.queries.view import EffectView
 
 MINUS, NARROW = "\u2212", "\u202f"
 
+LEAST_WRITTEN_OUT = 1e-4
+"""Below it, zeros would hide the figure."""
+
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits and thousands apart: `0.0123`, `15.9`, `1,234`."""
+    """A number with so many significant digits and thousands apart: `0.0123`, `15.9`, `1,234`.
+
+    One below `LEAST_WRITTEN_OUT` is written by a power of ten: `1.60 × 10⁻⁷`.
+    """
     if not math.isfinite(value):
         return "–"
     if value == 0:
         return "0"
+    if abs(value) < LEAST_WRITTEN_OUT:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa} × 10{str(int(power)).translate(RAISED)}".replace("-", MINUS)
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 

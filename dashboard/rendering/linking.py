@@ -1,4 +1,4 @@
-"""Labels in a sentence as links to their pages. Pure."""
+"""What a sentence names: labels as links to their pages, words between backticks as code. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from markupsafe import Markup, escape
+
 from dashboard.rendering.subjects import subject_url
 
+CODE = re.compile(r"`([^`]+)`")
 LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
 
 
@@ -33,3 +36,8 @@ def _pieces(text: str) -> Iterator[Piece]:
         at = found.end()
     if at < len(text):
         yield Piece(text[at:])
+
+
+def coded(text: str) -> Markup:
+    """The text as HTML, with what stands between backticks as code."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))

@@ -32,8 +32,8 @@ def serving(data_dir: Path, port: int = 0) -> Iterator[str]:
 def addresses(numbers: Mapping[Noun, int], rows: int | None = None) -> dict[str, str]:
     """An address of every page by its name; a label in a path is that of the noun with this number.
 
-    A list shows so many `rows`, or as many as it does by itself. Raises `KeyError` for a page whose path names
-    nothing that is known here, so that none is left out.
+    A list shows so many `rows`, or as many as it does by itself. Raises `KeyError` for a page whose path
+    names nothing that is known here, so that none is left out.
     """
     labels = {noun: format_label(noun, number) for noun, number in numbers.items()}
     by_start = {
@@ -52,5 +52,5 @@ def addresses(numbers: Mapping[Noun, int], rows: int | None = None) -> dict[str,
         limited = rows is not None and "limit" in page.filters.model_fields
         found[page.name] = f"{path}?limit={rows}" if limited else path
     if "compare" in found:
-        found["compare"] += f"?ids={labels[Noun.EXPERIMENT]}&ids={format_label(Noun.EXPERIMENT, 2)}"
+        found["compare"] += f"?ids={labels[Noun.EXPERIMENT]},{format_label(Noun.EXPERIMENT, 2)}"
     return found

@@ -16,6 +16,7 @@ from knowledge.queries.view import EffectView
         (1234.5, "1,234"),
         (0, "0"),
         (-3.14159, "−3.14"),
+        (-1.6e-7, "−1.60 × 10⁻⁷"),
         (float("nan"), "–"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.pages.queue_words import arithmetic, place_change, steered, why
-from dashboard.rendering.linking import pieces
+from dashboard.rendering.linking import coded, pieces
 from db.states import HypothesisState
 from knowledge.queries.queue import QueueRow
 
@@ -36,6 +36,10 @@ def test_a_reason_is_one_sentence_whose_labels_lead_to_their_pages() -> None:
         ("E-0005", "/experiments/E-0005"),
     ]
     assert "".join(each.text for each in pieces(why(ROW))) == why(ROW)
+
+
+def test_words_between_backticks_are_code_and_the_rest_is_escaped() -> None:
+    assert coded("All stay (`none`) <b>") == "All stay (<code>none</code>) &lt;b&gt;"
 
 
 def test_what_cites_the_user_stands_by_itself() -> None:
