@@ -23,12 +23,23 @@ NAMES = {
 ONE_ARM = "Only one arm was measured, so there is nothing to compare."
 NOTHING = "Nothing was measured."
 
+MOST_LOG_RATIO = 700.0
+"""The largest log ratio whose change in percent a double holds, with room to spare."""
+
 FEWEST_IN_WHOLES = 10
 """An e-value from this on is told without decimals."""
 
 
+def relative(log_ratio: float) -> float | None:
+    """A log ratio as a relative change; None beyond the largest that a double holds."""
+    return None if log_ratio > MOST_LOG_RATIO else math.expm1(log_ratio)
+
+
 def percent(log_ratio: float) -> str:
-    """A log ratio as a signed change in percent, without its sign of percent: `−28.4`."""
+    """A log ratio as a signed change in percent, without its sign of percent: `−28.4`; `+∞` beyond any
+    number."""
+    if log_ratio > MOST_LOG_RATIO:
+        return "+∞"
     return f"{100 * math.expm1(log_ratio):+.1f}".replace("-", "−")
 
 

@@ -14,7 +14,6 @@ too where the pairs agree more closely than measured times do.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -22,7 +21,7 @@ from agent.judge.from_csv.asked import Asked
 from agent.judge.interval import Interval, PairNoise, e_value_below, interval, one_look_high, pair_noises
 from agent.judge.pairs import PairEffect
 from agent.judge.scale import bound_of
-from agent.judge.sentences import NAMES, percent
+from agent.judge.sentences import NAMES, percent, relative
 from agent.judge.sequence import MOST_TOLD_PAIRS, pairs_to_settle
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
@@ -75,8 +74,8 @@ class LatencyVerdict:
         return sum(pair.samples for pair in self.pairs)
 
     def as_json(self) -> dict[str, Json]:
-        """The verdict as data; effects are relative, −0.1 is ten percent less, and those in `_log` natural
-        logs."""
+        """The verdict as data; effects are relative, −0.1 is ten percent less, None beyond any number; those
+        in `_log` are natural logs."""
         ends = [self.now.low_log, self.now.high_log] if self.now and self.now.bounded else None
         known = self.now.noise if self.now else None
         found = self.validation
@@ -84,8 +83,8 @@ class LatencyVerdict:
             "verdict": self.outcome.value,
             "scope": SCOPE,
             "metric": self.metric.value,
-            "effect": math.expm1(self.effect_log),
-            "interval": None if ends is None else [math.expm1(end) for end in ends],
+            "effect": relative(self.effect_log),
+            "interval": None if ends is None else [relative(end) for end in ends],
             "effect_log": self.effect_log,
             "interval_log": None if ends is None else [*ends],
             "launches": self.launches,
@@ -98,8 +97,8 @@ class LatencyVerdict:
             if found is None
             else {
                 "pairs": found.pairs,
-                "effect": math.expm1(found.effect_log),
-                "high": math.expm1(found.high_log),
+                "effect": relative(found.effect_log),
+                "high": relative(found.high_log),
                 "agrees": found.agrees,
             },
             "noise": None

@@ -1,5 +1,6 @@
 """What is said of a table of times: the judge's interval and evidence, and no more than they carry."""
 
+import json
 import math
 
 import pytest
@@ -11,6 +12,7 @@ from agent.judge.from_csv.rows import read_rows
 from agent.judge.from_csv.sorting import pair_table
 from agent.judge.from_csv.verdict import LatencyVerdict, judge_pairs
 from agent.judge.interval import e_value_below, interval, pair_noises
+from agent.judge.sentences import percent
 from configs.errors import EXIT_USAGE, UsageError
 from experiments.measurement.evidence import Metric, NoiseProfile
 from experiments.measurement.judging import Outcome
@@ -87,6 +89,16 @@ def test_a_validation_that_does_not_agree_keeps_a_gain_from_being_supported() ->
     found = judged(slow, asked)
     assert found.outcome is Outcome.INCONCLUSIVE
     assert "does not agree" in found.reason
+
+
+def test_a_bound_beyond_any_number_is_told_as_infinite() -> None:
+    """At one degree of freedom and an alpha of a millionth Student's t reaches a hundred thousand times."""
+    found = judged(Measured(launches=2, launch_sd=0.05).rows(), Asked(alpha=1e-6, validation_pairs=1))
+    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert told["validation"]["high"] is None
+    assert told["verdict"] == "inconclusive"
+    assert percent(1000.0) == "+∞"
+    assert percent(math.log(2)) == "+100.0"
 
 
 def test_the_throughput_is_judged_by_its_inverse() -> None:
