@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from agent.judge.consequences import explained, words
+from agent.judge.consequences import VERSION_WORDS, explained, words
 from experiments.measurement.evidence import Json, LaunchRecord
 from experiments.space.configuration import Change
 
@@ -77,7 +77,7 @@ def differences(
     before, after = _leaves_of(control), _leaves_of(candidate)
     found = []
     for key in sorted({*before, *after}):
-        if words(key) & HISTORY or explained(key, changes, pinned):
+        if _tells_history(key) or explained(key, changes, pinned):
             continue
         one, other = before.get(key, {}), after.get(key, {})
         if not _alike(key, one, other, clock_tolerance):
@@ -92,6 +92,11 @@ def sentence(found: Collection[Difference], changes: Iterable[Change]) -> str:
     more = f"; and {len(named) - MOST_SHOWN} more" if len(named) > MOST_SHOWN else ""
     claimed = ", ".join(str(change) for change in changes) or "nothing"
     return f"What ran differs by more than the claimed change ({claimed}): {shown}{more}."
+
+
+def _tells_history(key: str) -> bool:
+    found = words(key)
+    return bool(found & HISTORY) and not found & VERSION_WORDS
 
 
 def _alike(key: str, one: Mapping[str, object], other: Mapping[str, object], clock_tolerance: float) -> bool:

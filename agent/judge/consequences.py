@@ -98,6 +98,9 @@ LINEAR_WORDS = frozenset({"linear", "gemm", "matmul"})
 OTHER_KERNELS = frozenset({"attention", "gdn", "conv", "conv1d", "sampler", "sampling", "norm", "prefill"})
 """Words of keys that name kernels which never touch quantized weights."""
 
+VERSION_WORDS = frozenset({"version", "versions"})
+"""Words of keys about what is installed, which no knob changes."""
+
 VERIFYING = frozenset({"drafting.method", "drafting.draft_tokens"})
 """Knobs that decide how many tokens a step verifies."""
 
@@ -131,7 +134,9 @@ def _named(knob: str, key: str, found: frozenset[str]) -> bool:
 
 
 def _follows(change: Change, found: frozenset[str]) -> bool:
-    """Whether the key is a consequence of the change."""
+    """Whether the key is a consequence of the change; another version of anything is of none."""
+    if found & VERSION_WORDS:
+        return False
     phrases = CONSEQUENCES.get(change.knob, ())
     if any(phrase <= found and (phrase & DRAFTER_WORDS or not found & DRAFTER_WORDS) for phrase in phrases):
         return True

@@ -206,6 +206,17 @@ def test_arms_that_both_tell_nothing_can_not_be_compared_and_pass() -> None:
     assert check(evidence, Metric.TPOT_MS) is None
 
 
+@pytest.mark.parametrize("key", ["package.version", "inductor_version", "versions.drafter", "versions.torch"])
+def test_another_version_is_neither_history_nor_a_consequence_of_any_change(key: str) -> None:
+    changes = [
+        Change(knob, "none" if knob.endswith("method") else 1, "awq" if knob.endswith("method") else 2)
+        for knob in CONSEQUENCES
+    ]
+    section, _, name = key.partition(".")
+    one, other = ({section: {name: number} if name else number} for number in ("0.26", "0.27"))
+    assert differing(one, other, *changes) == [f"{key} is 0.26 in the control, 0.27 in the candidate"]
+
+
 @given(st.floats(200, 3000), st.floats(0.5, 2))
 def test_clocks_are_compared_with_their_tolerance(mhz: float, factor: float) -> None:
     apart = max(factor, 1 / factor) - 1
