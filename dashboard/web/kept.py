@@ -5,7 +5,9 @@ standing of the database before it was made (`db.standing`): as soon as anybody 
 anew. So nobody sees an older state than the database had when they asked. What a view tells of besides (the
 clock, files, processes) is the reason why a route also says for how long its answer lasts at most.
 
-Of several who ask for the same at once one makes it and the others wait. Nothing here knows who asks: this
+Of several who ask for the same at once one makes it and the others wait. They take what was begun after they
+asked even if something was written meanwhile, as they would have read no more themselves: so nobody waits for
+more than two, however often is written. Nothing here knows who asks: this
 stands inside the guard, and keeps no answer that sets a cookie.
 """
 
@@ -51,9 +53,11 @@ def keep(request: Request, lasts_s: float) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was sent, true until the clock says `until` or the database stands elsewhere."""
+    """What was sent, true until the clock says `until` or the database stands elsewhere; the `turn`-th that
+    was made."""
 
     standing: str
+    turn: int
     until: float
     route: Any
     headers: tuple[tuple[bytes, bytes], ...]
@@ -72,16 +76,19 @@ class Kept:
         self._clock = clock
         self._answers: OrderedDict[Key, Answer] = OrderedDict()
         self._making: dict[Key, asyncio.Event] = {}
+        self._turns = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with what is kept, or pass on."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
-        key = _key(scope)
+        key, asked_at = _key(scope), self._turns
         while (standing := await self._standing()) is not None:
             found = self._answers.get(key)
-            if found is not None and found.standing == standing and self._clock() < found.until:
+            if found is not None and (
+                found.turn > asked_at or (found.standing == standing and self._clock() < found.until)
+            ):
                 self._answers.move_to_end(key)
                 await _give(found, scope, send)
                 return
@@ -99,6 +106,8 @@ class Kept:
 
     async def _make(self, key: Key, standing: str, scope: Scope, receive: Receive, send: Send) -> None:
         made = self._making[key] = asyncio.Event()
+        self._turns += 1
+        turn = self._turns
         begun, wish, body = self._clock(), Wish(), bytearray()
         started: Message = {}
         scope[WISH] = wish
@@ -119,9 +128,10 @@ class Kept:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body", False) and len(body) <= MOST_BYTES:
                     until = begun + wish.lasts_s
-                    self._add(
-                        key, Answer(standing, until, scope.get("route"), started["headers"], bytes(body))
+                    answer = Answer(
+                        standing, turn, until, scope.get("route"), started["headers"], bytes(body)
                     )
+                    self._add(key, answer)
             await send(message)
 
         try:

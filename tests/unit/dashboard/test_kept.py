@@ -180,6 +180,30 @@ def test_who_asks_after_a_write_is_not_given_what_was_begun_before_it(database: 
     scene.run(ask)
 
 
+def test_who_waits_takes_what_was_begun_after_they_asked_however_often_is_written(database: Database) -> None:
+    may_go = asyncio.Semaphore(0)
+
+    async def make(request: Request) -> Response:
+        await may_go.acquire()
+        found = newest(database)
+        note(database)
+        return PlainTextResponse(f"event {found}")
+
+    scene = Scene(database, make)
+
+    async def ask(client: httpx.AsyncClient) -> None:
+        asked = [asyncio.create_task(client.get("/a")) for _ in range(6)]
+        while scene.made < 1:
+            await asyncio.sleep(0)
+        for _ in asked:
+            may_go.release()
+        told = [each.text for each in await asyncio.gather(*asked)]
+        assert sorted(told) == ["event 0", *["event 1"] * 5]
+        assert scene.made == 2
+
+    scene.run(ask)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
