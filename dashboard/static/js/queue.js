@@ -62,5 +62,22 @@ document.addEventListener("dragend", () => {
 // A menu closes once its act was done, so that the row it stood in shows what became of it.
 document.addEventListener("htmx:after:request", (event) => {
   const menu = event.target.closest?.("details.q-m");
-  if (menu) menu.open = false;
+  if (!menu) return;
+  if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+  menu.open = false;
 });
+
+// A row that leaves while it has the focus gives it to the one that comes into its place.
+let held = null;
+document.addEventListener("focusin", (event) => {
+  const row = event.target.closest?.("#rows tr[data-place]");
+  held = row && { id: row.id, at: rows().indexOf(row) };
+});
+document.addEventListener("pointerdown", (event) => {
+  if (!event.target.closest?.("#rows")) held = null;
+});
+new MutationObserver(() => {
+  if (!held || !body() || document.activeElement !== document.body || document.getElementById(held.id)) return;
+  const left = rows();
+  left[Math.min(held.at, left.length - 1)]?.querySelector("a[href]").focus({ preventScroll: true });
+}).observe(document.getElementById("view"), { childList: true, subtree: true });
