@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 QUANTIZE_VENV := $(VENV)-quantize
 RUN_ARGS ?=
 VERDICTS_ARGS ?=
+PICTURES_OF ?=
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench looks quantize-env verdicts clean
+.PHONY: help run test lint bench looks pictures quantize-env verdicts clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -63,6 +64,9 @@ bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alon
 
 looks: $(VENV)/.installed-dev ## look at every page in both themes, wide and narrow, in a browser
 	$(BIN)/python -m pytest tests/integration/dashboard/test_browser.py -m 'bench_only or not bench_only'
+
+pictures: $(VENV)/.installed-dev ## the pictures of the documentation, from the campaign in PICTURES_OF=DATA_DIR, in a browser
+	$(BIN)/python -m tests.pictures $(PICTURES_OF)
 
 verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/results/verdicts.md (minutes)
 	$(BIN)/python -m tests.proofs.verdicts $(VERDICTS_ARGS)
