@@ -16,7 +16,7 @@ function looksOf(element) {
   const probe = document.createElement("span");
   element.append(probe);
   const found = { font: getComputedStyle(document.body).fontFamily };
-  for (const name of ["ink", "edge", "finding", "hypothesis", "experiment", "other", "against"]) {
+  for (const name of ["ink", "paper", "edge", "finding", "hypothesis", "experiment", "other", "against"]) {
     probe.style.color = `var(--graph-${name})`;
     found[name] = getComputedStyle(probe).color;
   }
@@ -80,7 +80,8 @@ async function show() {
   let data = await ask();
   let scene = sceneOf(data);
   let looks = looksOf(canvas);
-  const start = fitting(scene, canvas.clientWidth, canvas.clientHeight, ROOM_PX);
+  const all = () => fitting(scene, canvas.clientWidth, canvas.clientHeight, ROOM_PX);
+  const start = all();
   const cy = cytoscape({
     container: canvas,
     renderer: dots(cytoscape),
@@ -101,6 +102,14 @@ async function show() {
   cy.on("tap", "node", (event) => { location.href = `/knowledge?${new URLSearchParams({ node: event.target.id() })}`; });
   cy.on("mouseover", "node", (event) => { canvas.title = `${event.target.id()}: ${event.target.data("title")}`; });
   cy.on("mouseout", "node", () => { canvas.title = ""; });
+  for (const button of document.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => {
+      const factor = Number(button.dataset.zoom);
+      const middle = { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 };
+      if (factor) cy.zoom({ level: factor * cy.zoom(), renderedPosition: middle });
+      else cy.viewport(all());
+    });
+  }
   const restyle = () => { looks = looksOf(canvas); paint(); };
   new MutationObserver(restyle).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);

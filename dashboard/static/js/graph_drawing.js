@@ -8,7 +8,8 @@ const LEAST_SHAPE_PX = 5; // below it a circle, a diamond and a square look the 
 const LEAST_LINE_PX = 1; // shorter lines are hidden by their dots
 const LEAST_DASH_ZOOM = 0.3;
 const LABEL_PX = 11;
-const LEAST_LABEL_ROW_PX = 14;
+const HALO_PX = 4; // around a name, so that lines don't strike it through
+const LEAST_LABEL_ROW_PX = 11;
 const MOST_LABEL_PX = 80;
 const LINE_OPACITY = 0.6;
 const FAR_ZOOM = 0.2; // lines lie so close that fainter ones let their dots be seen
@@ -73,8 +74,13 @@ function label(context, nodes, { x, y, view }, size, looks) {
   context.font = `${LABEL_PX}px ${looks.font}`;
   context.textBaseline = "middle";
   context.fillStyle = looks.ink;
+  context.strokeStyle = looks.paper;
+  context.lineWidth = HALO_PX;
   for (let at = 0; at < nodes.length; at += 1) {
-    if (seen(x[at], y[at], MOST_LABEL_PX, view)) context.fillText(nodes[at][0], x[at] + size / 2 + 4, y[at]);
+    if (!seen(x[at], y[at], MOST_LABEL_PX, view)) continue;
+    const left = x[at] + size / 2 + HALO_PX;
+    context.strokeText(nodes[at][0], left, y[at]);
+    context.fillText(nodes[at][0], left, y[at]);
   }
 }
 

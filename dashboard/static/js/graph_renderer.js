@@ -13,10 +13,12 @@ const MOST_PIXEL_RATIO = 2;
 const REST_MS = 120;
 const BUSY_SHARE = 3; // while moving, drawing takes at most one part in so many of the time
 const REACH_PX = 4;
+const WHEEL = 2.5; // times Cytoscape's: from all of the graph to its names is a factor of 50
 
 function Dots({ cy }) {
   this.data = {};
   this.beforeRenderCallbacks = []; // the base's reckon styles, of which there are none here
+  this.wheelSensitivity = WHEEL; // as an option it would complain in the console
   this.picture = null;
   this.canvas = document.createElement("canvas");
   this.canvas.setAttribute("aria-hidden", "true");

@@ -1,6 +1,6 @@
 // The graph's data as arrays to draw from: places, kinds, and lines by how they look. Pure.
-export const COLUMN_PX = 150;
-export const ROW_PX = 26;
+export const COLUMN_PX = 240;
+export const ROW_PX = 16;
 export const KINDS = ["other", "experiment", "hypothesis", "finding"]; // in the order in which they are drawn
 const AGAINST = new Set(["refutes", "contradicts"]);
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from db.states import VerdictOutcome
 from tests.history.campaign_history import a_full_history
+from tests.integration.dashboard.accessibility import faults_of, sideways
 from tests.integration.dashboard.browser import browser, looking
 from tests.integration.dashboard.serving import serving
 
@@ -44,6 +45,8 @@ def test_the_graph_is_drawn_dragged_zoomed_and_grows_without_moving_a_node(
         assert page.evaluate(COLOURS) > 3
         expect(page.locator("#canvas-told")).to_contain_text(f"{len(before)} nodes")
 
+        assert [*faults_of(page), *sideways(page)] == []
+
         box = page.locator("#canvas").bounding_box()
         assert box is not None
         x, y = box["x"] + box["width"] / 2, box["y"] + 12
@@ -56,6 +59,9 @@ def test_the_graph_is_drawn_dragged_zoomed_and_grows_without_moving_a_node(
         assert (moved["x"] - view["x"], moved["y"] - view["y"]) == pytest.approx((30, 40))
         page.mouse.wheel(0, 120)
         assert page.evaluate(VIEW)["zoom"] < moved["zoom"]
+        page.get_by_role("button", name="All of it").click()
+        assert page.evaluate(VIEW) == view
+        page.get_by_role("button", name="Further").click()
 
         view = page.evaluate(VIEW)
         more = history.propose(
