@@ -41,6 +41,10 @@ by 15 % at most, and hide a candidate that varies more than the control."""
 HETEROGENEITY_ALPHA = 0.05
 """Level of the one-sided F test that sets the profile aside."""
 
+LEAST_SD_LOG = 1e-6
+"""A standard deviation of a pair that is no larger is none of measured times, but of copied or rounded ones:
+the steadiest machines vary by a hundred times as much."""
+
 MOST_LOG_E = 700.0
 """An e-value is told up to exp(700), the largest that a double holds with room to spare."""
 
@@ -102,7 +106,8 @@ class Interval:
 
 def pair_noises(pairs: Sequence[PairEffect], profile: NoiseProfile) -> tuple[PairNoise, ...]:
     """What is known of the spread of a pair's effect: with the profile, where there is one, and without it,
-    where there is none or it is set aside; empty with no degree of freedom from either source.
+    where there is none or it is set aside; empty with no degree of freedom from either source, and where all
+    that is known are values more alike than measured ones are.
 
     The last is the one to predict with.
     """
@@ -117,7 +122,7 @@ def pair_noises(pairs: Sequence[PairEffect], profile: NoiseProfile) -> tuple[Pai
         found.append(PairNoise(squares, known, count, "pooled" if count > 1 else "profile"))
     if count > 1 and (not known or _larger(own / (count - 1), count - 1, variance, profile)):
         found.append(PairNoise(max(own, (count - 1) * floor), 0, count, "pairs"))
-    return tuple(found)
+    return tuple(each for each in found if each.sd_log > LEAST_SD_LOG)
 
 
 def interval(pairs: Sequence[PairEffect], noises: Sequence[PairNoise], alpha: float) -> Interval:

@@ -22,6 +22,7 @@ NAMES = {
 
 ONE_ARM = "Only one arm was measured, so there is nothing to compare."
 NOTHING = "Nothing was measured."
+TOO_ALIKE = "more alike than measured times ever are"
 
 MOST_LOG_RATIO = 700.0
 """The largest log ratio whose change in percent a double holds, with room to spare."""
@@ -49,7 +50,8 @@ def effect(plan: StoppingPlan, reading: Reading) -> str:
     start = f"{NAMES[plan.metric]} changed by {percent(mean)} %"
     count = _counted(len(reading.pairs), "launch pair")
     if reading.overall is None:
-        return f"{start} over {count}, with no interval, because nothing tells how launches vary here"
+        why = "nothing tells how launches vary here" if len(reading.pairs) == 1 else f"they are {TOO_ALIKE}"
+        return f"{start} over {count}, with no interval, because {why}"
     if not reading.overall.bounded:
         return f"{start} over {count}, with no interval yet, because too little tells how launches vary here"
     low, high = reading.overall.low_log, reading.overall.high_log

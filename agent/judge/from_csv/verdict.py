@@ -21,7 +21,7 @@ from agent.judge.from_csv.asked import Asked
 from agent.judge.interval import Interval, PairNoise, e_value_below, interval, one_look_high, pair_noises
 from agent.judge.pairs import PairEffect
 from agent.judge.scale import bound_of
-from agent.judge.sentences import NAMES, percent, relative
+from agent.judge.sentences import NAMES, TOO_ALIKE, percent, relative
 from agent.judge.sequence import MOST_TOLD_PAIRS, pairs_to_settle
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
@@ -29,10 +29,6 @@ from knowledge.figures import counted
 
 SCOPE = "latency only"
 """What such a verdict speaks of."""
-
-LEAST_SD_LOG = 1e-6
-"""A standard deviation between pairs that is no larger is none of measured times: the steadiest machines vary
-by a hundred times as much."""
 
 UNLOOKED = "quality was not looked at, so this speaks of latency only"
 
@@ -116,13 +112,13 @@ def judge_pairs(asked: Asked, metric: Metric, pairs: tuple[PairEffect, ...]) -> 
     """Judge the pairs of one metric, at least two."""
     bound = bound_of(asked.plan(metric))
     effect = fmean(pair.effect_log for pair in pairs)
-    noises = [each for each in pair_noises(pairs, asked.noise(metric)) if each.sd_log > LEAST_SD_LOG]
+    noises = pair_noises(pairs, asked.noise(metric))
     if not noises:
         count = counted(len(pairs), "launch pair")
         reason = (
             f"{NAMES[metric]} changed by {percent(effect)} % in each of {count}, "
-            "more alike than measured times ever are, so nothing tells how launches vary (are the values "
-            f"copied, or rounded too much?); {UNLOOKED}."
+            f"{TOO_ALIKE}, so nothing tells how launches vary (are the values copied, or rounded too much?); "
+            f"{UNLOOKED}."
         )
         return LatencyVerdict(Outcome.INCONCLUSIVE, reason, asked, metric, pairs, effect, None, None, None)
     now = interval(pairs, noises, asked.alpha)

@@ -63,6 +63,19 @@ def test_a_supported_verdict_says_why_with_its_numbers() -> None:
     assert verdict.samples == 2 * 2 * (PLAN.quick_blocks + 2 * PLAN.full_blocks)
 
 
+@pytest.mark.parametrize("noise", [UNKNOWN, NoiseProfile("target", Metric.TPOT_MS, 9, 8, 0.0)])
+def test_times_that_are_rounded_to_the_same_support_and_refute_nothing(noise: NoiseProfile) -> None:
+    """A clock of whole milliseconds tells 6 and 5, and nothing of how launches vary."""
+    exact = Truth(0.0, 0.0, drift_a_block=0.0, disturbance_sd=0.0, request_sd=0.0, interruption_chance=0.0)
+    for effect in (math.log(5 / 6), 0.0):
+        taken, verdict, experiment = steps_of(replace(exact, effect_log=effect), noise)
+        assert verdict.outcome == Outcome.INCONCLUSIVE
+        assert verdict.interval_high_log is None
+        assert "more alike than measured times ever are" in verdict.reason
+        assert experiment.pairs == PLAN.full_pairs
+        assert isinstance(taken[-1], Stop)
+
+
 def test_a_slower_candidate_stops_after_one_pair_when_the_noise_is_known() -> None:
     taken, verdict, _ = steps_of(replace(QUIET, effect_log=math.log(1.1)))
     assert [type(step) for step in taken] == [MeasurePair, Stop]
