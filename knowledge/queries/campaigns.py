@@ -65,6 +65,9 @@ class CampaignView(View):
     ended_at: datetime | None
 
 
+_Page = Page[CampaignView]  # made once: pydantic forgets what nobody holds
+
+
 def list_campaigns(
     session: Session, *, limit: int, offset: int = 0, discovery: bool = True
 ) -> Page[CampaignView]:
@@ -73,9 +76,7 @@ def list_campaigns(
     total = session.scalar(select(func.count()).select_from(Campaign)) or 0
     query = select(Campaign).order_by(Campaign.id.desc()).limit(limit).offset(offset)
     found = session.scalars(query).all()
-    return Page[CampaignView](
-        items=_views(session, found, discovery), total=total, limit=limit, offset=offset
-    )
+    return _Page(items=_views(session, found, discovery), total=total, limit=limit, offset=offset)
 
 
 def campaign_detail(session: Session, campaign_id: int) -> CampaignView:

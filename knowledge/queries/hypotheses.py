@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, case, func, literal, or_, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session, aliased, load_only
 
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label_of
@@ -65,6 +65,9 @@ class HypothesisRow(View):
     rank_reason: str | None
     created_at: datetime
     state_changed_at: datetime
+
+
+_Page = Page[HypothesisRow]  # made once: pydantic forgets what nobody holds
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,9 @@ def list_hypotheses(
         )
     page = chosen.order_by(*order).limit(limit).offset(offset).subquery()
     query = with_verdict(select(Hypothesis).join(page, page.c.id == Hypothesis.id)).order_by(*order)
+    query = query.options(load_only(*_SHOWN), load_only(*_SHOWN_OF_VERDICT))
     rows = session.execute(query).all()
-    return Page[HypothesisRow](
+    return _Page(
         items=tuple(HypothesisRow(**row_fields(row)) for row in rows),
         total=total,
         limit=limit,
@@ -251,6 +255,33 @@ def row_fields(row: Any) -> dict[str, Any]:
         "created_at": hypothesis.created_at,
         "state_changed_at": hypothesis.state_changed_at,
     }
+
+
+_SHOWN = (
+    Hypothesis.campaign_id,
+    Hypothesis.claim,
+    Hypothesis.state,
+    Hypothesis.state_reason,
+    Hypothesis.lever,
+    Hypothesis.metric,
+    Hypothesis.prediction,
+    Hypothesis.min_effect,
+    Hypothesis.proposer,
+    Hypothesis.pinned,
+    Hypothesis.rank,
+    Hypothesis.rank_reason,
+    Hypothesis.created_at,
+    Hypothesis.state_changed_at,
+)
+_SHOWN_OF_VERDICT = (
+    Verdict.experiment_id,
+    Verdict.effect_log,
+    Verdict.interval_low_log,
+    Verdict.interval_high_log,
+    Verdict.reason,
+    Verdict.judge,
+)
+"""What `row_fields` reads: the others are long, and JSON takes time to be read."""
 
 
 def hypothesis_label(hypothesis_id: int) -> str:

@@ -97,5 +97,16 @@ def changes_between(control: JsonObject | None, candidate: JsonObject | None) ->
     """Return what differs between two stored configurations, by knob name."""
     if control is None or candidate is None:
         return ()
-    changes = Configuration.of(control).changes_to(Configuration.of(candidate))
+    # Most knobs are alike; the few others are compared as configurations are.
+    unlike = [knob for knob in control.keys() | candidate.keys() if not _alike(knob, control, candidate)]
+    before, after = (
+        Configuration.of({knob: knobs[knob] for knob in unlike if knob in knobs})
+        for knobs in (control, candidate)
+    )
+    changes = before.changes_to(after)
     return tuple(ChangeView(knob=each.knob, before=each.before, after=each.after) for each in changes)
+
+
+def _alike(knob: str, control: JsonObject, candidate: JsonObject) -> bool:
+    before, after = control.get(knob), candidate.get(knob)
+    return type(before) is type(after) and before == after
