@@ -52,6 +52,7 @@ from dashboard.routes import Server, add_page
 from dashboard.shell import links
 from dashboard.stream.hub import Hub
 from dashboard.web.access import Access
+from dashboard.web.answers import PROBLEMS, Problem
 from dashboard.web.kept import Kept
 from dashboard.web.security import Guard
 from dashboard.web.timing import Timed, Timings
@@ -131,7 +132,7 @@ def create_app(
             if database is None:
                 opened.close()
 
-    app = FastAPI(title="autoinfer", docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="autoinfer", docs_url=None, redoc_url=None, lifespan=lifespan, responses=PROBLEMS)
     app.state.timings = timings
     ground = Ground(settings, devices or Devices())
     server = Server(opened, hub, ground)
@@ -175,6 +176,6 @@ def _missing(request: Request, error: Exception) -> Response:
 def _problem(request: Request, status: int, message: str, hint: str) -> Response:
     """The error in words: a page for a browser, JSON for whoever asked for a twin."""
     if request.url.path.endswith((".json", ".csv", ".stream")):
-        return JSONResponse({"error": message, "hint": hint}, status)
+        return JSONResponse(Problem(error=message, hint=hint).model_dump(), status)
     context = {"message": message, "hint": hint, "links": links(), "status": status}
     return HTMLResponse(render("problem.html", context), status)

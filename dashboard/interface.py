@@ -80,8 +80,16 @@ def operations(schema: Mapping[str, Any]) -> Iterator[Operation]:
                 about=told.get("description") or told["summary"],
                 tag=next(iter(told.get("tags", [])), "other"),
                 gives=tuple(answers),
-                parameters=tuple(_parameter(each) for each in told.get("parameters", [])),
+                parameters=(*map(_parameter, told.get("parameters", [])), *_fields(told)),
             )
+
+
+def _fields(told: Mapping[str, Any]) -> Iterator[Parameter]:
+    """The fields of the form that an operation takes."""
+    for each in told.get("requestBody", {}).get("content", {}).values():
+        for name, schema in each["schema"]["properties"].items():
+            where = "required" if name in each["schema"]["required"] else "form"
+            yield Parameter(name, where, _type(schema), "", schema["description"])
 
 
 def _parameter(told: Mapping[str, Any]) -> Parameter:

@@ -18,6 +18,7 @@ from dashboard.shell import Shell, shell_of
 from dashboard.stream.hub import Hub, Push, Topic
 from dashboard.stream.ticks import Ticks, this_second
 from dashboard.stream.wire import pushes
+from dashboard.web.answers import CsvResponse
 from dashboard.web.kept import keep
 from db import events
 from db.session import Database
@@ -87,7 +88,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
         keep(http, page.lasts_s)
         view, _ = server.view(page, request)
         assert page.table is not None
-        return Response(as_csv(page.table(view)), media_type="text/csv; charset=utf-8")
+        return CsvResponse(as_csv(page.table(view)))
 
     async def stream(http: HttpRequest, request: Request[Any], known_id: int) -> Response:
         def rendered() -> Push:
@@ -111,7 +112,7 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
         router.add_api_route(
             _twin(page.path, "csv"),
             _endpoint(page, as_table),
-            response_class=Response,
+            response_class=CsvResponse,
             name=f"{page.name}.csv",
         )
     router.add_api_route(

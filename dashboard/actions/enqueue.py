@@ -10,8 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from agent.campaign.enqueue import enqueue
 from configs.errors import AutoinferError, UsageError
-from dashboard.actions.forms import Form, read_form
-from dashboard.actions.queue import REFUSED
+from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
 from dashboard.rendering.environment import render
 from dashboard.rendering.linking import pieces
 from dashboard.routes import Server
@@ -19,6 +18,17 @@ from dashboard.shell import links
 from db.labels import Noun, format_label
 from db.session import Database
 from knowledge.queries.lookup import campaign_of
+
+FIELDS = {
+    "campaign": "Its label; the newest if not given.",
+    "claim": "What is claimed, in a sentence.",
+    "set": "KNOB=VALUE, and may be given again.",
+    "expect": "The effect that is expected, such as tpot=-10%±4%.",
+    "min_effect": "The smallest effect that is worth having, such as 3%.",
+    "why": "Why it is expected.",
+    "pin": "Anything, to test it before all others.",
+}
+"""The form."""
 
 
 def put(database: Database, form: Form) -> str:
@@ -42,7 +52,14 @@ def add_enqueue_acts(app: FastAPI, server: Server) -> None:
     """Add the act's route to the app."""
     router = APIRouter(tags=["acts"])
 
-    @router.post("/enqueue", name="enqueue.put")
+    @router.post(
+        "/enqueue",
+        name="enqueue.put",
+        status_code=303,
+        response_class=RedirectResponse,
+        responses={status: TOLD[status] for status in (303, REFUSED)},
+        openapi_extra=takes(FIELDS, ["claim", "set"]),
+    )
     async def act(request: Request) -> Response:
         """Put a hypothesis into the queue."""
         form = None

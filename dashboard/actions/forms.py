@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 
 from configs.errors import UsageError
+from dashboard.web.answers import HTML
 
 MOST_BYTES = 16 * 1024
 """The largest form that is read."""
@@ -15,6 +17,26 @@ MOST_BYTES = 16 * 1024
 MOST_FIELDS = 200
 
 CONTENT_TYPE = "application/x-www-form-urlencoded"
+
+REFUSED = 409
+"""Status of an act that was understood and not done."""
+
+TOLD: dict[int | str, dict[str, Any]] = {
+    200: {"description": "What was done, in a sentence for htmx.", "content": HTML},
+    303: {"description": "It was done: the way back to the page."},
+    REFUSED: {"description": "It was not done, and why not in a sentence.", "content": HTML},
+}
+"""What an act answers."""
+
+
+def takes(fields: Mapping[str, str], required: Sequence[str] = ()) -> dict[str, Any]:
+    """The form of an act for the interface's description: what each field says; those that must be there."""
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string", "description": said} for name, said in fields.items()},
+        "required": list(required),
+    }
+    return {"requestBody": {"required": True, "content": {CONTENT_TYPE: {"schema": schema}}}}
 
 
 class Form:

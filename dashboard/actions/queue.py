@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from configs.errors import AutoinferError, UsageError
-from dashboard.actions.forms import Form, read_form
+from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
 from dashboard.rendering.environment import render
 from dashboard.routes import Server
 from dashboard.shell import links
@@ -26,9 +26,6 @@ from knowledge import steering
 from knowledge.levers import known_levers
 from knowledge.queries.lookup import campaign_of, labelled
 from knowledge.queries.queue_board import last_act, last_ranking
-
-REFUSED = 409
-"""Status of an act that was understood and not done."""
 
 NEXT = "The next ranking follows it."
 
@@ -108,6 +105,27 @@ ACTS: Mapping[str, Callable[[Session, Form], str]] = {
 }
 """Each act by the last part of its address; it returns what was done in a sentence."""
 
+CAMPAIGN = {
+    "campaign": "Its label.",
+    "seen": "What the sender saw, as its page says; refused where somebody acted since.",
+    "chosen": "Anything, to go back to the page of this campaign.",
+}
+HYPOTHESIS = {**CAMPAIGN, "hypothesis": "Its label."}
+LEVER = {**CAMPAIGN, "kind": "focus, boost or ban.", "lever": "Its name."}
+TAKES = {
+    "pin": takes(HYPOTHESIS, ["hypothesis"]),
+    "unpin": takes(HYPOTHESIS, ["hypothesis"]),
+    "move": takes({**HYPOTHESIS, "to": "The place, 1 the first."}, ["hypothesis", "to"]),
+    "unmove": takes(HYPOTHESIS, ["hypothesis"]),
+    "withdraw": takes({**HYPOTHESIS, "why": "The reason, kept with it."}, ["hypothesis"]),
+    "steer": takes(LEVER, ["campaign", "kind", "lever"]),
+    "lift": takes(LEVER, ["campaign", "kind", "lever"]),
+    "pause": takes(CAMPAIGN, ["campaign"]),
+    "resume": takes(CAMPAIGN, ["campaign"]),
+    "stop": takes({**CAMPAIGN, "sure": "Anything, to say that it is meant."}, ["campaign", "sure"]),
+}
+"""The form of each act."""
+
 LIVES = ("pause", "resume", "stop")
 """Acts that are refused by the state of the campaign itself, whoever else did what."""
 
@@ -125,7 +143,13 @@ def add_queue_acts(app: FastAPI, server: Server) -> None:
     router = APIRouter(tags=["acts"])
     for name in ACTS:
         router.add_api_route(
-            f"/queue/{name}", _endpoint(server, name), methods=["POST"], name=f"queue.{name}"
+            f"/queue/{name}",
+            _endpoint(server, name),
+            methods=["POST"],
+            name=f"queue.{name}",
+            response_class=HTMLResponse,
+            responses=TOLD,
+            openapi_extra=TAKES[name],
         )
     app.include_router(router)
 

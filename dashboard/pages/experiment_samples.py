@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, FastAPI, Path, Query
+from fastapi import APIRouter, FastAPI, Path, Query, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, spreadsheet_cell
 from dashboard.pages.experiment import LATEST, number_of
 from dashboard.routes import LABEL_LENGTH, Server
+from dashboard.web.answers import CSV
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.session import Database
@@ -92,7 +93,12 @@ def add_experiment_routes(app: FastAPI, server: Server) -> None:
             newest = format_label(Noun.EXPERIMENT, number_of(session, LATEST))
         return RedirectResponse(f"/experiments/{newest}")
 
-    @router.get(f"{PATH}.csv", name="experiment_samples.csv", response_class=StreamingResponse)
+    @router.get(
+        f"{PATH}.csv",
+        name="experiment_samples.csv",
+        responses={200: {"content": CSV}},
+        response_class=Response,
+    )
     def samples_csv(
         label: Annotated[str, Path(max_length=LABEL_LENGTH)], filters: Annotated[SamplesFilters, Query()]
     ) -> StreamingResponse:
