@@ -130,6 +130,17 @@ def test_every_page_opened_in_each_theme_and_width(
     assert not told, "\n".join(told)
 
 
+def test_the_bar_is_never_wider_than_the_window(browser: Browser, address: str) -> None:
+    told = []
+    with looking(browser, address) as (page, _):
+        page.goto(f"{address}/costs")
+        expect(page.locator("[data-live-age]")).not_to_be_empty()  # then the bar is widest
+        for width in range(340, 1441, 70):
+            Look("light", width).turn(page)
+            told += [f"{width}: {each}" for each in sideways(page)]
+    assert not told, "\n".join(told)
+
+
 def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
     browser: Browser, address: str, data_dir: Path
 ) -> None:
