@@ -210,27 +210,31 @@ class CampaignLoop:
         return None
 
     def _look_at_what_runs(self, seen: Seen) -> None:
-        """Say once when nobody takes the campaign's jobs; give them up when the budget is spent.
+        """Say once when nobody takes the campaign's jobs; give them up when the budget is spent, or when the
+        campaign is to end and nobody will take them.
 
         A test that runs is finished, because its verdict is near; half a baseline is worth nothing.
         """
         spent = seen.state == CampaignState.RUNNING and self._left_s(seen) <= 0
-        ask = self._worker is None and not self._told_of_nobody
+        stopping = seen.state == CampaignState.STOPPING
+        ask = self._worker is None and (stopping or not self._told_of_nobody)
         if not (ask or spent):
             return
         with self._database.read() as session:
             device = nobody_takes(session, self._campaign_id) if ask else None
-            running_too = not seen.has_baseline
-            jobs = overdue(session, self._campaign_id, running_too=running_too) if spent else []
-        if device is not None:
+            running_too = spent and not seen.has_baseline
+            give = spent or (stopping and device is not None)
+            jobs = overdue(session, self._campaign_id, running_too=running_too) if give else []
+        if device is not None and not self._told_of_nobody:
             self._told_of_nobody = True
             self._tell(
                 EventKind.WORKER_MISSING,
                 f"No worker takes jobs for {device}; start one: autoinfer worker --device {device}",
             )
         if jobs:
+            ended = "was stopped" if stopping else "had spent its budget"
             with self._writing() as session:
-                give_up(session, jobs)
+                give_up(session, jobs, f"The campaign {ended} before a worker took it.")
 
     def _start_baseline(self, facts: Facts) -> None:
         with self._database.read() as session:

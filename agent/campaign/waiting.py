@@ -1,4 +1,4 @@
-"""What a campaign waits for: whether anyone takes its jobs, and giving them up when its budget is spent."""
+"""What a campaign waits for: whether anyone takes its jobs, and giving them up when it is to end."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def nobody_takes(session: Session, campaign_id: int) -> str | None:
 
 
 def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[int]:
-    """Jobs of the campaign to give up when its budget is spent: those that wait, and those that run too
-    where nothing is to be learnt from them any more. What was given up before is left out."""
+    """Jobs of a campaign that ends to give up: those that wait, and those that run too where nothing is to be
+    learnt from them any more. What was given up before is left out."""
     states = (JobState.QUEUED, JobState.RUNNING) if running_too else (JobState.QUEUED,)
     query = select(Job.id).where(
         Job.campaign_id == campaign_id, Job.state.in_(states), Job.cancel_requested.is_(False)
@@ -40,7 +40,7 @@ def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[in
     return list(session.scalars(query.order_by(Job.id)))
 
 
-def give_up(session: Session, job_ids: list[int]) -> None:
+def give_up(session: Session, job_ids: list[int], why: str) -> None:
     """Cancel these jobs: those that wait at once; the worker of one that runs ends it."""
     for job_id in job_ids:
-        cancel(session, job_id, "The campaign's budget was spent before a worker took it.")
+        cancel(session, job_id, why)

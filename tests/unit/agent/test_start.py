@@ -26,7 +26,8 @@ from db import events, workers
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Job, Worker
 from db.session import Database, open_database
-from db.states import ExperimentState, JobState, WorkerState
+from db.states import CampaignState, ExperimentState, JobState, WorkerState
+from knowledge.steering import stop_campaign
 from tests.unit.agent.test_questions import database, plain_checkpoint
 
 __all__ = ["database"]  # the fixture
@@ -208,6 +209,24 @@ def test_without_a_worker_a_campaign_says_so_and_ends_with_its_budget(database: 
     assert [each.text for each in told] == [
         "No worker takes jobs for cpu; start one: autoinfer worker --device cpu"
     ]
+
+
+def test_a_campaign_without_a_worker_ends_when_it_is_asked_to(database: Database) -> None:
+    spec = load_campaign("default", {"budget": "1h"})
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, survey(spec))
+    turns = count()
+
+    def stop_once() -> None:
+        assert next(turns) < 100, "it never ends"
+        with database.write() as session:
+            if session.get_one(Campaign, campaign_id).state is CampaignState.RUNNING:
+                stop_campaign(session, campaign_id)
+
+    loop = CampaignLoop(database, campaign_id, wait=lambda _: None, announce=stop_once)
+    assert loop.run() == "stopped by the user"
+    with database.read() as session:
+        assert session.scalars(select(Job.state)).all() == [JobState.CANCELLED]
 
 
 @pytest.mark.parametrize(("device", "missing"), [("cpu", None), ("cuda:0", "cpu")])
