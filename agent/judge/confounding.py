@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from statistics import median
 
 from agent.judge.consequences import VERSION_WORDS, explained, words
@@ -79,9 +80,9 @@ def differences(
     for key in sorted({*before, *after}):
         if _tells_history(key) or explained(key, changes, pinned):
             continue
-        one, other = before.get(key, {}), after.get(key, {})
+        one, other = before.get(key, _Leaf()), after.get(key, _Leaf())
         if not _alike(key, one, other, clock_tolerance):
-            found.append(Difference(key, _shown(key, one), _shown(key, other)))
+            found.append(Difference(key, *_shown(key, one, other)))
     return tuple(found)
 
 
@@ -99,25 +100,52 @@ def _tells_history(key: str) -> bool:
     return bool(found & HISTORY) and not found & VERSION_WORDS
 
 
-def _alike(key: str, one: Mapping[str, object], other: Mapping[str, object], clock_tolerance: float) -> bool:
-    if one.keys() == other.keys():
+@dataclass(frozen=True)
+class _Leaf:
+    """The values that a key took in an arm of `launches` launches, by their canonical text: each with the
+    launches that told it, a launch that was measured further once."""
+
+    launches: int = 0
+    values: dict[str, object] = field(default_factory=dict)
+    told_by: dict[str, set[int]] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """The share of the launches that told each value."""
+        return {text: Fraction(len(told), self.launches) for text, told in self.told_by.items()}
+
+    @property
+    def numbers(self) -> list[float] | None:
+        """The values as numbers, launch by launch; None where one is no number, or none was told."""
+        found = [
+            number
+            for text, told in self.told_by.items()
+            for number in _numbers([self.values[text]] * len(told))
+        ]
+        return found if found and len(found) == sum(map(len, self.told_by.values())) else None
+
+
+def _alike(key: str, one: _Leaf, other: _Leaf, clock_tolerance: float) -> bool:
+    if one.shares == other.shares:
         return True
-    if not words(key) & CLOCK_WORDS:
-        return False
-    before, after = _numbers(one.values()), _numbers(other.values())
-    if not before or not after or len(before) < len(one) or len(after) < len(other):
+    before, after = one.numbers, other.numbers
+    if not words(key) & CLOCK_WORDS or before is None or after is None:
         return False
     low, high = sorted((median(before), median(after)))
     return low > 0 and high / low - 1 <= clock_tolerance
 
 
-def _leaves_of(records: Iterable[LaunchRecord]) -> dict[str, dict[str, object]]:
-    """Every leaf that the launches tell, by dotted key: the values that it took, by their canonical text."""
-    found: dict[str, dict[str, object]] = {}
-    for record in records:
+def _leaves_of(records: Iterable[LaunchRecord]) -> dict[str, _Leaf]:
+    """Every leaf that the launches tell, by dotted key."""
+    told = list(records)
+    launches = len({record.index for record in told})
+    found: dict[str, _Leaf] = {}
+    for record in told:
         for key, value in (*_leaves("", dict(record.resolved)), *_gpu_clocks(record)):
             if value is not None:
-                found.setdefault(key, {})[_canonical(value)] = value
+                leaf, text = found.setdefault(key, _Leaf(launches)), _canonical(value)
+                leaf.values[text] = value
+                leaf.told_by.setdefault(text, set()).add(record.index)
     return found
 
 
@@ -167,11 +195,23 @@ def _foreign(value: object) -> Json:
     return f"{type(value).__name__} {value!s}"
 
 
-def _shown(key: str, values: Mapping[str, object]) -> str:
-    if not values:
+def _shown(key: str, one: _Leaf, other: _Leaf) -> tuple[str, str]:
+    """What a sentence says of both arms; how often, where they took the same values."""
+    often = one.values.keys() == other.values.keys()
+    return _words_of(key, one, often), _words_of(key, other, often)
+
+
+def _words_of(key: str, leaf: _Leaf, often: bool) -> str:
+    if not leaf.values:
         return UNTOLD
-    if words(key) & CLOCK_WORDS and (told := _numbers(values.values())):
-        return f"{median(told):g}"
+    if words(key) & CLOCK_WORDS and leaf.numbers is not None:
+        return f"{median(leaf.numbers):g}"
+    counts = {
+        text: f" ({len(told)} of {leaf.launches} launches)" if often else ""
+        for text, told in leaf.told_by.items()
+    }
     return " or ".join(
-        sorted(value if isinstance(value, str) else _canonical(value) for value in values.values())
+        sorted(
+            (value if isinstance(value, str) else text) + counts[text] for text, value in leaf.values.items()
+        )
     )

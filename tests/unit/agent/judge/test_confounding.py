@@ -252,6 +252,46 @@ def test_no_clock_may_make_the_gain_that_is_asked_for_alone(min_effect: float, c
     assert bool(confounders(evidence, plan.metric, clock_tolerance(plan))) is confounded
 
 
+def arm_of(arm: Arm, *told: Mapping[str, Any]) -> list[LaunchRecord]:
+    return [record(arm, {"threads": 2, **each}, index) for index, each in enumerate(told)]
+
+
+A, B = {"kernel": "a"}, {"kernel": "b"}
+
+
+def test_what_varies_from_launch_to_launch_must_vary_as_often_in_both_arms() -> None:
+    assert differences(arm_of(Arm.CONTROL, A, A, B), arm_of(Arm.CANDIDATE, B, A, A), [THREADS]) == ()
+    [found] = differences(arm_of(Arm.CONTROL, A, A, B), arm_of(Arm.CANDIDATE, A, B, B), [THREADS])
+    assert found.sentence() == (
+        "kernel is a (2 of 3 launches) or b (1 of 3 launches) in the control, "
+        "a (1 of 3 launches) or b (2 of 3 launches) in the candidate"
+    )
+
+
+def test_a_key_that_some_launches_of_one_arm_do_not_tell_is_a_difference() -> None:
+    [found] = differences(arm_of(Arm.CONTROL, A, A), arm_of(Arm.CANDIDATE, A, {}), [THREADS])
+    assert (
+        found.sentence()
+        == "kernel is a (2 of 2 launches) in the control, a (1 of 2 launches) in the candidate"
+    )
+
+
+def test_a_launch_that_was_measured_further_counts_once() -> None:
+    twice = [*arm_of(Arm.CANDIDATE, A, B), record(Arm.CANDIDATE, {"threads": 2, **A}, 0)]
+    assert differences(arm_of(Arm.CONTROL, A, B), twice, [THREADS]) == ()
+
+
+def test_clocks_are_those_of_most_launches_however_often_the_others_were_seen() -> None:
+    fast, slow = ({"gpu": {"sm_mhz": mhz}} for mhz in (1980, 1755))
+    mostly_fast, mostly_slow = (fast, fast, fast, slow), (slow, slow, slow, fast)
+    [found] = differences(arm_of(Arm.CONTROL, *mostly_slow), arm_of(Arm.CANDIDATE, *mostly_fast), [THREADS])
+    assert found.sentence() == "gpu.sm_mhz is 1755 in the control, 1980 in the candidate"
+    always_fast = (fast,) * 4
+    assert (
+        differences(arm_of(Arm.CONTROL, *mostly_fast), arm_of(Arm.CANDIDATE, *always_fast), [THREADS]) == ()
+    )
+
+
 def test_more_differences_than_a_sentence_holds_are_counted() -> None:
     keys = dict.fromkeys("abcde", 1)
     evidence = Evidence((record(Arm.CONTROL, keys), record(Arm.CANDIDATE, {"z": 1})), NOISE, (GROUPS,))
