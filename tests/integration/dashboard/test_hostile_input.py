@@ -150,7 +150,7 @@ def test_what_a_page_of_elsewhere_sends_does_nothing(client: TestClient, databas
         for origin in (
             "http://evil.example",
             "null",
-            "https://127.0.0.1",
+            "http://127.0.0.1:9",
             "http://127.0.0.1.evil.example",
             "",
         ):

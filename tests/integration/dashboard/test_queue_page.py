@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from sqlalchemy import event
@@ -132,6 +134,22 @@ def test_of_two_who_look_at_one_view_the_second_gets_a_sentence_and_loses_nothin
     assert status == 409
     assert "Somebody changed the queue meanwhile: H-002 is tested before all others." in said
     assert 'id="H-002"' in client.get("/queue").text
+
+
+def test_of_two_who_act_at_the_same_moment_one_is_done_and_the_other_told(client: TestClient) -> None:
+    view, together = seen(client), Barrier(2)
+
+    def act(label: str) -> tuple[int, str]:
+        together.wait()
+        return send(client, "pin", hypothesis=label, seen=view)
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = dict(zip(("H-001", "H-002"), pool.map(act, ("H-001", "H-002")), strict=True))
+    assert sorted(status for status, _ in answers.values()) == [200, 409]
+    page = client.get("/queue").text
+    for label, (status, said) in answers.items():
+        assert (f"Unpin {label}" in page) is (status == 200)
+        assert (status == 200) or "Somebody changed the queue meanwhile" in said
 
 
 def test_a_place_is_refused_after_the_order_changed(client: TestClient, history: History) -> None:
