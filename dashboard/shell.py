@@ -51,12 +51,15 @@ class Shell(View):
     links: tuple[Link, ...]
 
 
+_NEWEST = select(Campaign).order_by(Campaign.id.desc()).limit(MOST_CAMPAIGNS)
+_WAITING = select(func.count()).where(Hypothesis.state == HypothesisState.QUEUED)
+
+
 def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], address: str) -> Shell:
     """Read the bar of a page that was read already, so that its filters are known to make sense."""
     asked: str | None = getattr(request.filters, "campaign", None)
     given = request.filters.model_dump(mode="json", exclude_defaults=True)
     filters_by_it = "campaign" in page.filters.model_fields
-    newest = select(Campaign).order_by(Campaign.id.desc()).limit(MOST_CAMPAIGNS)
     choices = tuple(
         Choice(
             id=(label := format_label(Noun.CAMPAIGN, each.id)),
@@ -68,16 +71,14 @@ def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], addr
             if filters_by_it
             else _url("/", {"campaign": label}),
         )
-        for each in session.scalars(newest)
+        for each in session.scalars(_NEWEST)
     )
     number = _number(asked)
     wanted = None if number is None else format_label(Noun.CAMPAIGN, number)
     shown = next(
         (each for each in choices if each.id == wanted), choices[0] if choices and wanted is None else None
     )
-    waiting = select(func.count()).where(Hypothesis.state == HypothesisState.QUEUED)
-    if shown is not None:
-        waiting = waiting.where(Hypothesis.campaign_id == _number(shown.id))
+    waiting = _WAITING if shown is None else _WAITING.where(Hypothesis.campaign_id == _number(shown.id))
     queued = session.scalar(waiting) or 0
     return Shell(
         campaigns=choices,

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, case, func, literal, or_, select
@@ -145,12 +146,13 @@ def list_hypotheses(
         chosen = chosen.outerjoin(first, first.c.hypothesis_id == Hypothesis.id).outerjoin(
             Verdict, Verdict.id == first.c.verdict_id
         )
-    page = chosen.order_by(*order).limit(limit).offset(offset).subquery()
-    query = with_verdict(select(Hypothesis).join(page, page.c.id == Hypothesis.id)).order_by(*order)
-    query = query.options(load_only(*_SHOWN), load_only(*_SHOWN_OF_VERDICT))
-    rows = session.execute(query).all()
+    numbers = session.scalars(chosen.order_by(*order).limit(limit).offset(offset)).all()
+    found = {
+        row.Hypothesis.id: HypothesisRow(**row_fields(row))
+        for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))
+    }
     return _Page(
-        items=tuple(HypothesisRow(**row_fields(row)) for row in rows),
+        items=tuple(found[number] for number in numbers),
         total=total,
         limit=limit,
         offset=offset,
@@ -282,6 +284,12 @@ _SHOWN_OF_VERDICT = (
     Verdict.judge,
 )
 """What `row_fields` reads: the others are long, and JSON takes time to be read."""
+
+
+@cache
+def _rows() -> Select[Any]:
+    """Lines of hypotheses, to be narrowed; built once, for that takes as long as running it."""
+    return with_verdict(select(Hypothesis)).options(load_only(*_SHOWN), load_only(*_SHOWN_OF_VERDICT))
 
 
 def hypothesis_label(hypothesis_id: int) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import select
+from sqlalchemy import Select, bindparam, select
 from sqlalchemy.orm import Session, aliased
 
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Configuration, Event, Experiment, Hypothesis, Job
+from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, JobState
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, prediction_view
 from knowledge.stored import number
@@ -79,18 +81,7 @@ class RunView(View):
 
 def runs_of(session: Session, campaign_id: int, present: datetime) -> tuple[RunView, ...]:
     """What a campaign runs, the newest first; two statements."""
-    control, candidate = aliased(Configuration), aliased(Configuration)
-    query = (
-        select(Experiment, Hypothesis, control.knobs, candidate.knobs, Job.device)
-        .join(control, control.id == Experiment.control_configuration_id)
-        .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
-        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
-        .outerjoin(Job, (Job.experiment_id == Experiment.id) & (Job.state == JobState.RUNNING))
-        .where(Experiment.campaign_id == campaign_id, Experiment.state == ExperimentState.RUNNING)
-        .order_by(Experiment.id.desc())
-        .limit(MOST_RUNS)
-    )
-    found = session.execute(query).all()
+    found = session.execute(_running(), {"campaign_id": campaign_id}).all()
     labels = [format_label(Noun.EXPERIMENT, row[0].id) for row in found]
     begun: dict[str, set[str]] = {label: set() for label in labels}
     told = select(Event.subject, Event.data).where(
@@ -99,6 +90,25 @@ def runs_of(session: Session, campaign_id: int, present: datetime) -> tuple[RunV
     for subject, data in session.execute(told):
         begun[str(subject)].add(str((data or {}).get("stage")))
     return tuple(_view(label, begun[label], present, *row) for label, row in zip(labels, found, strict=True))
+
+
+@cache
+def _running() -> Select[Experiment, Hypothesis, JsonObject, JsonObject, str | None]:
+    """What a campaign runs, built once."""
+    control, candidate = aliased(Configuration), aliased(Configuration)
+    return (
+        select(Experiment, Hypothesis, control.knobs, candidate.knobs, Job.device)
+        .join(control, control.id == Experiment.control_configuration_id)
+        .outerjoin(candidate, candidate.id == Experiment.candidate_configuration_id)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .outerjoin(Job, (Job.experiment_id == Experiment.id) & (Job.state == JobState.RUNNING))
+        .where(
+            Experiment.campaign_id == bindparam("campaign_id"),
+            Experiment.state == ExperimentState.RUNNING,
+        )
+        .order_by(Experiment.id.desc())
+        .limit(MOST_RUNS)
+    )
 
 
 def _view(

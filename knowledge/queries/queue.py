@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Text, cast, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Select, Text, cast, func, select
+from sqlalchemy.orm import Session, aliased, load_only
 
 from db.labels import Noun, format_label
 from db.models import Configuration, Event, Hypothesis, Move
@@ -49,7 +50,6 @@ def queue_page(
 
     `lever` keeps what changes that lever, `text` what says it in its claim or its knobs.
     """
-    control, candidate = aliased(Configuration), aliased(Configuration)
     waiting = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
     where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
     if lever is not None:
@@ -62,20 +62,43 @@ def queue_page(
         Hypothesis.rank.nulls_last(),
         Hypothesis.id,
     )
-    chosen = select(Hypothesis.id).where(where).order_by(*order).limit(limit).offset(offset).subquery()
+    chosen = select(Hypothesis.id).where(where).order_by(*order).limit(limit).offset(offset)
+    total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
+    numbers = session.scalars(chosen).all()
+    found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))}
+    items = tuple(found[number] for number in numbers)
+    return Page[QueueRow](items=items, total=total, limit=limit, offset=offset)
+
+
+@cache
+def _rows() -> Select[Hypothesis, JsonObject, JsonObject, Move, str, str | None]:
+    """Places of hypotheses, to be narrowed; built once, for that takes as long as running it."""
+    control, candidate = aliased(Configuration), aliased(Configuration)
     last_move = select(func.max(Move.id)).where(Move.hypothesis_id == Hypothesis.id)
-    query = (
+    return (
         select(Hypothesis, control.knobs, candidate.knobs, Move, Event.text, Event.subject)
-        .join(chosen, chosen.c.id == Hypothesis.id)
+        .options(load_only(*_SHOWN))
         .join(control, control.id == Hypothesis.control_configuration_id)
         .join(candidate, candidate.id == Hypothesis.candidate_configuration_id)
         .outerjoin(Move, Move.id == last_move.correlate(Hypothesis).scalar_subquery())
         .outerjoin(Event, Event.id == Move.event_id)
-        .order_by(*order)
     )
-    total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
-    rows = session.execute(query).all()
-    return Page[QueueRow](items=tuple(_row(*row) for row in rows), total=total, limit=limit, offset=offset)
+
+
+_SHOWN = (
+    Hypothesis.rank,
+    Hypothesis.claim,
+    Hypothesis.lever,
+    Hypothesis.prediction,
+    Hypothesis.metric,
+    Hypothesis.min_effect,
+    Hypothesis.rank_reason,
+    Hypothesis.score,
+    Hypothesis.pinned,
+    Hypothesis.proposer,
+    Hypothesis.state,
+)
+"""What a row reads: the others are long, and JSON takes time to be read."""
 
 
 def _row(

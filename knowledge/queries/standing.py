@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -105,21 +106,7 @@ _TESTED = (Group.SUPPORTED, Group.RULED_OUT, Group.OPEN)
 
 
 def _latest(session: Session, campaign_id: int, states: Sequence[HypothesisState]) -> tuple[SettledRow, ...]:
-    latest = (
-        select(Hypothesis.id)
-        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(states))
-        .order_by(Hypothesis.state_changed_at.desc(), Hypothesis.id.desc())
-        .limit(MOST_NAMED)
-        .subquery()
-    )
-    columns = (Hypothesis.id, Hypothesis.claim, Hypothesis.state, Hypothesis.metric)
-    effects = (Verdict.experiment_id, Verdict.effect_log, Verdict.interval_low_log, Verdict.interval_high_log)
-    query = (
-        select(*columns, *effects)
-        .join(latest, latest.c.id == Hypothesis.id)
-        .outerjoin(Verdict, Verdict.id == FIRST_VERDICT)
-        .order_by(Hypothesis.state_changed_at.desc(), Hypothesis.id.desc())
-    )
+    found = session.execute(_latest_of(tuple(states)), {"campaign_id": campaign_id})
     return tuple(
         SettledRow(
             id=hypothesis_label(number),
@@ -128,5 +115,27 @@ def _latest(session: Session, campaign_id: int, states: Sequence[HypothesisState
             effect=effect_view(effect, low, high, metric),
             experiment=None if experiment is None else format_label(Noun.EXPERIMENT, experiment),
         )
-        for number, claim, state, metric, experiment, effect, low, high in session.execute(query)
+        for number, claim, state, metric, experiment, effect, low, high in found
+    )
+
+
+@cache
+def _latest_of(
+    states: tuple[HypothesisState, ...],
+) -> Select[int, str, HypothesisState, str, int, float | None, float | None, float | None]:
+    """The hypotheses of a campaign that came into these states last; built once."""
+    latest = (
+        select(Hypothesis.id)
+        .where(Hypothesis.campaign_id == bindparam("campaign_id"), Hypothesis.state.in_(states))
+        .order_by(Hypothesis.state_changed_at.desc(), Hypothesis.id.desc())
+        .limit(MOST_NAMED)
+        .subquery()
+    )
+    columns = (Hypothesis.id, Hypothesis.claim, Hypothesis.state, Hypothesis.metric)
+    effects = (Verdict.experiment_id, Verdict.effect_log, Verdict.interval_low_log, Verdict.interval_high_log)
+    return (
+        select(*columns, *effects)
+        .join(latest, latest.c.id == Hypothesis.id)
+        .outerjoin(Verdict, Verdict.id == FIRST_VERDICT)
+        .order_by(Hypothesis.state_changed_at.desc(), Hypothesis.id.desc())
     )
