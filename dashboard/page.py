@@ -39,9 +39,9 @@ class Filters(BaseModel):
         return {name: value for name, value in given.items() if value not in ("", [""])}
 
 
-MOMENT_S = 1.0
-"""Seconds that a view which tells of more than the database may be kept while the database stands still: of
-the clock, a file, a process."""
+MOMENT_S = 0.5
+"""Seconds that a view which tells of more than the database is kept while the database stands still: of the
+clock, a file, a process. At most twice as long, while another is made."""
 
 READING_S = 0.25
 """The same of one that shows readings of devices, which come once a second."""

@@ -3,7 +3,8 @@
 An answer is kept where its route asks for it, under its address and whether it is compressed, with the
 standing of the database before it was made (`db.standing`): as soon as anybody commits anything, it is made
 anew. So nobody sees an older state than the database had when they asked. What a view tells of besides (the
-clock, files, processes) is the reason why a route also says for how long its answer lasts at most.
+clock, files, processes) is the reason why a route also says for how long its answer lasts; when that is
+over one asks for another, and the rest are given the old one meanwhile, for as long again at most.
 
 Of several who ask for the same at once one makes it and the others wait. They take what was begun after they
 asked even if something was written meanwhile, as they would have read no more themselves: so nobody waits for
@@ -53,15 +54,20 @@ def keep(request: Request, lasts_s: float) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was sent, true until the clock says `until` or the database stands elsewhere; the `turn`-th that
-    was made."""
+    """What was sent: true while the database stands there, for so many seconds since it was begun, or twice
+    as many while another is made; the `turn`-th that was made."""
 
     standing: str
     turn: int
-    until: float
+    begun: float
+    lasts_s: float
     route: Any
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
+
+    def lasts(self, standing: str, now: float, is_made_anew: bool) -> bool:
+        """Whether it may be given where the database stands at `now`."""
+        return self.standing == standing and now - self.begun < self.lasts_s * (2 if is_made_anew else 1)
 
 
 Key = tuple[str, bytes, bool]
@@ -85,14 +91,13 @@ class Kept:
             return
         key, asked_at = _key(scope), self._turns
         while (standing := await self._standing()) is not None:
-            found = self._answers.get(key)
+            found, other = self._answers.get(key), self._making.get(key)
             if found is not None and (
-                found.turn > asked_at or (found.standing == standing and self._clock() < found.until)
+                found.turn > asked_at or found.lasts(standing, self._clock(), other is not None)
             ):
                 self._answers.move_to_end(key)
                 await _give(found, scope, send)
                 return
-            other = self._making.get(key)
             if other is None:
                 await self._make(key, standing, scope, receive, send)
                 return
@@ -127,11 +132,8 @@ class Kept:
             elif message["type"] == "http.response.body" and wish.lasts_s is not None:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body", False) and len(body) <= MOST_BYTES:
-                    until = begun + wish.lasts_s
-                    answer = Answer(
-                        standing, turn, until, scope.get("route"), started["headers"], bytes(body)
-                    )
-                    self._add(key, answer)
+                    route, headers = scope.get("route"), started["headers"]
+                    self._add(key, Answer(standing, turn, begun, wish.lasts_s, route, headers, bytes(body)))
             await send(message)
 
         try:

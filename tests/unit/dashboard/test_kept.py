@@ -134,6 +134,63 @@ def test_what_changes_with_time_is_kept_for_a_moment(database: Database) -> None
     scene.run(ask)
 
 
+def test_while_one_makes_what_only_aged_the_others_have_the_old_one_and_not_for_long(
+    database: Database,
+) -> None:
+    may_go = asyncio.Event()
+
+    async def make(request: Request) -> Response:
+        number = scene.made
+        if number > 1:
+            await may_go.wait()
+        return PlainTextResponse(f"answer {number}")
+
+    scene = Scene(database, make, lasts_s=1.0)
+
+    async def ask(client: httpx.AsyncClient) -> None:
+        await client.get("/a")
+        scene.now_s = 1.5
+        first = asyncio.create_task(client.get("/a"))
+        while scene.made < 2:
+            await asyncio.sleep(0)
+        assert (await client.get("/a")).text == "answer 1"
+        scene.now_s = 2.0
+        late = asyncio.create_task(client.get("/a"))
+        while len(asyncio.all_tasks()) < 3:
+            await asyncio.sleep(0)
+        may_go.set()
+        assert {(await each).text for each in (first, late)} == {"answer 2"}
+        assert scene.made == 2
+
+    scene.run(ask)
+
+
+def test_what_aged_is_not_given_once_something_is_written(database: Database) -> None:
+    may_go = asyncio.Event()
+
+    async def make(request: Request) -> Response:
+        found = newest(database)
+        if scene.made > 1:
+            await may_go.wait()
+        return PlainTextResponse(f"event {found}")
+
+    scene = Scene(database, make, lasts_s=1.0)
+
+    async def ask(client: httpx.AsyncClient) -> None:
+        await client.get("/a")
+        scene.now_s = 1.5
+        first = asyncio.create_task(client.get("/a"))
+        while scene.made < 2:
+            await asyncio.sleep(0)
+        note(database)
+        second = asyncio.create_task(client.get("/a"))
+        await asyncio.sleep(0)
+        may_go.set()
+        assert [(await each).text for each in (first, second)] == ["event 0", "event 1"]
+
+    scene.run(ask)
+
+
 def test_of_many_at_once_one_makes_it(database: Database) -> None:
     may_go = asyncio.Event()
 
