@@ -17,7 +17,7 @@ from dashboard.routes import Server
 from dashboard.web.kept import keep
 from knowledge.graph import Graph, graphml, node_link
 from knowledge.graph_building import build_graph, sketch_graph
-from knowledge.graph_sketch import Edge, Sketch
+from knowledge.graph_sketch import NOTHING, Sketch
 from knowledge.layout import layout
 from knowledge.queries.graph_changes import last_change
 
@@ -66,7 +66,9 @@ def add_graph_data(app: FastAPI, server: Server) -> None:
         keep(http, ALWAYS_S)
         with server.database.read() as session:
             answer = answers.get(
-                filters.data, last_change(session), lambda: canvas_json(sketch_graph(session), filters)
+                filters.data,
+                last_change(session),
+                lambda: canvas_json(sketch_graph(session, effects=False), filters),
             )
         headers = {"vary": "Accept-Encoding"}
         if "gzip" in http.headers.get("accept-encoding", ""):
@@ -117,8 +119,7 @@ def canvas(graph: Sketch, asked: KnowledgeFilters) -> dict[str, Any]:
 
 
 def _sketched(graph: Graph) -> Sketch:
-    edges: dict[Edge, dict[str, Any]] = {edge: {} for edge in graph.edges(keys=True)}
-    return Sketch(dict(graph.nodes(data=True)), edges)
+    return Sketch(dict(graph.nodes(data=True)), dict.fromkeys(graph.edges(keys=True), NOTHING))
 
 
 def _file(text: str, media_type: str, ending: str) -> Response:

@@ -47,13 +47,10 @@ class Noun(Enum):
 
 _BY_LETTER = {noun.letter: noun for noun in Noun}
 
-_SHAPES: dict[Noun, tuple[str, int]] = {noun: noun.value for noun in Noun}
-"""Letter and width: an enumeration is slow to give its value, and a graph asks for tens of thousands."""
-
 
 def format_label(noun: Noun, number: int) -> str:
     """Return the label of the `noun` with this id, such as `H-021`."""
-    letter, width = _SHAPES[noun]
+    letter, width = noun._value_  # not by `value`, which is slow, and a graph asks for tens of thousands
     return f"{letter}-{number:0{width}d}"
 
 

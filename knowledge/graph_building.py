@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, select
@@ -20,11 +21,8 @@ from db.models import (
     Verdict,
 )
 from db.states import (
-    CampaignState,
+    EvidenceRelation,
     ExperimentKind,
-    ExperimentState,
-    FindingStatus,
-    HypothesisState,
     VerdictOutcome,
 )
 from knowledge.figures import DEFAULT_METRIC, in_scale
@@ -32,15 +30,7 @@ from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.graph_sketch import Sketch
 from knowledge.stored import metric_of
 
-_WORDS: dict[str, str] = {each: each.value for each in (*Relation, *NodeKind)}
-"""The words of relations and kinds as plain texts: asking an enumeration for its `value` takes long."""
-
-_STATES: dict[str, str] = {
-    each: each.value
-    for states in (CampaignState, HypothesisState, ExperimentState, VerdictOutcome, FindingStatus)
-    for each in states
-}
-
+_OF_EVIDENCE = {each: Relation(each.value) for each in EvidenceRelation}
 _OF_OUTCOME = {VerdictOutcome.SUPPORTED: Relation.SUPPORTS, VerdictOutcome.REFUTED: Relation.REFUTES}
 
 
@@ -76,9 +66,9 @@ def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
     ).graph()
 
 
-def sketch_graph(session: Session) -> Sketch:
-    """Return the graph of everything in the database as plain rows."""
-    return _build(session, Where())
+def sketch_graph(session: Session, *, effects: bool = True) -> Sketch:
+    """Return the graph of everything in the database as plain rows; without effects it takes less time."""
+    return _build(session, Where(), effects=effects)
 
 
 def build_part(session: Session, part: Part) -> Graph:
@@ -104,12 +94,12 @@ class Where:
     findings: tuple[ColumnElement[bool], ...] = ()
 
 
-def _build(session: Session, where: Where) -> Sketch:
+def _build(session: Session, where: Where, *, effects: bool = True) -> Sketch:
     graph = Sketch()
     _add_campaigns(graph, session, where)
     _add_hypotheses(graph, session, where)
-    _add_experiments(graph, session, where)
-    _add_findings(graph, session, where)
+    _add_experiments(graph, session, where, effects=effects)
+    _add_findings(graph, session, where, effects=effects)
     return graph
 
 
@@ -124,7 +114,7 @@ def _add_campaigns(graph: Sketch, session: Session, where: Where) -> None:
     )
     for row in session.execute(select(*columns).where(*where.campaigns).order_by(Campaign.id)):
         label = format_label(Noun.CAMPAIGN, row.id)
-        _node(graph, label, NodeKind.CAMPAIGN, row.name, state=_STATES[row.state])
+        _node(graph, label, NodeKind.CAMPAIGN, row.name, state=_word(row.state))
         _edge(graph, label, _model(graph, row.model, row.model_fingerprint), Relation.OPTIMIZES)
         _edge(graph, label, _hardware(graph, row.target), Relation.RUNS_ON)
 
@@ -148,15 +138,15 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
             label,
             NodeKind.HYPOTHESIS,
             row.claim,
-            state=_STATES[row.state],
+            state=_word(row.state),
             lever=row.lever,
             proposer=row.proposer,
         )
         _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
         for change in row.change.get("changes", []):
             knob = _knob(graph, change["knob"])
-            before, after = _text(change.get("before")), _text(change.get("after"))
-            _edge(graph, label, knob, Relation.CHANGES, before=before, after=after)
+            values = {end: _text(change.get(end)) for end in ("before", "after")}
+            graph.add_edge(label, knob, _word(Relation.CHANGES), values)
     parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
         HypothesisParent.hypothesis_id, HypothesisParent.parent_id
     )
@@ -169,7 +159,7 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
             _edge(graph, source, target, Relation.DERIVED_FROM)
 
 
-def _add_experiments(graph: Sketch, session: Session, where: Where) -> None:
+def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: bool) -> None:
     columns = (
         Experiment.id,
         Experiment.kind,
@@ -186,11 +176,12 @@ def _add_experiments(graph: Sketch, session: Session, where: Where) -> None:
     query = select(*columns).outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
     for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
         label = format_label(Noun.EXPERIMENT, row.id)
-        _node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=_STATES[row.state])
+        _node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=_word(row.state))
         if row.outcome is not None:
-            graph.nodes[label]["outcome"] = _STATES[row.outcome]
-            logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
-            _effect(graph.nodes[label], row.metric or DEFAULT_METRIC, logs)
+            graph.nodes[label]["outcome"] = _word(row.outcome)
+            if effects:
+                logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
+                _effect(graph.nodes[label], row.metric or DEFAULT_METRIC, logs)
         if row.hypothesis_id is None:
             _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
         else:
@@ -203,7 +194,7 @@ def _add_experiments(graph: Sketch, session: Session, where: Where) -> None:
             _joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
 
 
-def _add_findings(graph: Sketch, session: Session, where: Where) -> None:
+def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: bool) -> None:
     columns = (
         Finding.id,
         Finding.claim,
@@ -224,13 +215,14 @@ def _add_findings(graph: Sketch, session: Session, where: Where) -> None:
             label,
             NodeKind.FINDING,
             row.claim,
-            state=_STATES[row.status],
+            state=_word(row.status),
             strength=row.strength,
             rule=row.rule,
             lever=str(row.scope.get("lever", "")),
         )
-        logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
-        _effect(graph.nodes[label], metric_of(row.scope), logs)
+        if effects:
+            logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
+            _effect(graph.nodes[label], metric_of(row.scope), logs)
         for knob in row.scope.get("knobs", []):
             _edge(graph, label, _knob(graph, knob), Relation.CHANGES)
         if "model" in row.scope:
@@ -253,22 +245,22 @@ def _add_findings(graph: Sketch, session: Session, where: Where) -> None:
     for link in session.execute(evidence):
         source = format_label(Noun.EXPERIMENT, link.experiment_id)
         target = format_label(Noun.FINDING, link.finding_id)
-        _joined(graph, source, target, Relation(link.relation.value))
+        _joined(graph, source, target, _OF_EVIDENCE[link.relation])
 
 
 def _joined(graph: Sketch, source: str, target: str, relation: Relation) -> None:
     """Add an edge where both of its ends are in the graph."""
     if source in graph.nodes and target in graph.nodes:
-        _edge(graph, source, target, relation)
+        graph.add_edge(source, target, _word(relation))
 
 
 def _node(graph: Sketch, name: str, kind: NodeKind, title: str, **attributes: str) -> str:
-    graph.add_node(name, _WORDS[kind], title, **attributes)
+    graph.add_node(name, _word(kind), title, **attributes)
     return name
 
 
-def _edge(graph: Sketch, source: str, target: str, relation: Relation, **attributes: str) -> None:
-    graph.add_edge(source, target, _WORDS[relation], **attributes)
+def _edge(graph: Sketch, source: str, target: str, relation: Relation) -> None:
+    graph.add_edge(source, target, _word(relation))
 
 
 def model_name(model: str, fingerprint: str) -> str:
@@ -277,15 +269,20 @@ def model_name(model: str, fingerprint: str) -> str:
 
 
 def _model(graph: Sketch, model: str, fingerprint: str) -> str:
-    return _node(graph, model_name(model, fingerprint), NodeKind.MODEL, model, fingerprint=fingerprint)
+    name = model_name(model, fingerprint)
+    if name in graph.nodes:
+        return name
+    return _node(graph, name, NodeKind.MODEL, model, fingerprint=fingerprint)
 
 
 def _hardware(graph: Sketch, target: str) -> str:
-    return _node(graph, f"hardware:{target}", NodeKind.HARDWARE, target)
+    name = f"hardware:{target}"
+    return name if name in graph.nodes else _node(graph, name, NodeKind.HARDWARE, target)
 
 
 def _knob(graph: Sketch, knob: str) -> str:
-    return _node(graph, f"knob:{knob}", NodeKind.KNOB, knob)
+    name = f"knob:{knob}"
+    return name if name in graph.nodes else _node(graph, name, NodeKind.KNOB, knob)
 
 
 def _effect(attributes: dict[str, Any], metric: str, values: tuple[float | None, ...]) -> None:
@@ -295,6 +292,12 @@ def _effect(attributes: dict[str, Any], metric: str, values: tuple[float | None,
     for name, value in zip(("effect", "effect_low", "effect_high"), values, strict=True):
         if value is not None:
             attributes[name] = in_scale(value, metric)
+
+
+def _word(member: StrEnum) -> str:
+    """The value as a plain text; not by `value`, which is a property in Python and slow."""
+    word: str = member._value_
+    return word
 
 
 def _text(value: object) -> str:

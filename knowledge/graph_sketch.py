@@ -6,13 +6,18 @@ wants to be drawn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from knowledge.graph import Graph
 
 Edge = tuple[str, str, str]
 """Source, target and the word of the relation."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Attributes of most edges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class Sketch:
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    edges: dict[Edge, dict[str, Any]] = field(default_factory=dict)
+    edges: dict[Edge, Mapping[str, Any]] = field(default_factory=dict)
 
     def add_node(self, name: str, kind: str, title: str, **attributes: Any) -> None:
         """Add a node; `kind` is the word of one of `NodeKind`."""
@@ -32,11 +37,15 @@ class Sketch:
         if found is not said:
             found.update(said)
 
-    def add_edge(self, source: str, target: str, relation: str, **attributes: Any) -> None:
+    def add_edge(
+        self, source: str, target: str, relation: str, attributes: Mapping[str, Any] = NOTHING
+    ) -> None:
         """Add an edge; `relation` is the word of one of `Relation`. Both ends must be there."""
-        found = self.edges.setdefault((source, target, relation), attributes)
-        if found is not attributes:
-            found.update(attributes)
+        edge = (source, target, relation)
+        if attributes is NOTHING:
+            self.edges.setdefault(edge, NOTHING)
+        else:
+            self.edges[edge] = {**self.edges.get(edge, NOTHING), **attributes}
 
     def graph(self) -> Graph:
         """The same as a graph of networkx, whose edges have their relation as an attribute too."""

@@ -7,7 +7,7 @@ never changes. So whatever is added, nodes that stood keep standing.
 
 Models and hardware, campaigns and knobs are the first three columns; the first one keeps every other row for
 what only findings name, which moves once, should a campaign name it later. Each generation of hypotheses
-(`networkx.topological_generations` of what they are derived from) is a layer of three columns: hypotheses,
+(those derived from none, those derived from these, and so on) is a layer of three columns: hypotheses,
 their experiments, what was found. A lane is a chain of blocks of rows; a lever gets another block when no
 row of its blocks is free in a column. A new node takes the free row that is nearest to its parents.
 """
@@ -18,8 +18,6 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-
-import networkx as nx
 
 from knowledge.graph import NodeKind, Relation
 from knowledge.graph_sketch import Sketch
@@ -198,8 +196,8 @@ def _beside(
 
 
 def _generations(parents: Mapping[str, list[str]], hypotheses: Iterable[str]) -> dict[str, int]:
-    derived = nx.DiGraph()
-    derived.add_nodes_from(hypotheses)
-    derived.add_edges_from((parent, child) for child, found in parents.items() for parent in found)
-    layers = enumerate(nx.topological_generations(derived))
-    return {node: number for number, layer in layers for node in layer}
+    """One more than the latest of the parents, which are older and so come before."""
+    found: dict[str, int] = {}
+    for node in hypotheses:
+        found[node] = max((found.get(each, -1) for each in parents.get(node, ())), default=-1) + 1
+    return found

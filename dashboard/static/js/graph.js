@@ -7,9 +7,12 @@ const ROOM_PX = 24;
 const LEAST_ZOOM = 0.02;
 const MOST_ZOOM = 3;
 const PART = 500; // elements, some 20 ms
+const REST = 9; // times as long as an answer took: to follow a graph is a tenth of the server's time at most
 
 const canvas = document.getElementById("canvas");
 const told = document.getElementById("canvas-told");
+
+const wait = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
 // `light-dark()` is resolved by the browser alone: a probe's colour is asked for.
 function looksOf(element) {
@@ -45,7 +48,7 @@ async function fill(cy, data) {
     if (some.length === PART) {
       cy.add(some);
       some = [];
-      await new Promise((done) => { setTimeout(done); });
+      await wait(0);
     }
   }
   cy.add(some);
@@ -57,7 +60,7 @@ async function ask() {
   return answer.json();
 }
 
-// One question at a time; what comes meanwhile is one more afterwards.
+// One act at a time, with the rest after it that it asks for; what comes meanwhile is one more afterwards.
 function oneByOne(act) {
   let running = false;
   let again = false;
@@ -68,7 +71,7 @@ function oneByOne(act) {
     try {
       while (again) {
         again = false;
-        await act();
+        await wait(await act());
       }
     } finally {
       running = false;
@@ -77,6 +80,9 @@ function oneByOne(act) {
 }
 
 async function show() {
+  let missed = false;
+  let renew = () => { missed = true; };
+  document.getElementById("stream")?.addEventListener("htmx:sse:after:message", () => renew());
   let data = await ask();
   let scene = sceneOf(data);
   let looks = looksOf(canvas);
@@ -113,20 +119,27 @@ async function show() {
   const restyle = () => { looks = looksOf(canvas); paint(); };
   new MutationObserver(restyle).observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restyle);
-  let asked = true; // the first answer is there already
-  const renew = oneByOne(async () => {
-    if (!asked) {
-      data = await ask();
+  const add = async () => {
+    await fill(cy, data);
+    canvas.dataset.nodes = String(cy.nodes().length);
+  };
+  const filled = add();
+  renew = oneByOne(async () => {
+    await filled;
+    const began = performance.now();
+    const now = await ask().catch(() => null); // the page tells that the server is away; a later push asks again
+    const took = performance.now() - began;
+    if (now) {
+      data = now;
       scene = sceneOf(data);
       paint();
       say();
+      await add();
     }
-    asked = false;
-    await fill(cy, data);
-    canvas.dataset.nodes = String(cy.nodes().length);
+    return REST * took;
   });
-  document.getElementById("stream")?.addEventListener("htmx:sse:after:message", renew);
-  await renew();
+  if (missed) renew();
+  await filled;
 }
 
 if (canvas && window.cytoscape) {
