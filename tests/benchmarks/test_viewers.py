@@ -27,7 +27,8 @@ from tests.benchmarks.slowness import Promise
 from tests.benchmarks.stream_viewers import StreamViewer, watching
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
-from tests.integration.dashboard.browser import browser, looking
+from tests.integration.dashboard.browser import looking
+from tests.integration.dashboard.browser import timed_browser as browser
 from tests.integration.dashboard.serving import serving
 from tests.new_database import database_url
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
@@ -11,19 +11,22 @@ from playwright.sync_api import Page
 OF_LOOKS = ("color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size")
 """Rules whose outcome depends on the theme or on the width of the window."""
 
-AGAIN = """rules => axe.run(document, {
+Part = Literal["html", "main"]
+"""The whole page, or what is its own: what stands around it is the same on all."""
+
+AGAIN = """([part, rules]) => axe.run(part, {
   resultTypes: ["violations"], runOnly: rules,
 }).then(found => found.violations)"""
 
 
-def faults_of(page: Page) -> list[str]:
+def faults_of(page: Page, part: Part = "html") -> list[str]:
     """What axe finds by all its rules, a line each with the element it found it on."""
-    return _told(Axe().run(page).response["violations"])
+    return _told(Axe().run(page, part).response["violations"])
 
 
-def faults_of_looks(page: Page) -> list[str]:
+def faults_of_looks(page: Page, part: Part = "html") -> list[str]:
     """What axe finds by the rules of `OF_LOOKS`, on a page that `faults_of` has looked at before."""
-    return _told(page.evaluate(AGAIN, OF_LOOKS))
+    return _told(page.evaluate(AGAIN, [part, OF_LOOKS]))
 
 
 def sideways(page: Page) -> list[str]:

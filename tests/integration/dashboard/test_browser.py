@@ -14,7 +14,7 @@ from db.labels import Noun
 from db.session import open_database
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
-from tests.integration.dashboard.accessibility import faults_of, faults_of_looks, sideways
+from tests.integration.dashboard.accessibility import Part, faults_of, faults_of_looks, sideways
 from tests.integration.dashboard.browser import THEMES, Complaints, Look, browser, looking
 from tests.integration.dashboard.serving import addresses, serving
 from tests.new_database import database_url, new_database
@@ -70,7 +70,7 @@ TOP = "id => document.getElementById(id).getBoundingClientRect().top"
 """Pixels of an element below the window's upper edge."""
 
 
-def looked_at(page: Page, complaints: Complaints, url: str, status: int = 200) -> list[str]:
+def looked_at(page: Page, complaints: Complaints, url: str, status: int, part: Part) -> list[str]:
     """Open a page; what is wrong with it, a line each."""
     answer = page.goto(url)
     assert answer is not None
@@ -78,29 +78,39 @@ def looked_at(page: Page, complaints: Complaints, url: str, status: int = 200) -
     said = [each for each in complaints.found if status == 200 or str(status) not in each]
     complaints.found.clear()
     told = [] if answer.status == status else [f"answers {answer.status}"]
-    return [*told, *said, *faults_of(page), *sideways(page)]
+    return [*told, *said, *faults_of(page, part), *sideways(page)]
 
 
-def turned(page: Page, complaints: Complaints, look: Look) -> list[str]:
+def turned(page: Page, complaints: Complaints, look: Look, part: Part) -> list[str]:
     """The same in another theme and width, without loading it again."""
     look.turn(page)
-    said = [*complaints.found, *faults_of_looks(page), *sideways(page)]
+    said = [*complaints.found, *faults_of_looks(page, part), *sideways(page)]
     complaints.found.clear()
     return said
 
 
 def toured(
-    browser: Browser, address: str, pages: Mapping[str, int], first: Look, second: Look | None = None
+    browser: Browser,
+    address: str,
+    pages: Mapping[str, int],
+    first: Look,
+    second: Look | None = None,
+    part: Part = "html",
 ) -> list[str]:
-    """Look at pages, each with the status it should have; with a second look, turn each to that as well."""
+    """Look at a part of pages, each with the status it should have; then turn each to the second look.
+
+    The first page is looked at as a whole, and what turning changes is looked at in what is a page's own.
+    """
     told = []
+    opening = next(iter(pages))
     with looking(browser, address, first) as (page, complaints):
         for path, status in pages.items():
             first.turn(page)
-            said = looked_at(page, complaints, address + path, status)
+            said = looked_at(page, complaints, address + path, status, "html" if path == opening else part)
             told += [f"{path} {first}: {each}" for each in said]
             if second is not None:
-                told += [f"{path} {second}: {each}" for each in turned(page, complaints, second)]
+                said = turned(page, complaints, second, "html" if path == opening else "main")
+                told += [f"{path} {second}: {each}" for each in said]
     return told
 
 
@@ -117,7 +127,7 @@ def test_every_page_is_clean_and_accessible_in_both_themes(browser: Browser, add
 def test_an_empty_database_is_as_clean(browser: Browser, empty_address: str) -> None:
     missing = [path for path, status in EMPTY.items() if status == 404]
     pages = {path: status for path, status in EMPTY.items() if path not in missing[1:]}  # they look the same
-    told = toured(browser, empty_address, pages, Look("light", 1440), Look("dark", 390))
+    told = toured(browser, empty_address, pages, Look("light", 1440), Look("dark", 390), "main")
     assert not told, "\n".join(told)
 
 
