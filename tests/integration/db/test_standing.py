@@ -5,11 +5,12 @@ import threading
 from pathlib import Path
 
 from sqlalchemy import create_engine
+from sqlalchemy.dialects import postgresql
 
 from db import events
 from db.event_kinds import EventKind
 from db.session import Database
-from db.standing import Standing
+from db.standing import SNAPSHOT, Standing
 from tests.new_database import FILE_NAME, new_database
 
 
@@ -84,3 +85,8 @@ def test_what_can_not_be_asked_has_no_word(tmp_path: Path) -> None:
     nowhere = create_engine(f"sqlite:///{tmp_path / 'missing' / FILE_NAME}")
     assert Standing(nowhere).now() is None
     nowhere.dispose()
+
+
+def test_postgresql_is_asked_which_transactions_are_seen() -> None:
+    asked = str(SNAPSHOT.compile(dialect=postgresql.dialect()))
+    assert asked.startswith("SELECT CAST(pg_current_snapshot() AS TEXT)")
