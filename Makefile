@@ -52,7 +52,8 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 
 # A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
 # workers end together; there is one more of them than cores, because many tests wait. What is timed runs alone.
-test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
+test: $(VENV)/.installed-dev ## all checks and all tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quantize-env
 	@$(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || \
 	  echo "No Chromium was found, so no page is looked at in a browser; get one with: apt-get install chromium"
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
@@ -60,7 +61,7 @@ test: lint $(QUANTIZE_VENV)/.installed ## all checks and all tests
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
-	$(BIN)/python -m pytest tests/integration --ignore tests/integration/dashboard -m bench_only
+	$(BIN)/python -m pytest tests/unit tests/integration --ignore tests/integration/dashboard -m bench_only
 
 looks: $(VENV)/.installed-dev ## look at every page in both themes, wide and narrow, in a browser
 	$(BIN)/python -m pytest tests/integration/dashboard/test_browser.py -m 'bench_only or not bench_only'

@@ -105,6 +105,7 @@ def test_nothing_of_it_runs_afterwards(folder: Path, finished: tuple[Database, s
     assert left == []
 
 
+@pytest.mark.bench_only
 def test_a_banned_lever_is_not_tested(tmp_path: Path) -> None:
     database, campaign_id = start(tmp_path)
     with database.write() as session:

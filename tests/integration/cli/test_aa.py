@@ -167,7 +167,7 @@ def test_a_command_that_ends_by_itself_is_told(simulation: OnSimulation) -> None
     assert measured(simulation.autoinfer) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.bench_only
 def test_the_reference_engine_is_measured(autoinfer: Autoinfer) -> None:
     running = autoinfer.start("aa --launches 2 --blocks 2 --json")
     out, err = running.communicate(timeout=MOST_S)

@@ -66,7 +66,10 @@ def write_table(file: Path, launches: int, blocks: int, prompts: int) -> list[fl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("launches", "blocks", "prompts"), [(5, 100, 1000), (10, 50_000, 1)])
+@pytest.mark.parametrize(
+    ("launches", "blocks", "prompts"),
+    [(5, 100, 1000), pytest.param(10, 50_000, 1, marks=pytest.mark.bench_only)],
+)
 def test_a_million_rows_are_judged_in_bounded_memory(
     tmp_path: Path, launches: int, blocks: int, prompts: int
 ) -> None:

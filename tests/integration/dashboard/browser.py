@@ -10,7 +10,15 @@ from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -19,6 +27,9 @@ NO_BROWSER = (
     "(Debian: apt-get install chromium) and run the tests again"
 )
 
+
+PATIENCE_MS = 30_000
+"""How long something may take to show on a machine whose cores other tests keep busy."""
 
 SHORT_LIVED = "--js-flags=--no-opt --no-maglev"
 """A page that is left after seconds gets nothing back from compilers that optimize: without them a look at
@@ -31,6 +42,7 @@ def launched(*arguments: str) -> Iterator[Browser]:
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip(NO_BROWSER)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", *arguments])
         yield started

@@ -162,7 +162,7 @@ def test_pushes_keep_focus_selection_scroll_and_what_was_typed(
         known = row.get_attribute("id")
         page.evaluate("id => { document.getElementById(id).kept = true; }", known)
         page.evaluate("scrollTo(0, 300)")
-        page.locator(f"#{known} a").first.focus(timeout=5_000)
+        page.locator(f"#{known} a").first.focus()
         page.evaluate("id => getSelection().selectAllChildren(document.getElementById(id))", known)
         selected = page.evaluate("getSelection().toString()")
         place = page.evaluate(TOP, known)

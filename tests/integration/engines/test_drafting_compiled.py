@@ -20,8 +20,8 @@ REQUESTS = [GenerationRequest("a", prompt(1, 20), 7), GenerationRequest("b", pro
 """Short, because drafts of a random head never stand, which the check would refuse in longer ones."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["default", pytest.param("cpp_wrapper", marks=pytest.mark.bench_only)])
+@pytest.mark.bench_only
+@pytest.mark.parametrize("mode", ["default", "cpp_wrapper"])
 def test_a_compiled_step_with_a_head_gives_the_eager_text(tmp_path: Path, mode: str) -> None:
     target = write_target(tmp_path / "target", tiny_model(layers=LAYERS[:2]))
     order = DraftingOrder("mtp", 1)

@@ -14,7 +14,7 @@ from experiments.reference_model.tokenizer import train_tokenizer
 from experiments.reference_model.training import Progress
 
 
-@pytest.mark.slow
+@pytest.mark.bench_only
 def test_a_few_steps_on_a_cpu_write_a_checkpoint_that_loads_with_a_card(tmp_path: Path) -> None:
     seen: list[Progress] = []
     folder = recipe.train(

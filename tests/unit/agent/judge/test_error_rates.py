@@ -81,7 +81,7 @@ def test_a_slower_candidate_is_refuted_before_the_plan_is_spent() -> None:
     assert found.pairs < PLAN.full_pairs
 
 
-@pytest.mark.slow
+@pytest.mark.bench_only
 def test_more_pairs_bring_a_gain_of_five_percent_to_support_nine_times_of_ten() -> None:
     """At launches that vary by 1 %; four pairs, which a campaign of minutes has, do not suffice for that."""
     truth = Truth(effect_log=math.log(0.95))
