@@ -247,13 +247,15 @@ def test_a_server_that_is_away_is_told_and_its_return_is_seen_by_itself(
         shown = looking(browser, address)
         page, _ = shown.__enter__()
         page.goto(f"{address}/log")
+        happens(tmp_path, "it happened before")
+        expect(page.locator("#view")).to_contain_text("it happened before")
         expect(page.locator("#live")).to_have_attribute("data-state", "live")
     try:
-        expect(page.locator("#lost")).to_be_visible(timeout=20_000)
+        expect(page.locator("#lost")).to_be_visible()
         expect(page.locator("#live")).to_have_attribute("data-state", "lost")
         happens(tmp_path, "it happened meanwhile")
         with serving(tmp_path, port):
-            expect(page.locator("#view")).to_contain_text("it happened meanwhile", timeout=20_000)
+            expect(page.locator("#view")).to_contain_text("it happened meanwhile")
             expect(page.locator("#lost")).not_to_be_visible()
     finally:
         shown.__exit__(None, None, None)
