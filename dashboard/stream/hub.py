@@ -75,6 +75,7 @@ class Hub:
         self._poll_s = poll_s
         self._viewers: dict[str, tuple[Topic, list[Viewer]]] = {}
         self._watched = asyncio.Event()
+        self._owed: set[str] = set()
         self.last_id = 0
 
     @property
@@ -108,16 +109,23 @@ class Hub:
             await self._watched.wait()
             try:
                 kinds = await asyncio.to_thread(self._new_kinds)
-                if kinds:
-                    await self._push(kinds)
+                await self._push(kinds)
             except Exception:
                 _log.exception("The event stream could not read the database; it tries again.")
             await asyncio.sleep(self._poll_s)
 
     async def _push(self, kinds: set[str]) -> None:
-        for topic, viewers in list(self._viewers.values()):
-            if topic.changes_with(kinds):
-                push = await asyncio.to_thread(topic.render)
+        """Render what changed, and what could not be rendered the last time; what can't be now is owed."""
+        owed, self._owed = self._owed, set()
+        for key, (topic, viewers) in list(self._viewers.items()):
+            if key in owed or (kinds and topic.changes_with(kinds)):
+                try:
+                    push = await asyncio.to_thread(topic.render)
+                except Exception:
+                    self._owed.add(key)
+                    if key not in owed:
+                        _log.exception("%s could not be rendered for who watches; it is tried again.", key)
+                    continue
                 for viewer in viewers:
                     viewer.offer(push)
 

@@ -1,4 +1,4 @@
-// Live, paused with a count, or disconnected: what the button in the bar tells and does.
+// Connecting, live, paused with a count, or disconnected: what the button in the bar tells and does.
 // A push is a whole view, so while paused the newest is kept, and it is swapped in on going on.
 const TICK_MS = 1000;
 const MINUTE_S = 60;
@@ -14,24 +14,32 @@ export function watch(stream, button) {
   const told = document.getElementById("live-told");
   const lost = document.getElementById("lost");
   let paused = false;
-  let connected = true;
+  let connected = null; // not known before the stream begins
   let kept = null;
   let shown = Number(stream.dataset.lastId);
   let newest = shown;
   let updated = Date.now();
 
-  const state = () => (!connected ? "lost" : paused ? "paused" : "live");
+  const state = () =>
+    connected === false ? "lost" : paused ? "paused" : connected === null ? "connecting" : "live";
 
   const tell = () => {
     const count = newest - shown;
     const seconds = Math.floor((Date.now() - updated) / TICK_MS);
-    text.textContent = !connected ? "Reconnecting" : paused ? `Paused · ${count} new` : "Live";
+    text.textContent = {
+      lost: "Reconnecting",
+      paused: `Paused · ${count} new`,
+      connecting: "Connecting",
+      live: "Live",
+    }[state()];
     age.textContent = seconds > 1 ? ` · ${ago(seconds)}` : "";
     button.setAttribute("aria-pressed", String(paused));
-    if (button.dataset.state === state()) return;
+    const before = button.dataset.state;
+    if (before === state()) return;
     button.dataset.state = state();
-    lost.hidden = connected;
-    told.textContent = connected
+    lost.hidden = connected !== false;
+    if (before === "connecting" && connected && !paused) return; // nothing to tell of a page that opens
+    told.textContent = connected !== false
       ? paused ? "Updates are paused." : "Updates are live."
       : "The server does not answer; trying again.";
   };
@@ -58,6 +66,7 @@ export function watch(stream, button) {
   });
   stream.addEventListener("htmx:sse:error", () => { connected = false; tell(); });
   stream.addEventListener("htmx:error", () => { connected = false; tell(); });
+  stream.addEventListener("stream:missed", () => { connected = false; tell(); });
 
   button.addEventListener("click", async () => {
     paused = !paused;

@@ -3,7 +3,9 @@ import { watch } from "./live.js";
 import { copying } from "./copying.js";
 import { keys, menus } from "./keys.js";
 import { palette } from "./palette.js";
+import { persist } from "./streams.js";
 
+persist(document);
 watch(document.getElementById("stream"), document.getElementById("live"));
 copying(document);
 const find = palette(document.getElementById("palette"));

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from db import events
 from db.event_kinds import EventKind
@@ -28,6 +28,7 @@ SIZE = Size(experiments=24, events=60)
 
 NUMBERS = {Noun.CAMPAIGN: 1, Noun.HYPOTHESIS: 5, Noun.EXPERIMENT: 6, Noun.FINDING: 1}
 PUSHES = 20
+LATE_MS = 1_000
 
 ROWS = 8
 """Of a list's page: there is another page after it, and axe need not look at the same row again and again."""
@@ -236,6 +237,42 @@ def test_a_theme_is_kept_and_more_opens_and_closes_on_a_phone(browser: Browser, 
         page.keyboard.press("Escape")
         expect(page.locator(".more .menu")).not_to_be_visible()
         assert complaints.found == []
+
+
+def test_a_stream_begins_however_late_its_extension_comes(
+    browser: Browser, address: str, data_dir: Path
+) -> None:
+    with looking(browser, address) as (page, complaints):
+
+        def late(route: Route) -> None:
+            page.wait_for_timeout(LATE_MS)
+            route.continue_()
+
+        page.route("**/hx-sse.min.js*", late)
+        page.goto(f"{address}/log")
+        happens(data_dir, "it happened all the same")
+        expect(page.locator("#view")).to_contain_text("it happened all the same")
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        assert complaints.found == []
+
+
+def test_a_stream_that_could_not_begin_is_told_and_tried_again(
+    browser: Browser, address: str, data_dir: Path
+) -> None:
+    answers: list[Callable[[Route], None]] = [
+        lambda route: route.abort(),
+        lambda route: route.fulfill(status=503, json={"error": "The database is locked.", "hint": "Wait."}),
+    ]
+    with looking(browser, address) as (page, _):
+        page.route("**/log.stream*", lambda route: answers.pop(0)(route), times=len(answers))
+        page.goto(f"{address}/log")
+        expect(page.locator("#lost")).to_be_visible()
+        shown = page.locator("#view").inner_html()
+        expect(page.locator("#live")).to_have_attribute("data-state", "live")
+        assert answers == []
+        assert page.locator("#view").inner_html() == shown, "words in place of a view were shown as one"
+        happens(data_dir, "it happened after all")
+        expect(page.locator("#view")).to_contain_text("it happened after all")
 
 
 def test_a_server_that_is_away_is_told_and_its_return_is_seen_by_itself(

@@ -128,3 +128,29 @@ def test_events_of_other_kinds_render_nothing(database: Database) -> None:
 
     asyncio.run(scene())
     assert view.times == 1
+
+
+def test_a_view_that_fails_is_tried_again_and_keeps_no_other_from_its_viewers(database: Database) -> None:
+    view = Counted(database)
+    failures = 2
+
+    def fails() -> Push:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise OSError("the disk does not answer")
+        return Push(1, "at last")
+
+    async def scene() -> list[Push]:
+        hub = Hub(database, poll_s=0.01)
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+            reader = group.create_task(hub.run())
+            failing = Topic("/now", fails, lambda came: True)
+            async with hub.watching(failing, 0) as first, hub.watching(view.topic(), 0) as second:
+                happens(database)
+                found = [await second.next(), await first.next()]
+            reader.cancel()
+        return found
+
+    assert asyncio.run(scene()) == [Push(1, "view 1"), Push(1, "at last")]
+    assert view.times == 1
