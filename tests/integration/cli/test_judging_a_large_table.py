@@ -1,7 +1,8 @@
-"""A CSV of a million rows is judged rightly, in bounded memory, whatever the order of its rows.
+"""A large CSV is judged rightly, in bounded memory, whatever the order of its rows.
 
 The file is judged in a process of its own, which tells by how much its peak of resident memory grew. What is
-held of time is the processor time of that process, in seconds that slow machines keep.
+held of time is the processor time of that process, in seconds that slow machines keep. `make test` judges
+100,000 rows, with a bound that a judge which held them all would miss; `make bench` judges a million.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROWS = 1_000_000
-MOST_GROWTH_BYTES = 200e6
+MOST_GROWTH_BYTES = {100_000: 24e6, 1_000_000: 200e6}
+"""By rows. 100,000 take 15 to 16.5 MB as they are judged, and 30 to 37 MB with all of them in a list before."""
+
 MOST_PROCESSOR_S = 120.0
-"""The machine that this was written on takes 14 to 33 s, beside other work."""
+"""A million takes 14 to 33 s on the machine that this was written on, beside other work."""
 
 EFFECT_LOG = math.log(0.92)
 PROGRAM = """
@@ -61,28 +63,32 @@ def write_table(file: Path, launches: int, blocks: int, prompts: int) -> list[fl
         out.write("arm,launch,block,prompt,metric,value\n")
         for place in rng.permutation(len(lines)):
             out.write(lines[place])
-    assert len(lines) == ROWS
+    assert len(lines) == 2 * launches * blocks * prompts
     return effects
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("launches", "blocks", "prompts"),
-    [(5, 100, 1000), pytest.param(10, 50_000, 1, marks=pytest.mark.bench_only)],
+    [
+        (5, 10, 1000),
+        (10, 5000, 1),
+        pytest.param(5, 100, 1000, marks=pytest.mark.bench_only),
+        pytest.param(10, 50_000, 1, marks=pytest.mark.bench_only),
+    ],
 )
-def test_a_million_rows_are_judged_in_bounded_memory(
+def test_a_large_table_is_judged_in_bounded_memory(
     tmp_path: Path, launches: int, blocks: int, prompts: int
 ) -> None:
-    file = tmp_path / "million.csv"
+    file, rows = tmp_path / "large.csv", 2 * launches * blocks * prompts
     effects = write_table(file, launches, blocks, prompts)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(file)], capture_output=True, text=True, check=True, timeout=280
     )
     found = json.loads(done.stdout)
     print(f"\n{found['growth_bytes'] / 1e6:.0f} MB more, {found['processor_s']:.1f} s of the processor")
-    assert found["samples"] == ROWS
+    assert found["samples"] == rows
     assert found["launches"] == 2 * launches
-    # medians of other sets of the same values: the centre of 100,000 is known to 0.05 · 1.25 / √100,000
+    # medians of other sets of the same values: the centre of 5,000 is known to 0.05 · 1.25 / √5,000
     assert found["effect_log"] == pytest.approx(float(np.mean(effects)), abs=0.002)
-    assert 1e6 < found["growth_bytes"] < MOST_GROWTH_BYTES
+    assert 1e6 < found["growth_bytes"] < MOST_GROWTH_BYTES[rows]
     assert found["processor_s"] < MOST_PROCESSOR_S
