@@ -19,6 +19,7 @@ from fractions import Fraction
 from statistics import median
 
 from agent.judge.consequences import VERSION_WORDS, explained, words
+from agent.judge.once import once
 from experiments.measurement.evidence import Json, LaunchRecord
 from experiments.space.configuration import Change
 
@@ -141,12 +142,18 @@ def _leaves_of(records: Iterable[LaunchRecord]) -> dict[str, _Leaf]:
     launches = len({record.index for record in told})
     found: dict[str, _Leaf] = {}
     for record in told:
-        for key, value in (*_leaves("", dict(record.resolved)), *_gpu_clocks(record)):
-            if value is not None:
-                leaf, text = found.setdefault(key, _Leaf(launches)), _canonical(value)
-                leaf.values[text] = value
-                leaf.told_by.setdefault(text, set()).add(record.index)
+        for key, value, text in _told(record):
+            leaf = found.setdefault(key, _Leaf(launches))
+            leaf.values[text] = value
+            leaf.told_by.setdefault(text, set()).add(record.index)
     return found
+
+
+@once
+def _told(record: LaunchRecord) -> tuple[tuple[str, object, str], ...]:
+    """What a launch tells: dotted keys, values, and their canonical texts."""
+    leaves = (*_leaves("", dict(record.resolved)), *_gpu_clocks(record))
+    return tuple((key, value, _canonical(value)) for key, value in leaves if value is not None)
 
 
 def _leaves(prefix: str, value: object) -> Iterable[tuple[str, object]]:

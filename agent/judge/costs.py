@@ -8,8 +8,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
 
+from agent.judge.once import once
 from agent.judge.pairs import TIMED_STAGES
-from experiments.measurement.evidence import Arm, Evidence, Metric, Stage
+from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
 from experiments.measurement.plan import StoppingPlan
 
 TASK_ITEM_TOKENS = 64
@@ -58,9 +59,19 @@ def pair_costs(evidence: Evidence) -> tuple[PairCost, ...]:
     for arm in Arm:
         for record in evidence.of(arm, *TIMED_STAGES):
             load[record.index] += record.load_s
-            requests[record.index] += math.fsum(record.values(Metric.E2EL_MS)) / MS_PER_S
-            blocks[record.index] |= {sample.block for sample in record.samples}
+            requests[record.index] += _request_s(record)
+            blocks[record.index] |= _block_numbers(record)
     return tuple(PairCost(load[index], requests[index], len(blocks[index])) for index in sorted(load))
+
+
+@once
+def _request_s(record: LaunchRecord) -> float:
+    return math.fsum(record.values(Metric.E2EL_MS)) / MS_PER_S
+
+
+@once
+def _block_numbers(record: LaunchRecord) -> frozenset[int]:
+    return frozenset(sample.block for sample in record.samples)
 
 
 def pair_cost_s(evidence: Evidence) -> float:

@@ -133,7 +133,7 @@ def drafting_report(evidence: Evidence, arm: Arm = Arm.CANDIDATE) -> DraftingRep
     """What an arm's drafting did by now; None where nothing tells that it drafts."""
     checked = [record for record in evidence.of(arm, Stage.EVALUATE) if _was_checked(record)]
     timed = evidence.of(arm, *TIMED_STAGES)
-    told = checked or [record for record in timed if record.values(Metric.STEP_TOKENS)]
+    told = checked or [record for record in timed if record.of(Metric.STEP_TOKENS)]
     requests = _requests(told)
     whole = tuple(tokens for request in requests for tokens in request.steps)
     if not whole:
@@ -180,7 +180,7 @@ _COUNTS = (Metric.CHECKED_TOKENS, Metric.DIVERGENCES, Metric.NEAR_TIES, Metric.F
 
 
 def _was_checked(record: LaunchRecord) -> bool:
-    return any(sample.metric == Metric.DIVERGENCES for sample in record.samples)
+    return bool(record.of(Metric.DIVERGENCES))
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def _request(item: str, steps: list[int], told: Mapping[Metric, float]) -> _Requ
 
 
 def _prompts(checked: Iterable[LaunchRecord]) -> Mapping[str, int]:
-    items = {s.item for record in checked for s in record.samples if s.metric == Metric.DIVERGENCES}
+    items = {s.item for record in checked for s in record.of(Metric.DIVERGENCES)}
     return dict(sorted(Counter(content_class(item) for item in items).items()))
 
 
@@ -265,10 +265,10 @@ def _method(evidence: Evidence, arm: Arm) -> str | None:
         if isinstance(told, dict) and is_drafting(method := told.get("method")):  # type: ignore[arg-type]
             return str(method)
     both = any(change.knob.partition(".")[0] == "drafting" for change in evidence.changes)
-    return UNTOLD if both or any(record.values(Metric.STEP_TOKENS) for record in own) else None
+    return UNTOLD if both or any(record.of(Metric.STEP_TOKENS) for record in own) else None
 
 
 def _is_of_the_arm(record: LaunchRecord) -> bool:
     """Whether a record is one of the arm's own configuration: what a reference lends the control is scores,
     and neither times nor bytes nor steps."""
-    return record.arm == Arm.CANDIDATE or any(sample.metric in OWN_METRICS for sample in record.samples)
+    return record.arm == Arm.CANDIDATE or any(record.of(metric) for metric in OWN_METRICS)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from agent.judge.confounding import CLOCK_TOLERANCE, Difference, differences, sentence, silent_launches
 from agent.judge.drafting import arm_is_due, drafting_report, dropped_head
+from agent.judge.once import once
 from agent.judge.pairs import TIMED_STAGES, paired_blocks, timed_launches
 from experiments.measurement.evidence import (
     SCORED_METRICS,
@@ -19,6 +20,7 @@ from experiments.measurement.evidence import (
     Evidence,
     LaunchRecord,
     Metric,
+    Sample,
     Stage,
 )
 from experiments.measurement.judging import Outcome
@@ -101,17 +103,22 @@ def uncounted_drafter(evidence: Evidence, metric: Metric) -> Finding | None:
 def broken_samples(evidence: Evidence) -> Finding | None:
     """No sample may be NaN, infinite, negative, or zero where zero can't be."""
     for record in evidence.launches:
-        for sample in record.samples:
-            if _sound(sample.metric, sample.value):
-                continue
-            where = f"{sample.metric.value} of {sample.item!r} in {record.arm.value} launch {record.index}"
-            scored = sample.metric not in TIMED_METRICS
-            if scored and record.arm == Arm.CANDIDATE and math.isnan(sample.value):
-                return Finding(Outcome.INFEASIBLE, f"The candidate computes no numbers: {where} is NaN.")
-            return Finding(
-                Outcome.INCONCLUSIVE, f"The evidence is refused: {where} is {sample.value}, which can't be."
-            )
+        sample = _unsound(record)
+        if sample is None:
+            continue
+        where = f"{sample.metric.value} of {sample.item!r} in {record.arm.value} launch {record.index}"
+        scored = sample.metric not in TIMED_METRICS
+        if scored and record.arm == Arm.CANDIDATE and math.isnan(sample.value):
+            return Finding(Outcome.INFEASIBLE, f"The candidate computes no numbers: {where} is NaN.")
+        return Finding(
+            Outcome.INCONCLUSIVE, f"The evidence is refused: {where} is {sample.value}, which can't be."
+        )
     return None
+
+
+@once
+def _unsound(record: LaunchRecord) -> Sample | None:
+    return next((each for each in record.samples if not _sound(each.metric, each.value)), None)
 
 
 def compared(evidence: Evidence, arm: Arm, metric: Metric) -> tuple[LaunchRecord, ...]:
@@ -158,9 +165,7 @@ def unpaired_documents(evidence: Evidence) -> Finding | None:
     sizes: dict[str, float] = {}
     for arm in (Arm.CONTROL, Arm.CANDIDATE):
         for record in evidence.of(arm, Stage.SCREEN, Stage.EVALUATE, Stage.VALIDATION):
-            for sample in record.samples:
-                if sample.metric != Metric.TEXT_BYTES:
-                    continue
+            for sample in record.of(Metric.TEXT_BYTES):
                 if sizes.setdefault(sample.item, sample.value) != sample.value:
                     return Finding(
                         Outcome.CONFOUNDED,

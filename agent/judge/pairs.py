@@ -21,10 +21,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import TypeAlias
 
-from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
+from agent.judge.once import once
+from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Sample, Stage
 from experiments.measurement.location import hodges_lehmann
 
 TIMED_STAGES = (Stage.QUICK, Stage.FULL, Stage.VALIDATION)
@@ -69,11 +71,21 @@ def timed_launches(evidence: Evidence, arm: Arm) -> dict[int, tuple[LaunchRecord
 
 def blocks_of(records: Iterable[LaunchRecord], metric: Metric) -> dict[int, Block]:
     """The blocks of one launch by their number; values must be positive and finite."""
+    found = tuple(records)
+    if len(found) == 1:
+        return _blocks_of_one(found[0], metric)
+    return _blocks(chain.from_iterable(record.of(metric) for record in found), metric)
+
+
+@once
+def _blocks_of_one(record: LaunchRecord, metric: Metric) -> dict[int, Block]:
+    return _blocks(record.of(metric), metric)
+
+
+def _blocks(samples: Iterable[Sample], metric: Metric) -> dict[int, Block]:
     values: dict[int, dict[str, list[float]]] = {}
-    for record in records:
-        for sample in record.samples:
-            if sample.metric == metric:
-                values.setdefault(sample.block, {}).setdefault(sample.item, []).append(sample.value)
+    for sample in samples:
+        values.setdefault(sample.block, {}).setdefault(sample.item, []).append(sample.value)
     sign = -1.0 if metric in HIGHER_IS_BETTER else 1.0
     return {
         number: {item: sign * math.log(_median(found)) for item, found in block.items()}
@@ -117,7 +129,7 @@ def _pair_effect(
     return effect_of_ratios(
         index,
         ratios,
-        samples=sum(sample.metric == metric for record in both for sample in record.samples),
+        samples=sum(len(record.of(metric)) for record in both),
         validation=any(record.stage == Stage.VALIDATION for record in both),
     )
 

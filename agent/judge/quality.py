@@ -201,8 +201,8 @@ def by_item(evidence: Evidence, arm: Arm, metric: Metric, stages: tuple[Stage, .
     return {
         sample.item: sample.value
         for record in evidence.of(arm, *stages)
-        for sample in record.samples
-        if sample.metric == metric and not sample.item.startswith(DECODE_ITEM_PREFIX)
+        for sample in record.of(metric)
+        if not sample.item.startswith(DECODE_ITEM_PREFIX)
     }
 
 

@@ -7,10 +7,11 @@ the judge is a pure function of it and the database can give it back unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 from experiments.space.configuration import Change
 
@@ -151,9 +152,25 @@ class LaunchRecord:
     load_s: float
     samples: tuple[Sample, ...]
 
+    def of(self, metric: Metric) -> tuple[Sample, ...]:
+        """The samples of one metric in the order of `samples`."""
+        return self._by_metric.get(metric, ())
+
     def values(self, metric: Metric) -> list[float]:
         """The raw values of one metric in the order they were taken."""
-        return [s.value for s in sorted(self.samples, key=lambda s: s.seq) if s.metric == metric]
+        return [s.value for s in sorted(self.of(metric), key=lambda s: s.seq)]
+
+    @cached_property
+    def _by_metric(self) -> Mapping[Metric, tuple[Sample, ...]]:
+        found: dict[Metric, list[Sample]] = {}
+        for sample in self.samples:
+            found.setdefault(sample.metric, []).append(sample)
+        return {metric: tuple(samples) for metric, samples in found.items()}
+
+    @cached_property
+    def kept(self) -> dict[Hashable, Any]:
+        """What was worked out of this record, which never changes; see `agent.judge.once`."""
+        return {}
 
 
 @dataclass(frozen=True)

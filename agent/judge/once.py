@@ -1,0 +1,30 @@
+"""What is worked out of a launch's record is worked out once: a judge looks at all of them often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+from experiments.measurement.evidence import LaunchRecord
+
+Words = ParamSpec("Words")
+Found = TypeVar("Found")
+
+
+def once(
+    work: Callable[Concatenate[LaunchRecord, Words], Found],
+) -> Callable[Concatenate[LaunchRecord, Words], Found]:
+    """Let a pure function of a record and of hashable words keep what it found with the record.
+
+    Nobody may change what it returns.
+    """
+
+    @wraps(work)
+    def kept(record: LaunchRecord, /, *words: Words.args, **named: Words.kwargs) -> Found:
+        key = (work.__module__, work.__qualname__, words, *sorted(named.items()))
+        if key not in record.kept:
+            record.kept[key] = work(record, *words, **named)
+        return cast(Found, record.kept[key])
+
+    return cast("Callable[Concatenate[LaunchRecord, Words], Found]", kept)
