@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 from configs.errors import UsageError
@@ -20,7 +22,7 @@ class Port(StrEnum):
 
 def check_registered(port: Port, name: str) -> None:
     """Raise `UsageError` with the names that are when nothing is registered under `name`; loads nothing."""
-    known = entry_points(group=port.value).names
+    known = _entry_points(port, tuple(sys.path)).names
     if name not in known:
         told = ", ".join(sorted(known)) or "none"
         raise UsageError(
@@ -35,7 +37,7 @@ def registered(port: Port, name: str) -> Any:
     """
     check_registered(port, name)
     noun = port.name.lower()
-    found = entry_points(group=port.value)
+    found = _entry_points(port, tuple(sys.path))
     try:
         return found[name].load()
     except (ImportError, AttributeError) as error:
@@ -43,3 +45,9 @@ def registered(port: Port, name: str) -> Any:
             f"The {noun} {name!r} can't be loaded: {error}.",
             "Install what it needs: pip install 'autoinfer[reference]'",
         ) from error
+
+
+@lru_cache
+def _entry_points(port: Port, path: tuple[str, ...]) -> EntryPoints:
+    """What is registered for `port` in the folders of `path`, read once: it opens every installed package."""
+    return entry_points(group=port.value)
