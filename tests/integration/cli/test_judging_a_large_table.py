@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 MOST_GROWTH_BYTES = {100_000: 24e6, 1_000_000: 200e6}
-"""By rows. 100,000 take 15 to 16.5 MB as they are judged, and 30 to 37 MB with all of them in a list before."""
+"""By rows. 100,000 take 15 to 16.5 MB as they are judged, and 30 to 37 MB where all are in a list before."""
 
 MOST_PROCESSOR_S = 120.0
 """A million takes 14 to 33 s on the machine that this was written on, beside other work."""
