@@ -175,6 +175,8 @@ class Desk:
             return Choice(reason=f"the budget of {budget} is spent")
         confirmation = self._confirmation()
         reserve_s = 0.0 if confirmation is None else self.beliefs.cost_s(confirmation.candidate)
+        if reserve_s > left_s:
+            confirmation, reserve_s = None, 0.0  # what can't be had any more is not saved for
         ended = nothing_worth_it(self.ranking)
         judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
         if ended is not None and judged < self.facts.spec.least_verdicts:
@@ -191,7 +193,7 @@ class Desk:
                 if running
                 else nothing_worth_it(self.ranking) or "nothing is left to test"
             )
-        if confirmation is not None and reserve_s <= left_s:
+        if confirmation is not None:
             return Choice(draft=confirmation)
         return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
 

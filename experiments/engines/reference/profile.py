@@ -30,7 +30,7 @@ from experiments.engines.port import GenerationRequest, PartTime
 from experiments.engines.reference.checkpoint import layer_kinds
 from experiments.engines.reference.decode import Decoder, Sequence
 
-RUNS = 4
+RUNS = 2
 """Alternating runs with and without hooks, each over the request's new tokens."""
 
 CALIBRATION_CALLS = 2000

@@ -20,8 +20,8 @@ CHECK_READINGS = 4
 """How often a check of drafting goes through each token at most: written with a draft, read at once, read one
 by one, read by as many as a step verifies."""
 
-PROFILE_READINGS = 8
-"""How often a profile goes through each token: in four runs with hooks and four without (`profile.RUNS`)."""
+PROFILE_READINGS = 4
+"""How often a profile goes through each token: in two runs with hooks and two without (`profile.RUNS`)."""
 
 
 def limit_s(least_s: float, weights: int, tokens: int) -> float:

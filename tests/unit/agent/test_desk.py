@@ -118,6 +118,20 @@ def test_a_chain_of_supported_changes_is_confirmed_against_the_baseline() -> Non
     assert desk(trials=confirmed).choose(400).draft is None
 
 
+def test_nothing_is_saved_for_a_confirmation_that_the_budget_can_not_bear_any_more() -> None:
+    both = SPACE.with_change(COMPILED, {"serving.threads": 2})
+    chain = (
+        replace(trial(1, BASELINE, COMPILED, Outcome.SUPPORTED, -0.5), cost_s=200.0),
+        replace(trial(2, COMPILED, both, Outcome.SUPPORTED, -0.1), cost_s=200.0),
+    )
+    found = desk(queued(3, PRUNED), trials=chain)
+    (place,) = found.ranking.places
+    assert place.cost_s < found.beliefs.cost_s(both) - 1, "the scene needs a test that is cheaper"
+    choice = found.choose(found.beliefs.cost_s(both) - 1)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 3
+
+
 def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:
     both = SPACE.with_change(COMPILED, {"serving.threads": 2})
     stranded = trial(2, COMPILED, both, Outcome.SUPPORTED, -0.9)

@@ -46,4 +46,4 @@ def test_a_step_that_verifies_drafts_may_keep_one_token_of_them() -> None:
     assert generated_tokens(request, 0) == 150
     assert generated_tokens(request, 3) == 300
     assert checked_tokens([request, request], 3) == 4 * 600
-    assert profiled_tokens(request, 0) == 8 * 150
+    assert profiled_tokens(request, 0) == 4 * 150
