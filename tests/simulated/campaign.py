@@ -116,7 +116,7 @@ def drive(
 ) -> str:
     """Drive the campaign to its end with a worker of its own; returns why it stopped."""
     process = worker_process(folder)
-    times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.02, idle_poll_s=0.01)
+    times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
     try:
         return CampaignLoop(database, campaign_id, worker=process, times=times, announce=announce).run()
     finally:

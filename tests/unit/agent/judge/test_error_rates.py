@@ -30,9 +30,11 @@ def holds(found: Rates) -> bool:
 
 @pytest.mark.slow
 def test_two_equal_arms_are_called_supported_in_at_most_one_of_a_hundred_experiments() -> None:
-    found = rates(Truth(), 2000)
-    assert found.share(Outcome.SUPPORTED) <= 0.01
-    assert holds(found)
+    """A judge that supports two of a hundred supports five of 1,000 or fewer once in 14,000 times (Poisson),
+    and one whose interval holds at 93 of a hundred holds at 950 of 1,000 once in 150."""
+    found = rates(Truth(), 1000)
+    assert found.outcomes[Outcome.SUPPORTED] <= 5
+    assert found.coverage_of_all_looks >= 0.95
 
 
 @pytest.mark.parametrize("degrees_of_freedom", [0, 10])
