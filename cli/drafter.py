@@ -102,7 +102,8 @@ def score(
     from cli.output import print_json, say
 
     needs_torch("autoinfer drafter score")
-    from experiments.drafters.dflash.card import measure, render, write_card
+    from experiments.drafters.dflash.card import measure, write_card
+    from experiments.drafters.dflash.card_text import render
     from experiments.drafters.dflash.target import compute_device
 
     with _told():
@@ -124,7 +125,7 @@ def show(folder: Folder = PACKAGED, as_json: Json = False) -> None:
     if as_json:
         print_json(card)
     elif "acceptance" in card:
-        from experiments.drafters.dflash.card import render
+        from experiments.drafters.dflash.card_text import render
 
         say(render(card).rstrip())
     else:

@@ -13,7 +13,8 @@ import torch
 from cli.main import call
 from experiments.corpora.instructions import held_out_items
 from experiments.drafters.dflash.acceptance import measure_acceptance
-from experiments.drafters.dflash.card import CARD_FILE, measure, render
+from experiments.drafters.dflash.card import CARD_FILE, measure
+from experiments.drafters.dflash.card_text import render
 from experiments.drafters.dflash.drafter import DFlashDrafter
 from experiments.drafters.dflash.files import read_drafter
 from experiments.drafters.dflash.target import FeatureTap
