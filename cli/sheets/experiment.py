@@ -179,6 +179,9 @@ def _stages(out: Console, detail: ExperimentDetail) -> None:
         for each in detail.stages
     ]
     out.print(table(("stage", ">attempt", "outcome", ">took", "log"), rows, wide=("log",)))
+    for each in detail.stages:
+        for sentence in each.unchecked:
+            out.print(f"{each.stage}: {sentence}")
 
 
 def _artifacts(out: Console, detail: ExperimentDetail) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from experiments.job.launching import RunningJob
 from experiments.job.staging import StageTold
+from experiments.measurement.evidence import UNCHECKED
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
-
-UNCHECKED = "unchecked"
-"""In the detail of a stage: sentences that say what the check could not look at."""
 
 
 def check_static(job: RunningJob, told: StageTold, configuration: Configuration, workload: Workload) -> None:

@@ -42,6 +42,10 @@ class Stage(StrEnum):
     VALIDATION = "validation"
 
 
+UNCHECKED = "unchecked"
+"""In the detail of a stage: sentences that say what its check could not look at."""
+
+
 class Metric(StrEnum):
     """Metrics and their units; latency follows the definitions of vLLM's serving benchmark.
 

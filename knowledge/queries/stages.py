@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from db.models import Artifact, ExperimentArtifact, StageRun
 from db.models.base import JsonObject
 from db.states import StageOutcome
+from experiments.measurement.evidence import UNCHECKED
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -27,6 +28,12 @@ class StageView(View):
     outcome: StageOutcome | None
     detail: JsonObject | None
     log_path: str | None
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What a check could not look at, in sentences."""
+        told = (self.detail or {}).get(UNCHECKED)
+        return tuple(each for each in told if isinstance(each, str)) if isinstance(told, list) else ()
 
 
 class ArtifactView(View):

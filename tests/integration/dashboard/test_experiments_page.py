@@ -15,15 +15,19 @@ import pytest
 from sqlalchemy import event, select
 from starlette.testclient import TestClient
 
+from cli.sheets.experiment import print_experiment
 from configs.settings import Settings
 from dashboard.app import create_app
-from db.models import Experiment, Job, Verdict
+from db.models import Experiment, Job, StageRun, Verdict
 from db.states import ExperimentState, JobState, VerdictOutcome
+from experiments.measurement.evidence import UNCHECKED
 from experiments.worker.claiming import run_key
+from knowledge.queries.experiment_detail import experiment_detail
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import new_database
 
 BASE = "http://127.0.0.1"
+UNSEEN = "Whether it fits into the memory of cuda:0 was not checked: no driver answers."
 HOSTILE = '<script>alert(1)</script> & "it\'s"'
 
 QUALITY = {
@@ -50,6 +54,8 @@ def history(data_dir: Path) -> Iterator[History]:
         verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == 1)).one()
         verdict.quality = QUALITY
         verdict.judge = {**verdict.judge, "details": {"pairs": PAIRS, "alpha": 0.05, "metric": "tpot_ms"}}
+        stage = session.scalars(select(StageRun).where(StageRun.experiment_id == 1)).one()
+        stage.detail = {UNCHECKED: [UNSEEN, 7]}
         job = Job(
             kind="test",
             experiment_id=6,
@@ -178,6 +184,16 @@ def test_hostile_text_is_only_text(client: TestClient) -> None:
         html = client.get(path).text
         assert "<script>alert" not in html
         assert HOSTILE in unescape(html)
+
+
+def test_what_a_check_could_not_look_at_is_told(
+    client: TestClient, history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"Full: {UNSEEN}" in unescape(client.get("/experiments/E-0001").text)
+    assert UNSEEN not in unescape(client.get("/experiments/E-0002").text)
+    with history.database.read() as session:
+        print_experiment(experiment_detail(session, 1))
+    assert f"full: {UNSEEN}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_log_is_shown_by_its_end(client: TestClient) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from experiments.job.static_check import UNCHECKED, check_static
+from experiments.job.static_check import check_static
+from experiments.measurement.evidence import UNCHECKED
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
