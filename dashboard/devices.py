@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S
 from experiments.telemetry.collector import Collector, Replay, Source
-from experiments.telemetry.history import History
+from experiments.telemetry.history import DeviceHistory, History, is_stale
 from experiments.telemetry.keeping import keep
 from experiments.telemetry.means import WINDOW_S, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, device_key
@@ -81,6 +81,14 @@ class Devices:
                     _log.exception("The means of the devices could not be kept; it is tried again.")
         finally:
             source.stop()
+
+    def fresh(self, now: datetime) -> tuple[DeviceHistory, ...]:
+        """The devices whose newest reading is one of now."""
+        return tuple(
+            each
+            for each in self.history.devices(now)
+            if not is_stale((now - each.at).total_seconds(), self.interval_s)
+        )
 
     def keep(self, database: Database, window: datetime) -> None:
         """Store the means of the window that began then."""

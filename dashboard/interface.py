@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI
@@ -60,7 +61,8 @@ def add_interface(app: FastAPI, server: Server, timings: Timings) -> None:
         """Figures for Prometheus."""
         with server.database.read() as session:
             found = vitals(session)
-        return Response(prometheus(found, server.hub.viewers, timings), media_type=MEDIA_TYPE)
+        devices = server.ground.devices.fresh(datetime.now(UTC))
+        return Response(prometheus(found, server.hub.viewers, timings, devices), media_type=MEDIA_TYPE)
 
     @app.get("/healthz", tags=["service"])
     def healthz() -> Response:

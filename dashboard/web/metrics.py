@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dashboard.web.timing import BOUNDS_S, Timings
+from experiments.telemetry.history import DeviceHistory
+from experiments.telemetry.reading import DeviceReading
 from knowledge.queries.vitals import VitalsView
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+HERTZ_PER_MHZ = 1e6
 
-def prometheus(found: VitalsView, viewers: int, timings: Timings) -> str:
-    """All families, each with its help and type."""
+
+@dataclass(frozen=True)
+class _OfDevices:
+    """A family with a sample for each device that reports it; None for one that does not."""
+
+    name: str
+    about: str
+    value: Callable[[DeviceReading], float | None]
+
+
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+_OF_DEVICES = (
+    _OfDevices(
+        "utilization_ratio",
+        "Share of the time that a device computed, of a CPU over all its cores.",
+        lambda each: _scaled(each.utilization_percent, 0.01),
+    ),
+    _OfDevices("memory_used_bytes", "Memory of a device that is taken.", lambda each: each.memory_used_bytes),
+    _OfDevices("memory_bytes", "Memory that a device has.", lambda each: each.memory_total_bytes),
+    _OfDevices("power_watts", "Power that a device draws.", lambda each: each.power_w),
+    _OfDevices("temperature_celsius", "Temperature of a device.", lambda each: each.temperature_c),
+    _OfDevices(
+        "clock_hertz",
+        "Clock that a device computes at.",
+        lambda each: _scaled(each.clock_mhz, HERTZ_PER_MHZ),
+    ),
+    _OfDevices(
+        "throttled",
+        "1 while a device's clocks are held down.",
+        lambda each: None if each.throttle is None else int(bool(each.throttle)),
+    ),
+)
+
+
+def prometheus(
+    found: VitalsView, viewers: int, timings: Timings, devices: Sequence[DeviceHistory] = ()
+) -> str:
+    """All families, each with its help and type; of devices those of which there is a reading."""
     lines = [
         *_family(
             "autoinfer_queue_length",
@@ -38,9 +81,26 @@ def prometheus(found: VitalsView, viewers: int, timings: Timings) -> str:
         ),
         *_family("autoinfer_events_total", "counter", "Events in the log.", [({}, found.last_event_id)]),
         *_family("autoinfer_viewers", "gauge", "Browsers that watch a page.", [({}, viewers)]),
+        *_of_devices(devices),
         *_histogram(timings),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _of_devices(devices: Sequence[DeviceHistory]) -> list[str]:
+    lines: list[str] = []
+    for family in _OF_DEVICES:
+        samples = [
+            (
+                {"device": each.key, "kind": each.latest.kind.value, "model": each.latest.model},
+                value,
+            )
+            for each in devices
+            if (value := family.value(each.latest)) is not None
+        ]
+        if samples:
+            lines += _family(f"autoinfer_device_{family.name}", "gauge", family.about, samples)
+    return lines
 
 
 def _by_state(name: str, told: str, counts: Mapping[str, int]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,25 @@ from dashboard.app import PAGES
 from dashboard.navigation import ENTRIES
 from dashboard.web.metrics import prometheus
 from dashboard.web.timing import Timings
+from experiments.telemetry.history import DeviceHistory
+from experiments.telemetry.reading import DeviceKind, DeviceReading
 from knowledge.queries.vitals import vitals
 from tests.new_database import new_database
 from tests.pictures import FOLDER, MOST_BYTES, THEMES, pictures, told_in
 
 PAGE = (FOLDER.parent / "dashboard.md").read_text(encoding="utf-8")
+
+WHOLE = DeviceHistory(
+    "desk",
+    (
+        (
+            datetime(2026, 11, 22, tzinfo=UTC),
+            DeviceReading("cuda:0", DeviceKind.GPU, "Some GPU", 1.0, 1, 2, 3.0, 4.0, 5.0, 6.0, 7.0, ()),
+        ),
+    ),
+)
+"""A device that reports everything."""
+
 README = (FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
 SHOWN = [each.name for each in pictures("E-0001", "H-001", "E-0002")]
 
@@ -33,8 +48,9 @@ def test_every_letter_and_every_figure_is_told(tmp_path: Path) -> None:
     for entry in ENTRIES:
         assert f"`{entry.letter}` {entry.title}" in PAGE
     with closing(new_database(tmp_path)) as database, database.read() as session:
-        families = re.findall(r"# TYPE (\w+)", prometheus(vitals(session), 0, Timings()))
-    assert len(families) > 8
+        text = prometheus(vitals(session), 0, Timings(), [WHOLE])
+    families = re.findall(r"# TYPE (\w+)", text)
+    assert len(families) > 15
     for family in families:
         assert f"`{family}`" in PAGE
 
