@@ -22,7 +22,7 @@ def main() -> None:
         open_database(url),
         simulated_executor(data_dir),
         next((word for word in words if word != "once" and not word.isdigit()), "cpu"),
-        times=WorkerTimes(lease_s=lease_s, busy_poll_s=0.5, idle_poll_s=0.05, progress_s=0.5),
+        times=WorkerTimes(lease_s=lease_s, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.1),
         stop=stop,
         once="once" in words,
         end_with_parent=next((int(word) for word in words if word.isdigit()), None),
