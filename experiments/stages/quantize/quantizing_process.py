@@ -38,6 +38,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
     import torch
 
+    device = torch.device(request["device"])
+    on_gpu = device.type == "cuda"
+    if on_gpu and not torch.cuda.is_available():  # before all that takes seconds to load
+        raise Infeasible("unsupported", f"Quantizing on {device} can't be: there is no such GPU here.")
+
     from experiments.engines.reference.checkpoint import load_model
     from experiments.engines.reference.inspection import inspect_checkpoint
     from experiments.stages.quantize.compression import compress
@@ -58,11 +63,7 @@ def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
     recipe = QuantizationRecipe(**request["recipe"])
     files = inspect_checkpoint(Path(request["checkpoint"]))
     planned = plan(files, recipe)
-    device = torch.device(request["device"])
-    on_gpu = device.type == "cuda"
     if on_gpu:
-        if not torch.cuda.is_available():
-            raise Infeasible("unsupported", f"Quantizing on {device} can't be: there is no such GPU here.")
         torch.cuda.set_device(device)  # llmcompressor moves layers to the current one
     # A GPU works in the type that weights are published in; a CPU is faster, and exact, in float32.
     model = load_model(files, torch.bfloat16 if on_gpu else torch.float32, device)

@@ -141,7 +141,7 @@ def test_a_user_stops_a_campaign_in_good_order(tmp_path: Path) -> None:
 def test_a_test_that_ends_while_the_loop_looks_is_learnt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database, campaign_id = start(tmp_path)
+    database, campaign_id = start_small(tmp_path)
 
     def unlearnt_until_the_job_ended(session: Session, campaign: int) -> list[int]:
         """What there was to learn before whatever runs now ended: the loop looks at the worst moment."""
@@ -150,7 +150,7 @@ def test_a_test_that_ends_while_the_loop_looks_is_learnt(
             select(func.count()).select_from(Job).where(Job.state.in_((JobState.QUEUED, JobState.RUNNING)))
         )
         while not found and find_baseline(database) and database_says(database, alive):
-            time.sleep(0.02)
+            time.sleep(0.1)
         return found
 
     monkeypatch.setattr("agent.campaign.glance.unlearnt", unlearnt_until_the_job_ended)
@@ -178,6 +178,13 @@ knobs:
 """
 """A campaign of four tests or so, for what is killed and driven again."""
 
+SMALLEST_SPACE = """
+name: smallest
+knobs:
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
+"""
+"""A campaign of a baseline and two tests: one for a loop that is killed at its first, one for the next."""
+
 
 def start_small(folder: Path) -> tuple[Database, int]:
     return start(folder, space_text=SMALL_SPACE, **{"baseline.sweep": ["simulated.bits"]})
@@ -187,7 +194,7 @@ def start_small(folder: Path) -> tuple[Database, int]:
     "point", [KillPoint.AFTER_DISPATCH, KillPoint.BETWEEN_VERDICT_AND_STATE, KillPoint.BEFORE_LEARNT]
 )
 def test_a_loop_killed_at_a_named_point_is_continued_without_loss(tmp_path: Path, point: KillPoint) -> None:
-    database, campaign_id = start_small(tmp_path)
+    database, campaign_id = start(tmp_path, space_text=SMALLEST_SPACE, **{"baseline.sweep": []})
     argv = [sys.executable, "-P", "-m", "tests.simulated.campaign", str(tmp_path)]
     loop = subprocess.run(argv, env={**os.environ, KILL_VARIABLE: point.value}, timeout=120, check=False)
     assert loop.returncode == -signal.SIGKILL
@@ -209,7 +216,7 @@ def test_a_loop_killed_at_random_is_continued_without_loss(tmp_path: Path, seed:
         goal = events_told(database) + chance.randrange(*bounds)
         loop = subprocess.Popen(argv)
         while events_told(database) < goal and loop.poll() is None:
-            time.sleep(0.005)
+            time.sleep(0.02)
         loop.kill()
         assert loop.wait() == -signal.SIGKILL, "it ended by itself: nothing was tested"
     drive(database, tmp_path, campaign_id)
