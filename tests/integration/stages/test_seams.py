@@ -1,4 +1,7 @@
-"""The real stages one after the other in one job, and drafting for what they leave: the seams between."""
+"""The real stages one after the other in one job, and drafting for what they leave: the seams between.
+
+`make test` drafts in one way for each order of the stages, `make bench` in the other too.
+"""
 
 import json
 from collections.abc import Iterator
@@ -152,7 +155,16 @@ def test_both_stages_leave_a_model_that_each_of_them_changed(
     assert {each.stage for each in stages} == {Stage.PRUNE, Stage.QUANTIZE}
 
 
-@pytest.mark.parametrize("method", ["mtp", "dflash"])
+@pytest.mark.parametrize(
+    ("made", "method"),
+    [
+        ("before_quantization", "mtp"),
+        ("after_quantization", "dflash"),
+        pytest.param("before_quantization", "dflash", marks=pytest.mark.bench_only),
+        pytest.param("after_quantization", "mtp", marks=pytest.mark.bench_only),
+    ],
+    indirect=["made"],
+)
 def test_drafting_for_what_the_stages_left_changes_no_token(
     made: tuple[str, Path], method: str, drafter: Path, job: RunningJob, tmp_path: Path
 ) -> None:
