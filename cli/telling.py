@@ -126,7 +126,7 @@ class Teller:
         ]
         if baseline is not None:
             rows += [
-                ("naive default", _naive_words(naive)),
+                ("naive default", _naive_words(naive, baseline)),
                 ("baseline", f"{baseline['tpot_ms']:.2f} ms a token ({_knobs(baseline['configuration'])})"),
                 ("best", _best_words(best, baseline)),
             ]
@@ -162,11 +162,18 @@ def _saved_words(early: dict[str, Any]) -> str | None:
     if not early["experiments"]:
         return None
     saved, planned = (format_duration(early[key]) for key in ("saved_s", "planned_s"))
-    return f"{saved} of {planned} planned, by stopping early"
+    return f"{saved} of {planned} of planned launch time, by stopping early"
 
 
-def _naive_words(naive: dict[str, Any]) -> str:
-    return "did not run" if naive["tpot_ms"] is None else f"{naive['tpot_ms']:.2f} ms a token"
+def _naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
+    """The engine's own default against the baseline, as both ran side by side in the sweep."""
+    if naive["configuration"] == baseline["configuration"]:
+        return "is the baseline"
+    swept, chosen = naive["sweep_tpot_ms"], baseline["sweep_tpot_ms"]
+    if swept is None or chosen is None:
+        return "did not run"
+    both = f"{swept:.2f} against {chosen:.2f} ms a token"
+    return f"took {swept / chosen:.2f}× the baseline's time in the sweep ({both})"
 
 
 def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:

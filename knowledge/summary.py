@@ -312,7 +312,7 @@ def _saved(early: JsonObject) -> tuple[str, ...]:
     known, saved_s, planned_s = (number(early.get(key)) for key in ("experiments", "saved_s", "planned_s"))
     if not known or saved_s is None or planned_s is None:
         return ()
-    saved = f"{format_duration(saved_s)} of {format_duration(planned_s)} planned"
+    saved = f"{format_duration(saved_s)} of {format_duration(planned_s)} of planned launch time"
     return (f"Stopping early saved {saved}, over {counted(int(known), 'timed experiment')}.",)
 
 
@@ -322,8 +322,8 @@ def _best(facts: CampaignFacts) -> PartView:
     baseline_ms, naive_ms = number(baseline.get("tpot_ms")), number(naive.get("tpot_ms"))
     if baseline_ms is None:
         return PartView(title=title, sentence="The baseline is not measured yet.")
-    default = f"; the engine's own default takes {milliseconds(naive_ms)}" if naive_ms is not None else ""
-    lines = [f"The baseline takes {milliseconds(baseline_ms)} a token{default}."]
+    longer = f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long" if naive_ms else ""
+    lines = [f"The baseline takes {milliseconds(baseline_ms)} a token{longer}."]
     speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
     if speedup is None or best.get("experiment") is None:
         return PartView(title=title, sentence="Nothing beats the baseline yet.", lines=tuple(lines))

@@ -10,16 +10,18 @@ from functools import cached_property
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
+from agent.proposers.draft import refuted_if
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
-from agent.ranking.stopping import WORTH, nothing_worth_it
+from agent.ranking.stopping import WORTH, is_worth_it, nothing_worth_it
 from agent.ranking.values import Candidate, Directive, Place, Ranking
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.levers import joined
 from agent.surrogate.physics import Physics
 from configs.quantities import format_duration
+from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
@@ -179,17 +181,20 @@ class Desk:
             confirmation, reserve_s = None, 0.0  # what can't be had any more is not saved for
         ended = nothing_worth_it(self.ranking)
         judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
-        if ended is not None and judged < self.facts.spec.least_verdicts:
-            # So few verdicts don't tell yet whether the beliefs that call it worthless deserve trust.
-            ended = None
-        if ended is None:
+        # Few verdicts don't tell yet whether the beliefs that call something worthless deserve trust.
+        trusted = judged >= self.facts.spec.least_verdicts
+        if ended is None or not trusted:
             running = [place for place in self.ranking.places if not place.paused]
-            fitting = [place for place in running if place.cost_s <= left_s - reserve_s]
+            cheap = [place for place in running if place.cost_s <= left_s - reserve_s]
+            fitting = [
+                place for place in cheap if not trusted or is_worth_it(place) or self._is_user_s(place)
+            ]
             if fitting:
-                return self._pick(fitting)
+                return self._pick(fitting, left_s - reserve_s, reserve_s)
+            none = "that fits into them is worth its price" if cheap else "fits into them"
             ended = (
                 f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
-                f"{len(running)} queued hypotheses fits into them"
+                f"{len(running)} queued hypotheses {none}"
                 if running
                 else nothing_worth_it(self.ranking) or "nothing is left to test"
             )
@@ -197,8 +202,9 @@ class Desk:
             return Choice(draft=confirmation)
         return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
 
-    def _pick(self, fitting: list[Place]) -> Choice:
-        """The first in order; before the first verdict the cheapest that is worth testing.
+    def _pick(self, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:
+        """The first in order that fits into `free_s`, which leaves `reserve_s`; before the first verdict the
+        cheapest that is worth testing.
 
         A campaign's first experiment also shows that everything from launch to verdict works here, and
         a night is better not spent on finding out that it does not.
@@ -206,10 +212,27 @@ class Desk:
         first = fitting[0]
         worth = [place for place in fitting if place.worth >= WORTH]
         if self.facts.trials or first.pinned or first.asked or first.moved_by is not None or not worth:
-            return Choice(hypothesis=self._queued(first))
+            return Choice(hypothesis=self._queued(first), reason=self._why_before(first, free_s, reserve_s))
         soonest = min(worth, key=lambda place: (place.cost_s, place.place))
         why = "" if soonest is first else "taken first because its verdict comes soonest"
         return Choice(hypothesis=self._queued(soonest), reason=why)
+
+    def _is_user_s(self, place: Place) -> bool:
+        return self._queued(place).proposer == USER
+
+    def _why_before(self, chosen: Place, free_s: float, reserve_s: float) -> str:
+        """Why something is tested before what stands ahead of it; empty where nothing does."""
+        ahead = [each for each in self.ranking.places if each.place < chosen.place and not each.paused]
+        if not ahead:
+            return ""
+        kept = f" beside {reserve_s:.0f} s to confirm the best" if reserve_s else ""
+        causes = (
+            (f"not fit into the {free_s:.0f} s that are left{kept}", any(e.cost_s > free_s for e in ahead)),
+            ("not pay", any(e.cost_s <= free_s for e in ahead)),
+        )
+        named = format_label(Noun.HYPOTHESIS, ahead[0].hypothesis_id)
+        who = f"{named} and {len(ahead) - 1} more, which do" if len(ahead) > 1 else f"{named}, which does"
+        return f"taken before {who} {' or do '.join(cause for cause, holds in causes if holds)}"
 
     def _queued(self, place: Place) -> Queued:
         return next(each for each in self.facts.queue if each.id == place.hypothesis_id)
@@ -237,16 +260,13 @@ class Desk:
         share = -math.expm1(prediction.log_ratio_mean)
         levers = self.space.levers_between(baseline, best.configuration)
         return Draft(
-            claim=f"Together the supported changes make a token {share:.0%} faster than the baseline.",
+            claim=f"Together the supported changes take {100 * share:.0f} % off the baseline's time a token.",
             control=baseline,
             candidate=best.configuration,
             lever=joined(levers),
             prediction=prediction,
             min_effect=self.facts.spec.plan.min_effect,
-            refuted_if=(
-                f"the interval of the effect on TPOT excludes {self.facts.spec.plan.min_effect:.0%}, or "
-                "quality falls by more than the margins"
-            ),
+            refuted_if=refuted_if(self.facts.spec.plan.min_effect),
             rationale=(
                 f"Each of the {best.steps} steps was measured against the one before; this measures all of "
                 "them against the baseline in one experiment."

@@ -237,8 +237,12 @@ def _total(checked: Iterable[LaunchRecord], metric: Metric) -> int:
 
 
 def _break_even(evidence: Evidence) -> float | None:
-    """Median time of a step of the candidate over the median TPOT of a control that does not draft."""
-    if is_drafting(_method(evidence, Arm.CONTROL)):
+    """Median time of a step of the candidate over the median TPOT of a control that does not draft.
+
+    None where another lever differs too: what that one saves or costs is in the step's time.
+    """
+    others = any(change.knob.partition(".")[0] != "drafting" for change in evidence.changes)
+    if others or is_drafting(_method(evidence, Arm.CONTROL)):
         return None
     step_ms = _step_ms(evidence, Arm.CANDIDATE)
     control = [v for record in evidence.of(Arm.CONTROL, *TIMED_STAGES) for v in record.values(Metric.TPOT_MS)]

@@ -136,7 +136,10 @@ def hopeless(plan: StoppingPlan, reading: Reading, pairs_left: int, chance: floa
 def ended_early(reason: str, spending: Spending) -> str:
     """Add what was saved by stopping here."""
     start = reason.rstrip(".")
-    return f"{start}; ended after {spending.spent_s:.0f} s of an estimated {spending.planned_s:.0f} s."
+    return (
+        f"{start}; ended after {spending.spent_s:.0f} s of launch time, of an estimated "
+        f"{spending.planned_s:.0f} s."
+    )
 
 
 def engine_alone(reason: str) -> str:

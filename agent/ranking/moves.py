@@ -20,6 +20,9 @@ from db.labels import Noun, format_label
 SAME = 1e-9
 """Relative difference up to which two values of a part are the same."""
 
+LEAST_CHANCE = 0.01
+"""Chances below are not told apart."""
+
 ABSENT = np.iinfo(np.int64).max
 """Stands for the place of a hypothesis that is not in the queue: behind all others."""
 
@@ -129,8 +132,11 @@ def _own_change(was: Place, now: Place) -> str | None:
         ("the expected cost", was.cost_s, now.cost_s, -1),
         ("the factor of the directives", was.directive_factor, now.directive_factor, 1),
     )
+    told = [part for part in parts if _shown(part[0], part[1]) != _shown(part[0], part[2])]
+    if not told:
+        return None
     name, old, new, _ = max(
-        parts, key=lambda part: part[3] * _log_change(part[1], part[2]) * (1 if rose else -1)
+        told, key=lambda part: part[3] * _log_change(part[1], part[2]) * (1 if rose else -1)
     )
     return f"{name} {'rose' if new > old else 'fell'} from {_shown(name, old)} to {_shown(name, new)}"
 
@@ -152,4 +158,6 @@ def _shown(name: str, value: float) -> str:
         return f"{100 * value:.2g} %"
     if name == "the expected cost":
         return f"{value:.0f} s"
+    if name.startswith("the chance"):
+        return "< 0.01" if value < LEAST_CHANCE else f"{value:.2g}"
     return f"{value:.3g}"

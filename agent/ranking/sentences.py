@@ -84,11 +84,20 @@ def saved_hundredths(mean: Array, sd: Array, is_share: Flags) -> list[tuple[int,
 def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
     median, worst, best = saved
     if candidate.metric is not None and candidate.metric.is_share:
-        numbers = f"could gain {median} points [{worst}, {best}] of {metric_word(candidate.metric.value)}"
+        word = metric_word(candidate.metric.value)
+        numbers = (
+            f"could gain {median} points [{worst}, {best}] of {word}"
+            if median >= 0
+            else f"probably loses {-median} points [{-best}, {-worst}] of {word}"
+        )
     else:
         of = "" if candidate.metric is None else f" of {metric_word(candidate.metric.value)}"
-        numbers = f"could save {median} % [{worst}, {best}]{of}"
-    if worst < 0:  # only then can there be a minus to write as one
+        numbers = (
+            f"could save {median} % [{worst}, {best}]{of}"
+            if median >= 0
+            else f"probably costs {-median} % [{-best}, {-worst}]{of}"
+        )
+    if worst < 0 or best < 0:  # only then can there be a minus to write as one
         numbers = numbers.replace("-", "−")
     return (
         f"{numbers}, quality held with P {candidate.p_quality:.2f}, runs with P {candidate.p_feasible:.2f}, "

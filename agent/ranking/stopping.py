@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from agent.ranking.values import Ranking
+from agent.ranking.values import Place, Ranking
 from db.labels import Noun, format_label
 
 WORTH = 0.005
 """Expected share of TPOT saved below which an experiment is not worth its time: 0.5 %, a sixth of the default
 min_effect of 3 %, so that six such experiments together would be expected to save what one must save to
 count."""
+
+
+def is_worth_it(place: Place) -> bool:
+    """Whether it is worth testing: what is wanted by the user or the campaign's file always is."""
+    wanted = place.pinned or place.asked or place.moved_by is not None
+    return wanted or place.worth >= WORTH
 
 
 def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:

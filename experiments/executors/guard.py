@@ -1,7 +1,7 @@
 """The guard pipe: how a job's processes learn that the executor that started them has died.
 
 The executor holds the writing end and writes nothing; when it dies, by SIGKILL too, the system closes that
-end and every reader sees the end of the file. The number of the reading end stands in `AUTOINFER_GUARD_FD`;
+end and every reader sees the end of the file. The number of the reading end stands in `_AUTOINFER_GUARD_FD`;
 whoever starts a process of a job passes it on (`pass_fds=guard.descriptors()`), and the process calls
 `watch_from_environment`.
 
@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 
-GUARD_VARIABLE = "AUTOINFER_GUARD_FD"
+GUARD_VARIABLE = "_AUTOINFER_GUARD_FD"
 """Environment variable that holds the number of the pipe's reading end; set in processes of a job alone."""
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 
-GUARD_VARIABLE = "AUTOINFER_GUARD_FD"
+GUARD_VARIABLE = "_AUTOINFER_GUARD_FD"
 """As in `guard`, which a script that runs without the package can't import."""
 
 EXIT_NAME = "exit.json"

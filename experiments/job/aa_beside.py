@@ -18,7 +18,7 @@ import psutil
 
 from configs.errors import AutoinferError
 
-MARK_VARIABLE = "AUTOINFER_BESIDE"
+MARK_VARIABLE = "_AUTOINFER_BESIDE"
 """Environment variable by which the processes of the command are known."""
 
 LOG_NAME = "beside.log"

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -156,6 +157,13 @@ def test_a_command_beside_is_measured_against_none(simulation: OnSimulation) -> 
     assert document["beside"][0].endswith("/sleep")
     assert document["contrast"]["level_log"]["n"] == 2
     assert document["profile"]["launches"] == 4
+
+
+def test_the_command_beside_may_be_autoinfer_itself(simulation: OnSimulation) -> None:
+    itself = f"{sys.executable} -P -m cli config show > /dev/null && exec sleep 300"
+    done = simulation(f"""{simulation.words} --launches 4 --blocks 2 --beside "sh -c '{itself}'" --json""")
+    assert done.code == 0, done.err
+    assert done.json()["launches"] == 4
 
 
 def test_a_command_that_ends_by_itself_is_told(simulation: OnSimulation) -> None:

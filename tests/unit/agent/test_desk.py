@@ -11,6 +11,8 @@ from agent.campaign.facts import Facts, Queued, find_incumbent
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.proposers.port import Trial
+from agent.proposers.user import PROPOSER as USER
+from agent.ranking.stopping import WORTH
 from configs.campaign import load_campaign
 from db.states import CampaignState
 from experiments.measurement.evidence import Metric
@@ -130,6 +132,37 @@ def test_nothing_is_saved_for_a_confirmation_that_the_budget_can_not_bear_any_mo
     choice = found.choose(found.beliefs.cost_s(both) - 1)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 3
+
+
+def test_what_is_taken_before_others_says_why() -> None:
+    refuted = trial(3, BASELINE, SPACE.with_change(BASELINE, {"serving.threads": 2}), Outcome.REFUTED, 0.0)
+    found = desk(queued(1, COMPILED), queued(2, PRUNED), trials=(replace(refuted, cost_s=300.0),))
+    first, second = found.ranking.places
+    assert (first.hypothesis_id, second.hypothesis_id) == (1, 2)
+    assert found.choose(first.cost_s + 1).reason == ""
+    choice = found.choose((first.cost_s + second.cost_s) / 2)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 2
+    assert choice.reason.startswith("taken before H-001, which does not fit into the ")
+
+
+def test_what_is_believed_worthless_is_tested_only_until_beliefs_are_trusted() -> None:
+    hopeless = queued(1, SPACE.with_change(BASELINE, {"serving.threads": 2}))
+    refuted = [
+        trial(2 + n, BASELINE, SPACE.with_change(BASELINE, {"serving.threads": 2}), Outcome.REFUTED, 0.5)
+        for n in range(6)
+    ]
+    few, enough = desk(hopeless, trials=tuple(refuted[:3])), desk(hopeless, trials=tuple(refuted))
+    assert few.ranking.places[0].worth < WORTH
+    assert few.facts.spec.least_verdicts == len(refuted)
+    assert few.choose(1000).hypothesis is not None
+    assert enough.choose(1000).hypothesis is None
+    pinned = desk(replace(hopeless, pinned=True), trials=tuple(refuted))
+    assert pinned.choose(1000).hypothesis is not None
+    for proposer, tested in ((hopeless.proposer, False), (USER, True)):
+        both = desk(replace(hopeless, proposer=proposer), queued(2, COMPILED), trials=tuple(refuted))
+        costs = {place.hypothesis_id: place.cost_s for place in both.ranking.places}
+        assert (both.choose((costs[1] + costs[2]) / 2).hypothesis is not None) == tested
 
 
 def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:

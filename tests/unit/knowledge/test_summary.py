@@ -145,7 +145,7 @@ def test_the_best_is_told_with_its_interval_and_the_naive_default_beside_the_bas
         "1.500× [1.450, 1.550] as fast as the baseline, 8.33 ms a token against 12.4 ms (E-0007)."
     )
     assert part.lines == (
-        "The baseline takes 12.5 ms a token; the engine's own default takes 20.0 ms.",
+        "The baseline takes 12.5 ms a token; the engine's own default took 1.60× as long.",
         "serving.threads=1",
     )
 

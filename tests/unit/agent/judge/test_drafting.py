@@ -338,6 +338,10 @@ def test_a_control_that_drafts_has_no_tpot_to_break_even_with() -> None:
     without = drafting_report(replace(evidence, changes=MTP))
     assert without is not None
     assert without.break_even is not None
+    compiled = (*MTP, Change("serving.compile", "off", "cpp_wrapper"))
+    with_more = drafting_report(replace(evidence, changes=compiled))
+    assert with_more is not None
+    assert with_more.break_even is None, "the compiler's gain is no reason to draft"
 
 
 def test_decoding_without_drafting_tells_nothing_of_it() -> None:

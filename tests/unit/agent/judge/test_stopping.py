@@ -50,7 +50,8 @@ def test_a_verdict_that_stopped_early_says_and_stores_what_was_saved() -> None:
     assert isinstance(spent, float)
     assert isinstance(planned_s, float)
     assert spent < planned_s / 4
-    assert verdict.reason.endswith(f"; ended after {spent:.0f} s of an estimated {planned_s:.0f} s.")
+    ended = f"; ended after {spent:.0f} s of launch time, of an estimated {planned_s:.0f} s."
+    assert verdict.reason.endswith(ended)
 
 
 def test_what_is_spent_is_the_loading_and_the_requests_of_the_launches() -> None:

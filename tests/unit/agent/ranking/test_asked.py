@@ -26,7 +26,11 @@ def test_questions_come_in_their_order_whatever_they_pay() -> None:
 
 
 def test_the_reason_says_who_asked() -> None:
-    assert rank([FIRST, GREAT]).places[0].reason.startswith("first: asked by the campaign; could save ")
+    assert (
+        rank([FIRST, GREAT])
+        .places[0]
+        .reason.startswith("first: asked by the campaign; probably costs 11 % [9, 12], ")
+    )
     assert "asked" not in rank([FIRST, GREAT]).places[1].reason
 
 

@@ -68,6 +68,15 @@ def test_a_belief_that_fell_is_named_with_both_values_and_who_it_passed_says_ove
     assert found[2].startswith("overtook H-001")
 
 
+def test_a_chance_that_was_gone_already_is_no_cause() -> None:
+    before = [replace(each, p_quality=p) for each, p in zip(queue(-0.3, -0.2), (1e-9, 1e-10), strict=True)]
+    after = [replace(before[0], p_quality=1e-12), before[1]]
+    found = reasons(before, after)
+    assert found[1].startswith("overtaken by H-002")
+    gone = reasons(queue(-0.3, -0.2), [replace(queue(-0.3, -0.2)[0], p_quality=1e-12), queue(-0.3, -0.2)[1]])
+    assert gone[1].startswith("the chance that quality holds fell from 0.9 to < 0.01")
+
+
 def test_of_several_changed_parts_the_one_that_moved_it_most_is_named() -> None:
     before = queue(-0.3, -0.2)
     after = [replace(before[0], cost_s=66.0, p_feasible=0.2), before[1]]

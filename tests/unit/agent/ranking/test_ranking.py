@@ -153,6 +153,11 @@ def test_the_reason_names_the_place_what_it_saves_and_what_speaks_against_it() -
     assert reason == "third: could save 8 % [2, 14], quality held with P 0.60, runs with P 1.00, 70 s"
 
 
+def test_the_reason_of_what_is_expected_to_be_slower_says_what_it_costs() -> None:
+    (place,) = rank([one(mean=math.log(1.2), sd=0.2, cost_s=70)]).places
+    assert place.reason.startswith("first: probably costs 20 % [−7, 55], quality held")
+
+
 def test_of_two_beliefs_with_one_mean_the_wider_comes_first() -> None:
     assert rank([one(1, sd=0.01), one(2, sd=0.2)]).order == (2, 1)
 
