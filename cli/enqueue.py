@@ -77,4 +77,5 @@ def enqueue(
         print_json(detail)
         return
     where = "waits for the baseline" if detail.state is HypothesisState.PROPOSED else "is in the queue"
+    where += ", pinned ahead of what is not" if pin else ""
     say(f"{label} {where}: {claim}", f"Follow it with: autoinfer show {label}")

@@ -86,12 +86,15 @@ def run(
     from cli.executor import check_folders
     from configs.campaign import load_campaign
     from configs.catalog import Kind, read_document
+    from configs.quantities import parse_duration_s
 
     beside = Beside(worker, not json if dashboard is None else dashboard)
     if resume is not None:
         _resume(ctx, resume, budget, beside, as_json=json)
         return
     asked = _one_of(name, campaign)
+    if budget is not None:
+        parse_duration_s(budget)  # refused in its own words, not as a field of a campaign
     spec = load_campaign(
         asked,
         {

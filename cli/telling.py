@@ -22,7 +22,6 @@ QUIET_KINDS = frozenset(
         "worker.started",
         "worker.stopped",
         "experiment.started",
-        "hypothesis.preregistered",
         "finding.added",
         "finding.changed",
     }
@@ -91,6 +90,8 @@ class Teller:
         style = state(outcome).style if isinstance(outcome, str) else ""
         subject = event.subject or ""
         text = event.text.removeprefix(f"{subject}: ")
+        if event.kind == "hypothesis.preregistered" and "claim" in (event.data or {}):
+            subject, text = _begins(event)
         at = event.at.astimezone().strftime("%H:%M:%S")
         self._row(Text(at, "dim"), Text(subject, "bold"), Text(text, style))
 
@@ -153,6 +154,16 @@ def _is_housekeeping(event: Event) -> bool:
 
     data = event.data or {}
     return event.kind == "hypothesis.withdrawn" and data.get("by") == "agent" and data.get("proposer") != USER
+
+
+def _begins(event: Event) -> tuple[str, str]:
+    """The experiment that begins, and what it tests: the seal and the level are in the log."""
+    from db.labels import Noun, format_label
+
+    data = event.data or {}
+    why = f"; {data['why_now']}" if data.get("why_now") else ""
+    tested = f"tests {event.subject}: {str(data.get('claim', '')).rstrip('.')}"
+    return format_label(Noun.EXPERIMENT, data["experiment_id"]), tested + why
 
 
 def _saved_words(early: dict[str, Any]) -> str | None:

@@ -294,7 +294,12 @@ def _move(
     label = format_label(Noun.CAMPAIGN, campaign_id)
     if campaign.state not in allowed:
         wanted = " or ".join(sorted(allowed))
-        raise UsageError(f"{label} is {campaign.state.value}, not {wanted}.", "See: autoinfer campaign list")
+        ended = campaign.state is CampaignState.STOPPED
+        hint = f"run --resume {label} --budget 30m" if ended else "campaign list"
+        raise UsageError(
+            f"{label} is {campaign.state.value}, not {wanted}.",
+            f"{'Go on with it' if ended else 'See'}: autoinfer {hint}",
+        )
     campaign.state = state
     session.flush()
     events.append(session, kind, text, label, campaign_id, {"by": "user"})

@@ -138,6 +138,8 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         data={
             "preregistration_digest": seal,
             "experiment_id": experiment_id,
+            "claim": hypothesis.claim,
+            "why_now": why,
             "level": None if place is None else asdict(place),
             "full_pairs": length.full_pairs,
             "quick_blocks": length.quick_blocks,

@@ -12,6 +12,8 @@ from knowledge.queries.drafting import REPORTS, drafting_of
 from knowledge.queries.resolved import flat
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from knowledge.queries.discovery import LevelView
@@ -116,19 +118,21 @@ def _launches(out: Console, detail: ExperimentDetail) -> None:
     judged = [detail.metric, *(metric for metric in LATENCY_METRICS if metric != detail.metric)]
     present = {spread.metric for launch in detail.launches for spread in launch.spreads}
     shown = [metric for metric in judged if metric in present]
+    timed = [launch for launch in detail.launches if any(_of(launch, metric) for metric in shown)]
     rows = [
         (
-            launch.arm.value,
-            str(launch.index),
+            f"{launch.arm.value} {launch.index}",
             launch.stage,
             "—" if launch.load_s is None else format_duration(launch.load_s),
             *(_spread_words(_of(launch, metric)) for metric in shown),
+            *((_counts(launch, shown),) if shown else ()),
         )
-        for launch in detail.launches
+        for launch in timed or detail.launches
     ]
-    columns = ("arm", ">launch", "stage", ">loaded in", *(metric_word(metric) for metric in shown))
-    out.print(table(columns, rows))
-    out.print("median [middle 80 %] × samples; a launch is a fresh process", style="dim")
+    columns = ("launch", "stage", ">loaded in", *(metric_word(metric) for metric in shown))
+    out.print(table((*columns, *((">samples",) if shown else ())), rows))
+    told = "median [middle 80 %]; a" if shown else "A"
+    out.print(f"{told} launch is a fresh process", style="dim")
     _quality(out, detail)
 
 
@@ -226,12 +230,17 @@ def _samples(out: Console, detail: ExperimentDetail) -> None:
             each.item,
             str(each.seq),
             each.metric,
-            f"{each.value:.6g} {each.unit}",
+            f"{each.value:.6g}{_unit(each.unit)}",
         )
         for each in detail.samples
     ]
     columns = ("arm", ">launch", "stage", ">block", ">position", "item", ">seq", "metric", ">value")
-    out.print(table(columns, rows))
+    out.print(table(columns, rows, wide=("item",)))
+
+
+def _unit(unit: str) -> str:
+    """A unit after its number; that of a mere number is not written."""
+    return "" if unit == "1" else f" {unit}"
 
 
 def _of(launch: LaunchView, metric: str) -> SpreadView | None:
@@ -240,15 +249,23 @@ def _of(launch: LaunchView, metric: str) -> SpreadView | None:
 
 def _middle(spread: SpreadView) -> str:
     """The median; of items that are right or wrong the share of right ones, which a median does not tell."""
-    return f"{100 * spread.mean:.1f} %" if spread.metric in SHARES else f"{spread.median:.4g} {spread.unit}"
+    if spread.metric in SHARES:
+        return f"{100 * spread.mean:.1f} %"
+    return f"{spread.median:.4g}{_unit(spread.unit)}"
 
 
 def _spread_words(spread: SpreadView | None) -> str:
     if spread is None:
         return "—"
     if spread.metric in SHARES:
-        return f"{_middle(spread)} × {spread.count}"
-    return f"{spread.median:.4g} [{spread.low:.4g}, {spread.high:.4g}] {spread.unit} × {spread.count}"
+        return _middle(spread)
+    return f"{spread.median:.4g} [{spread.low:.4g}, {spread.high:.4g}]{_unit(spread.unit)}"
+
+
+def _counts(launch: LaunchView, metrics: Sequence[str]) -> str:
+    """How many samples of each metric a launch gave: one number where they are as many."""
+    counts = [found.count for metric in metrics if (found := _of(launch, metric)) is not None]
+    return " ".join(dict.fromkeys(map(str, counts)))
 
 
 def _title(out: Console, text: str) -> None:

@@ -8,6 +8,8 @@ from sqlalchemy import select
 from agent.proposers.user import PROPOSER as USER
 from cli.telling import Teller
 from configs.campaign import load_campaign
+from db import events
+from db.event_kinds import EventKind
 from db.models import Hypothesis
 from db.states import HypothesisState
 from knowledge import steering
@@ -40,3 +42,22 @@ def test_only_the_agents_own_proposals_are_withdrawn_without_a_word(
     printed = capsys.readouterr().out
     assert "was withdrawn: On the baseline it is the same as H-001." in printed
     assert "H-001 is the best now" not in printed
+
+
+def test_what_begins_is_told_with_its_claim_and_why_it_goes_before_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    history = a_full_history(tmp_path)
+    teller = Teller(history.database, 1, quiet=False)
+    data = {
+        "experiment_id": 9,
+        "claim": "One layer less is faster.",
+        "why_now": "taken before H-001, which does not pay",
+    }
+    with history.database.write() as session:
+        events.append(session, EventKind.HYPOTHESIS_PREREGISTERED, "…", "H-002", 1, data)
+    teller.tell_new()
+    history.close()
+    told = "E-0009  tests H-002: One layer less is faster; taken before H-001, which does not pay"
+    assert told in capsys.readouterr().out
