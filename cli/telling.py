@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cli.output import console, fields, state
-from knowledge.figures import against_control, signed
+from knowledge.figures import against_control, machine_changed, signed
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -196,7 +196,8 @@ def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
     if best["bits_per_byte"] is not None and baseline["bits_per_byte"] is not None:
         change = 100 * (best["bits_per_byte"] / baseline["bits_per_byte"] - 1)
         words += f", bits per byte {signed(change)} %"
-    note = f"; {best['note']}" if best["note"] else ""
+    notes = (best["note"], machine_changed(best, baseline["tpot_ms"]))
+    note = "".join(f"; {each}" for each in notes if each)
     return f"{words} ({_knobs(best['configuration'])}), {best['experiment']}{note}"
 
 

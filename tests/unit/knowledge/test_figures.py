@@ -72,3 +72,15 @@ def test_lists_read_as_in_a_sentence() -> None:
         "a and b",
         "a, b and c",
     ]
+
+
+@pytest.mark.parametrize(
+    ("basis", "control_ms"), [("chain", 23.6), (None, 23.6), ("E-0008", 15.5), ("E-0008", None)]
+)
+def test_a_machine_that_kept_its_pace_is_not_spoken_of(basis: str | None, control_ms: float | None) -> None:
+    assert figures.machine_changed({"speedup_basis": basis, "control_tpot_ms": control_ms}, 14.98) == ""
+
+
+def test_a_machine_that_changed_its_pace_is_told() -> None:
+    told = figures.machine_changed({"speedup_basis": "E-0008", "control_tpot_ms": 23.6}, 14.98)
+    assert told.startswith("the baseline took 23.6 ms then and 15.0 ms when it was measured first")
