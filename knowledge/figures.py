@@ -119,16 +119,18 @@ DRIFT_TOLD = 0.2
 
 
 def machine_changed(best: Mapping[str, Any], baseline_ms: float) -> str:
-    """Return, as a clause, that the baseline took another time beside the best than when it was measured first;
-    empty where it hardly did, or where the best was not measured against the baseline itself."""
+    """Return, as a clause, that the baseline took another time beside the best than when first measured.
+
+    Empty where it hardly did, or where the best was not measured against the baseline itself.
+    """
     control_ms = best.get("control_tpot_ms")
     if not control_ms or not baseline_ms or best.get("speedup_basis") in (None, "chain"):
         return ""
     if abs(control_ms / baseline_ms - 1) < DRIFT_TOLD:
         return ""
     return (
-        f"the baseline took {milliseconds(control_ms)} then and {milliseconds(baseline_ms)} when it was measured "
-        "first: this machine's pace changes, so compare what ran side by side alone"
+        f"the baseline took {milliseconds(control_ms)} then and {milliseconds(baseline_ms)} when it was "
+        "measured first: this machine's pace changes, so compare what ran side by side alone"
     )
 
 
