@@ -196,7 +196,7 @@ def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
     if best["bits_per_byte"] is not None and baseline["bits_per_byte"] is not None:
         change = 100 * (best["bits_per_byte"] / baseline["bits_per_byte"] - 1)
         words += f", bits per byte {signed(change)} %"
-    notes = (best["note"], machine_changed(best, baseline["tpot_ms"]))
+    notes = (best["note"], machine_changed(best, baseline.get("tpot_ms") or 0.0))
     note = "".join(f"; {each}" for each in notes if each)
     return f"{words} ({_knobs(best['configuration'])}), {best['experiment']}{note}"
 
