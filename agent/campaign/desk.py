@@ -12,6 +12,7 @@ from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.pruning_rule import losing
 from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
@@ -153,16 +154,39 @@ class Desk:
             )
         return rank(candidates, self.directives)
 
-    def stale(self) -> tuple[Queued, ...]:
-        """What the agent proposed on a configuration that is no longer the best."""
-        best = self.incumbent.configuration
-        return tuple(
-            each
-            for each in self.facts.queue
-            if each.control != best
-            and not each.pinned
-            and each.proposer not in (USER, CONFIRMATION, QUESTIONS, SEPARATION)
-        )
+    @cached_property
+    def leaving(self) -> dict[int, str]:
+        """What the agent proposed and would not propose now, by hypothesis, with the reason as a clause: on a
+        configuration that is no longer the best, or with layers that a verdict speaks against."""
+        found = {}
+        for each in self.facts.queue:
+            if not each.pinned and each.proposer not in (USER, CONFIRMATION, QUESTIONS, SEPARATION):
+                why = self._why_it_leaves(each)
+                if why is not None:
+                    found[each.id] = why
+        return found
+
+    def _why_it_leaves(self, hypothesis: Queued) -> str | None:
+        best = self.incumbent
+        if hypothesis.control != best.configuration:
+            what = (
+                "the baseline"
+                if best.hypothesis_id is None
+                else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
+            )
+            return f"{what} is the best now, and changes are proposed on top of it"
+        return self.spoken_against(hypothesis.control, hypothesis.candidate)
+
+    def spoken_against(self, control: Configuration, candidate: Configuration) -> str | None:
+        """Which verdict tells already that a change loses the quality, as a clause; None where none does."""
+        if not any(each.knob.startswith("pruning.") for each in control.changes_to(candidate)):
+            return None
+        facts = self.facts
+        against = losing(facts.trials, facts.model_layers, candidate, facts.spec.plan.min_effect)
+        if not against:
+            return None
+        label = format_label(Noun.HYPOTHESIS, against[-1].hypothesis_id)
+        return f"{label} lost the quality with layers that it takes too"
 
     def prediction_of(self, hypothesis: Queued) -> Prediction:
         """What is predicted for a test now: the user's own number, else what is believed by now."""

@@ -18,9 +18,9 @@ from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.questions import Question, is_latency
 from db.labels import Noun, format_label
-from db.models import Campaign, Experiment, Hypothesis, Verdict
+from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
@@ -228,8 +228,9 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     ]
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     baseline = _known(known, campaign.baseline_configuration_id)
+    removed = _removed_layers(session, campaign_id)
     trials = tuple(
-        _trial(experiment, by_id[experiment.hypothesis_id], verdicts[experiment.id], known, baseline)
+        _trial(experiment, by_id[experiment.hypothesis_id], verdicts[experiment.id], known, baseline, removed)
         for experiment in experiments
         if experiment.kind == ExperimentKind.TEST
         and experiment.hypothesis_id is not None
@@ -312,6 +313,7 @@ def _trial(
     verdict: Verdict,
     known: Mapping[int, Configuration],
     baseline: Configuration | None,
+    removed: Mapping[int, tuple[int, ...]],
 ) -> Trial:
     quality: Mapping[str, Any] = verdict.quality or {}
     bits = quality.get("bits_per_byte_relative")
@@ -336,4 +338,21 @@ def _trial(
         failure_kind=experiment.failure_kind,
         acceptance_length=verdict.judge.get(STEP_LENGTH),
         metric=Metric(hypothesis.metric),
+        removed_layers=removed.get(experiment.id),
     )
+
+
+def _removed_layers(session: Session, campaign_id: int) -> dict[int, tuple[int, ...]]:
+    """The layers that the experiments of a campaign took out, as the stage told them, by experiment."""
+    query = (
+        select(StageRun.experiment_id, StageRun.detail)
+        .join(Experiment, Experiment.id == StageRun.experiment_id)
+        .where(Experiment.campaign_id == campaign_id, StageRun.stage == Stage.PRUNE.value)
+    )
+    found = {}
+    for experiment_id, detail in session.execute(query):
+        report = (detail or {}).get("report")
+        told = report.get("removed") if isinstance(report, dict) else None
+        if isinstance(told, list) and all(isinstance(each, int) for each in told):
+            found[experiment_id] = tuple(told)
+    return found

@@ -74,27 +74,21 @@ def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]
 
 def proposals(desk: Desk) -> list[Draft]:
     """What the campaign's proposers would test next, each draft once; they are asked in the spec's order."""
-    wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.stale()))
+    wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.leaving))
     drafts: dict[tuple[str, str], Draft] = {}
     for name in desk.facts.spec.proposers:
         count = max(LEAST_DRAFTS, wanted - len(drafts))
         for draft in load_proposer(name).propose(desk.view, count):
+            if desk.spoken_against(draft.control, draft.candidate) is not None:
+                continue
             drafts.setdefault((draft.control.digest, draft.candidate.digest), draft)
     return list(drafts.values())
 
 
 def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
-    """Withdraw what an earlier best made stale, and write the drafts down as queued or refused."""
-    best = desk.incumbent
-    for each in desk.stale():
-        what = (
-            "the baseline"
-            if best.hypothesis_id is None
-            else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
-        )
-        steering.withdraw(
-            session, each.id, f"{what} is the best now, and changes are proposed on top of it", by="agent"
-        )
+    """Withdraw what the agent would not propose now, and write the drafts down as queued or refused."""
+    for hypothesis_id, why in desk.leaving.items():
+        steering.withdraw(session, hypothesis_id, why, by="agent")
     for draft in drafts:
         try:
             accept(session, desk.facts.id, draft, desk.facts.spec.plan.metric, desk.space)

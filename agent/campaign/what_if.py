@@ -64,7 +64,7 @@ def _consequence(desk: Desk, hypothesis: Queued, outcome: Outcome) -> Consequenc
     rest = tuple(each for each in desk.facts.queue if each.id != hypothesis.id)
     trials = (*desk.facts.trials, _trial(desk, hypothesis, outcome))
     after = replace(desk, facts=replace(desk.facts, trials=trials, queue=rest))
-    leave = frozenset(each.id for each in after.stale())
+    leave = frozenset(after.leaving)
     ranking = after.ranking_of([each for each in rest if each.id not in leave])
     found = _against_the_others(desk.ranking, ranking)
     return Consequence(

@@ -100,11 +100,12 @@ def measured_again(view: CampaignView) -> list[Idea]:
 def _why(view: CampaignView, step: StepProfile | None, cost: DraftingCost, method: str, tokens: int) -> str:
     whole = cost.step(method, tokens)
     needed = cost.break_even_acceptance(method, tokens)
-    length = "a step" if step is None else f"a step of {step.tpot_ms:.2f} ms"
+    length = "a step" if step is None else f"the baseline's step of {step.tpot_ms:.2f} ms"
     pays = (
         "which not even full acceptance would pay for"
         if needed is None
-        else f"so it pays from {whole:.2f} tokens a step on, {100 * needed:.0f} % of first drafts accepted"
+        else f"so against no drafting it pays from {whole:.2f} tokens a step on, "
+        f"{100 * needed:.0f} % of first drafts accepted"
     )
     plural = "token" if tokens == 1 else "tokens"
     return (

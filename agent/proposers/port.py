@@ -28,7 +28,8 @@ class Trial:
     `effect_log` is candidate over control (negative is faster) with standard error `effect_se_log`;
     None where nothing was measured. `bits_ratio_log` is the log of candidate over control bits per byte.
     `acceptance_length` is the candidate's mean number of tokens a verification step (None without drafting).
-    `metric` is what the effect is on; None stands for the campaign's objective.
+    `metric` is what the effect is on; None stands for the campaign's objective. `removed_layers` are those
+    that the candidate's pruning took out of the model, by their place in it (None: not told).
     """
 
     hypothesis_id: int
@@ -45,6 +46,7 @@ class Trial:
     failure_kind: str | None = None
     acceptance_length: float | None = None
     metric: Metric | None = None
+    removed_layers: tuple[int, ...] | None = None
 
     @property
     def on_objective(self) -> bool:

@@ -8,6 +8,7 @@ quantized model layers are ranked on that model too.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
 from agent.proposers.port import CampaignView, Trial
@@ -49,7 +50,7 @@ def pruning(view: CampaignView, step: StepProfile | None) -> list[Idea]:
             candidate = changed(view, knobs)
             if candidate is None:
                 continue
-            losses = [trial for trial in view.trials if _lost_quality(trial, candidate, view.min_effect)]
+            losses = losing(view.trials, view.model_layers, candidate, view.min_effect)
             if not losses:
                 ideas.append(Idea(candidate, _why(view, step, count, restrict)))
             ideas += _other_ways(view, candidate, losses)
@@ -67,7 +68,7 @@ def _other_ways(view: CampaignView, candidate: Configuration, losses: list[Trial
             if same_value(value, candidate[knob]):
                 continue
             other = view.space.with_change(candidate, {knob: value})
-            if any(_lost_quality(trial, other, view.min_effect) for trial in view.trials):
+            if losing(view.trials, view.model_layers, other, view.min_effect):
                 continue
             if losses:
                 label = format_label(Noun.HYPOTHESIS, losses[0].hypothesis_id)
@@ -95,26 +96,45 @@ def _why(view: CampaignView, step: StepProfile | None, count: int, restrict: Kno
         return f"Each of {len(view.model_layers)} layers runs once a token; {count} of them would go."
     share = step.share_of(chosen)
     return (
-        f"The layers take {100 * step.layers:.0f} % of a step of {step.tpot_ms:.2f} ms, one {kinds}layer "
-        f"{100 * share:.1f} % on average, so {count} fewer should save {100 * share * count:.1f} %; whether "
-        "the quality holds is the open question."
+        f"The layers take {100 * step.layers:.0f} % of the baseline's step of {step.tpot_ms:.2f} ms, one "
+        f"{kinds}layer {100 * share:.1f} % on average, so {count} fewer should save "
+        f"{100 * share * count:.1f} %; whether the quality holds is the open question."
     )
 
 
-def _lost_quality(trial: Trial, candidate: Configuration, min_effect: float) -> bool:
-    """Whether this trial removed no more layers of that choice, was fast enough, and was refuted: by
-    quality."""
-    layers, most = trial.candidate.get(LAYERS), candidate.get(LAYERS)
-    same = [trial.candidate.get(knob) == candidate.get(knob) for knob in (RESTRICT, *WAYS)]
-    return (
-        trial.on_objective
+def losing(
+    trials: Iterable[Trial], layers: Sequence[str], candidate: Configuration, min_effect: float
+) -> list[Trial]:
+    """The trials that speak against this candidate's pruning: they lost the quality, though they were fast
+    enough, with layers that it takes too.
+
+    `layers` are the kinds of the model's layers. One criterion takes layers in one order, so more of the same
+    choice are those and further ones. And where the lowest of all layers are of one kind, they are the lowest
+    of that kind.
+    """
+    most = candidate.get(LAYERS)
+    if candidate.get(METHOD) != "depth" or not isinstance(most, int):
+        return []
+    return [
+        trial
+        for trial in trials
+        if trial.on_objective
         and trial.outcome == Outcome.REFUTED
         and (trial.effect_log is None or trial.effect_log < math.log1p(-min_effect))
-        and isinstance(layers, int)
-        and isinstance(most, int)
-        and layers <= most
-        and all(same)
-    )
+        and all(trial.candidate.get(knob) == candidate.get(knob) for knob in WAYS)
+        and _takes_them_too(trial, layers, candidate.get(RESTRICT), most)
+    ]
+
+
+def _takes_them_too(trial: Trial, layers: Sequence[str], restrict: KnobValue | None, most: int) -> bool:
+    taken, chosen = trial.candidate.get(LAYERS), trial.candidate.get(RESTRICT)
+    if not isinstance(taken, int) or taken > most:
+        return False
+    if chosen == restrict:
+        return True
+    if chosen != "any" or not trial.removed_layers or max(trial.removed_layers) >= len(layers):
+        return False
+    return {_restrict_of(layers[layer]) for layer in trial.removed_layers} == {restrict}
 
 
 def _restrict_of(kind: str) -> str:

@@ -138,7 +138,7 @@ def test_the_recorded_trap_is_caught_and_its_follow_ups_stand_in_the_queue_with_
         desk = Desk(
             facts, legal_here(facts.spec, facts.checkpoint, facts.cores), read_measured(session, facts), ()
         )
-        assert desk.stale() == ()
+        assert desk.leaving == {}
         choice = desk.choose(1e6)
         assert choice.hypothesis is not None
         assert choice.hypothesis.separates == "E-0002"

@@ -165,6 +165,19 @@ def test_what_is_believed_worthless_is_tested_only_until_beliefs_are_trusted() -
         assert (both.choose((costs[1] + costs[2]) / 2).hypothesis is not None) == tested
 
 
+def test_what_a_verdict_speaks_against_leaves_the_queue_unless_a_person_wants_it() -> None:
+    one, two = (SPACE.with_change(PRUNED, {"pruning.layers_removed": n}) for n in (1, 2))
+    lost = replace(trial(5, BASELINE, one, Outcome.REFUTED), effect_log=None)
+    queue = (
+        queued(1, two),
+        queued(2, COMPILED),
+        replace(queued(3, two), proposer=USER),
+        queued(4, two, pinned=True),
+    )
+    assert desk(*queue, trials=(lost,)).leaving == {1: "H-005 lost the quality with layers that it takes too"}
+    assert desk(*queue, trials=(replace(lost, outcome=Outcome.INCONCLUSIVE),)).leaving == {}
+
+
 def test_only_what_is_reached_from_the_baseline_by_supported_changes_can_be_the_best() -> None:
     both = SPACE.with_change(COMPILED, {"serving.threads": 2})
     stranded = trial(2, COMPILED, both, Outcome.SUPPORTED, -0.9)
@@ -207,7 +220,7 @@ def test_questions_keep_a_campaign_going_that_nothing_else_would() -> None:
 def test_questions_are_never_withdrawn_because_another_configuration_is_the_best() -> None:
     supported = trial(3, BASELINE, COMPILED, Outcome.SUPPORTED)
     found = desk(queued(1, PRUNED), asked(2, PRUNED), trials=(supported,))
-    assert [each.id for each in found.stale()] == [1]
+    assert list(found.leaving) == [1]
 
 
 def test_a_claim_on_another_metric_is_no_step_to_the_best() -> None:
