@@ -1,0 +1,65 @@
+"""Running jobs with real processes of the simulated engine, and what their records hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.artifacts.store import ArtifactStore
+from experiments.job.context import JobContext
+from experiments.job.journal import read_records
+from experiments.job.records import Records
+from experiments.job.result import JobResult
+from experiments.job.run import run_job
+from experiments.job.spec import BaselineJob, TestJob
+from experiments.measurement.evidence import LaunchRecord, Metric, Stage
+from experiments.measurement.judging import Judge, MeasurePair, Step
+from tests.simulated.engine import SimulatedEngine
+from tests.simulated.judges import StepsJudge
+from tests.simulated.material import SimulatedMaterial, SimulatedPruning
+
+Run = Callable[..., JobResult]
+
+ONE_PAIR: Sequence[Step] = [MeasurePair(Stage.QUICK, 2)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Runs a spec in a folder of its own; afterwards no process may be left."""
+    (tmp_path / "cache").mkdir()
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    runs = 0
+
+    def run(
+        spec: BaselineJob | TestJob, judge: Judge | Sequence[Step] = ONE_PAIR, **context: object
+    ) -> JobResult:
+        nonlocal runs
+        folder = tmp_path / str(runs)
+        folder.mkdir()
+        runs += 1
+        steering = StepsJudge(judge) if isinstance(judge, Sequence) else judge
+        with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
+            place = JobContext(
+                folder,
+                Path("simulated"),
+                store,
+                tmp_path / "cache",
+                2,
+                SimulatedMaterial(),
+                (SimulatedPruning(),),
+            )
+            result = run_job(spec, replace(place, **context), SimulatedEngine(), steering, records)  # type: ignore[arg-type]
+        assert read_records(folder / "records.jsonl") == result
+        return result
+
+    yield run
+    left = {child.pid for child in psutil.Process().children(recursive=True)} - before
+    assert not left
+
+
+def items(launch: LaunchRecord, metric: Metric) -> set[str]:
+    return {sample.item for sample in launch.samples if sample.metric is metric}
