@@ -127,7 +127,7 @@ class Teller:
         ]
         if baseline is not None:
             rows += [
-                ("naive default", _naive_words(naive, baseline)),
+                ("naive default", naive_words(naive, baseline)),
                 ("baseline", f"{baseline['tpot_ms']:.2f} ms a token ({_knobs(baseline['configuration'])})"),
                 ("best", _best_words(best, baseline)),
             ]
@@ -176,7 +176,7 @@ def _saved_words(early: dict[str, Any]) -> str | None:
     return f"{saved} of {planned} of planned launch time, by stopping early"
 
 
-def _naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
+def naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
     """The engine's own default against the baseline, as both ran side by side in the sweep."""
     if naive["configuration"] == baseline["configuration"]:
         return "is the baseline"

@@ -332,9 +332,9 @@ def _best(facts: CampaignFacts) -> PartView:
     around = f" [{interval[0]:.3f}, {interval[1]:.3f}]" if isinstance(interval, list) else ""
     basis = ", multiplied along a chain of supported steps" if best.get("speedup_basis") == "chain" else ""
     taken = f", {against_control(best)}" if tpot_ms is not None else ""
-    changed = machine_changed(best, baseline_ms)
-    if changed:
-        lines.append(f"{changed[0].upper()}{changed[1:]}.")
+    pace = machine_changed(best, baseline_ms)
+    if pace:
+        lines.append(f"{pace[0].upper()}{pace[1:]}.")
     lines.append(str(Configuration.of(_part(best, "configuration"))))
     sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{taken} ({best['experiment']})."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))

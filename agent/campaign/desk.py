@@ -203,28 +203,24 @@ class Desk:
         reserve_s = 0.0 if confirmation is None else self.beliefs.cost_s(confirmation.candidate)
         if reserve_s > left_s:
             confirmation, reserve_s = None, 0.0  # what can't be had any more is not saved for
-        ended = nothing_worth_it(self.ranking)
         judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
         # Few verdicts don't tell yet whether the beliefs that call something worthless deserve trust.
         trusted = judged >= self.facts.spec.least_verdicts
-        if ended is None or not trusted:
-            running = [place for place in self.ranking.places if not place.paused]
-            cheap = [place for place in running if place.cost_s <= left_s - reserve_s]
-            fitting = [
-                place for place in cheap if not trusted or is_worth_it(place) or self._is_user_s(place)
-            ]
-            if fitting:
-                return self._pick(fitting, left_s - reserve_s, reserve_s)
-            none = "that fits into them is worth its price" if cheap else "fits into them"
-            ended = (
-                f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
-                f"{len(running)} queued hypotheses {none}"
-                if running
-                else nothing_worth_it(self.ranking) or "nothing is left to test"
-            )
+        running = [place for place in self.ranking.places if not place.paused]
+        cheap = [place for place in running if place.cost_s <= left_s - reserve_s]
+        fitting = [place for place in cheap if not trusted or is_worth_it(place) or self._is_user_s(place)]
+        if fitting:
+            return self._pick(fitting, left_s - reserve_s, reserve_s)
         if confirmation is not None:
             return Choice(draft=confirmation)
-        return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
+        ended = nothing_worth_it(self.ranking)
+        if ended is not None and (trusted or not running):
+            return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
+        none = "that fits into them is worth its price" if cheap else "fits into them"
+        return Choice(
+            reason=f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
+            f"{len(running)} queued hypotheses {none}"
+        )
 
     def _pick(self, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:
         """The first in order that fits into `free_s`, which leaves `reserve_s`; before the first verdict the
@@ -238,8 +234,11 @@ class Desk:
         if self.facts.trials or first.pinned or first.asked or first.moved_by is not None or not worth:
             return Choice(hypothesis=self._queued(first), reason=self._why_before(first, free_s, reserve_s))
         soonest = min(worth, key=lambda place: (place.cost_s, place.place))
-        why = "" if soonest is first else "taken first because its verdict comes soonest"
-        return Choice(hypothesis=self._queued(soonest), reason=why)
+        if soonest is first:
+            return Choice(hypothesis=self._queued(first), reason=self._why_before(first, free_s, reserve_s))
+        return Choice(
+            hypothesis=self._queued(soonest), reason="taken first because its verdict comes soonest"
+        )
 
     def _is_user_s(self, place: Place) -> bool:
         return self._queued(place).proposer == USER

@@ -27,6 +27,9 @@ WAYS = ("pruning.criterion", "pruning.ranked_on", "pruning.order")
 MOST_LAYERS_AT_ONCE = 2
 """Layers beyond the incumbent's that are proposed to go: three are seldom worth a test before two."""
 
+OTHER_LOSSES = ("quantization.", "serving.dtype")
+"""Knobs, or how their names begin, that may lose the quality in pruning's place."""
+
 LINEAR_WORDS = ("linear", "gdn")
 """Words in a layer's kind that make it a GatedDeltaNet layer."""
 
@@ -110,7 +113,7 @@ def losing(
 
     `layers` are the kinds of the model's layers. One criterion takes layers in one order, so more of the same
     choice are those and further ones. And where the lowest of all layers are of one kind, they are the lowest
-    of that kind.
+    of that kind. A trial that changed the numbers' format too does not tell what pruning lost.
     """
     most = candidate.get(LAYERS)
     if candidate.get(METHOD) != "depth" or not isinstance(most, int):
@@ -122,6 +125,7 @@ def losing(
         and trial.outcome == Outcome.REFUTED
         and (trial.effect_log is None or trial.effect_log < math.log1p(-min_effect))
         and all(trial.candidate.get(knob) == candidate.get(knob) for knob in WAYS)
+        and not any(each.knob.startswith(OTHER_LOSSES) for each in trial.control.changes_to(trial.candidate))
         and _takes_them_too(trial, layers, candidate.get(RESTRICT), most)
     ]
 

@@ -132,12 +132,16 @@ def _own_change(was: Place, now: Place) -> str | None:
         ("the expected cost", was.cost_s, now.cost_s, -1),
         ("the factor of the directives", was.directive_factor, now.directive_factor, 1),
     )
-    told = [part for part in parts if _shown(part[0], part[1]) != _shown(part[0], part[2])]
-    if not told:
+    way = 1 if rose else -1
+    told = [
+        (way * better * _log_change(old, new), name, old, new)
+        for name, old, new, better in parts
+        if _shown(name, old) != _shown(name, new)
+    ]
+    moved_it = [part for part in told if part[0] > 0]
+    if not moved_it:
         return None
-    name, old, new, _ = max(
-        told, key=lambda part: part[3] * _log_change(part[1], part[2]) * (1 if rose else -1)
-    )
+    _, name, old, new = max(moved_it, key=lambda part: part[0])
     return f"{name} {'rose' if new > old else 'fell'} from {_shown(name, old)} to {_shown(name, new)}"
 
 

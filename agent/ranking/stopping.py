@@ -11,28 +11,26 @@ min_effect of 3 %, so that six such experiments together would be expected to sa
 count."""
 
 
-def is_worth_it(place: Place) -> bool:
+def is_worth_it(place: Place, worth: float = WORTH) -> bool:
     """Whether it is worth testing: what is wanted by the user or the campaign's file always is."""
     wanted = place.pinned or place.asked or place.moved_by is not None
-    return wanted or place.worth >= WORTH
+    return wanted or place.worth >= worth
 
 
 def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
     """Why the campaign may stop, as a sentence; None while something is worth testing.
 
-    The measure is gain × P(quality) × P(runs), the expected share of the incumbent's TPOT saved. What the
-    user pinned and what the campaign's file asks is always worth it; what is banned is not counted.
+    The measure is gain × P(quality) × P(runs), the expected share of the incumbent's TPOT saved. What is
+    wanted by the user or the campaign's file is always worth it; what is banned is not counted.
     """
     if not ranking.places:
         return "Nothing is left in the queue."
     running = [place for place in ranking.places if not place.paused]
     if not running:
         return f"Everything left in the queue is banned ({len(ranking.places)} in all)."
-    if any(place.pinned or place.asked for place in running):
+    if any(is_worth_it(place, worth) for place in running):
         return None
     best = max(running, key=lambda place: (place.worth, -place.hypothesis_id))
-    if best.worth >= worth:
-        return None
     label = format_label(Noun.HYPOTHESIS, best.hypothesis_id)
     return (
         f"Nothing left is worth its price: the best of {len(running)}, {label}, is expected to save "

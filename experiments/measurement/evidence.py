@@ -173,7 +173,7 @@ class LaunchRecord:
 
     @cached_property
     def kept(self) -> dict[Hashable, Any]:
-        """What was worked out of this record, which never changes; see `agent.judge.once`."""
+        """What its readers worked out of this record, which never changes, kept for the next time."""
         return {}
 
 

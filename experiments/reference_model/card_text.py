@@ -1,16 +1,9 @@
 """The model card as Markdown, from the figures of `card.json`."""
 
-import textwrap
 from typing import Any
 
+from experiments.card_lines import FINGERPRINT_DIGITS, paragraph
 from experiments.corpora.standard_library import HELD_OUT_ONE_IN
-
-FINGERPRINT_DIGITS = 16
-"""Hexadecimal digits of a fingerprint that the text shows; `card.json` has all of them."""
-
-
-TEXT_WIDTH_CHARS = 110
-"""Width of the lines of running text."""
 
 
 def render(card: dict[str, Any]) -> str:
@@ -19,15 +12,10 @@ def render(card: dict[str, Any]) -> str:
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _paragraph(*pieces: str) -> str:
-    """Join the pieces of a paragraph and break its lines."""
-    return textwrap.fill(" ".join(pieces), TEXT_WIDTH_CHARS, break_on_hyphens=False, break_long_words=False)
-
-
 def _purpose(card: dict[str, Any]) -> list[str]:
     """Return what the model is and is not."""
     shape = card["training"]["shape"]
-    text = _paragraph(
+    text = paragraph(
         f"A small trained hybrid of Qwen3.5's architecture: {shape['layers']} layers, GatedDeltaNet and",
         f"gated attention 3:1, hidden size {shape['hidden']}, GatedDeltaNet with",
         f"{shape['gdn_key_heads']} key and {shape['gdn_value_heads']} value heads, tied embeddings,",
@@ -59,7 +47,7 @@ def _scoring(scores: dict[str, Any]) -> list[str]:
     """Return how the figures came about."""
     versions, held_out = scores["scored_with"], scores["held_out"]
     fingerprint = held_out["fingerprint"][:FINGERPRINT_DIGITS]
-    text = _paragraph(
+    text = paragraph(
         f"Python {versions['python']}, torch {versions['torch']},",
         f"transformers {versions['transformers']}, on a CPU, {versions['dtype']}.",
         "Held-out documents are slices of the standard library's held-out modules",
@@ -76,13 +64,13 @@ def _scoring(scores: dict[str, Any]) -> list[str]:
 def _making(training: dict[str, Any]) -> list[str]:
     """Return how the model was trained, on what."""
     library, versions = training["data"]["standard_library"], training["versions"]
-    run = _paragraph(
+    run = paragraph(
         f"`autoinfer reference train`: seed {training['seed']}, {training['steps_done']:,} steps,",
         f"{training['tokens_seen']:,} tokens in windows of {training['plan']['length']:,};",
         f"{training['training_s']:.0f} s of training after {training['reading_s']:.0f} s of reading, on one",
         f"{training['hardware']}, torch {versions['torch']}, Python {versions['python']}.",
     )
-    text = _paragraph(
+    text = paragraph(
         f"Text: the standard library's training modules ({library['bytes']:,} bytes, {library['licence']},",
         f"fingerprint `{library['fingerprint'][:FINGERPRINT_DIGITS]}`), {training['instruction_items']:,}",
         "instruction items made from them and from the packages below, and the source of these packages,",

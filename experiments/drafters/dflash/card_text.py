@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
-TEXT_WIDTH_CHARS = 110
-"""Width of the lines of running text."""
-
-FINGERPRINT_DIGITS = 16
-"""Hexadecimal digits of a fingerprint that the text shows; `card.json` has all of them."""
+from experiments.card_lines import FINGERPRINT_DIGITS, paragraph
 
 
 def render(card: dict[str, Any]) -> str:
@@ -20,13 +15,9 @@ def render(card: dict[str, Any]) -> str:
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _paragraph(*pieces: str) -> str:
-    return textwrap.fill(" ".join(pieces), TEXT_WIDTH_CHARS, break_on_hyphens=False, break_long_words=False)
-
-
 def _purpose(card: dict[str, Any]) -> list[str]:
     shape, measured = card["shape"], card["measured_with"]
-    text = _paragraph(
+    text = paragraph(
         "A block-diffusion drafter (DFlash, arXiv 2602.06036), here beside the target with the fingerprint",
         f"`{measured['target_fingerprint'][:FINGERPRINT_DIGITS]}`: {shape['layers']} layers of width",
         f"{shape['hidden']}, {card['parameters']:,} weights of its own, {card['weight_bytes']:,} bytes in",
@@ -50,7 +41,7 @@ def _figures(card: dict[str, Any]) -> list[str]:
         + " |"
         for name, each in card["acceptance"].items()
     ]
-    note = _paragraph(
+    note = paragraph(
         "Tokens a step count the one that the target says itself: 1 is no use. A column gives the share of",
         "steps in which that draft was accepted, with all before it. No claim about speed is made.",
     )
@@ -59,7 +50,7 @@ def _figures(card: dict[str, Any]) -> list[str]:
 
 def _measuring(card: dict[str, Any]) -> list[str]:
     how = card["measured_with"]
-    text = _paragraph(
+    text = paragraph(
         f"`autoinfer drafter score`: held-out prompts of {how['prompt_tokens']} tokens, up to",
         f"{how['prompts_per_class']} a class, {how['continuation_tokens']} tokens decoded greedily from",
         "each by the target alone, and the steps of greedy verification walked over that text.",
@@ -73,7 +64,7 @@ def _measuring(card: dict[str, Any]) -> list[str]:
 def _making(training: dict[str, Any]) -> list[str]:
     plan, own, data = training["plan"], training["self_text"], training["data"]
     library, versions = data["standard_library"], training["versions"]
-    run = _paragraph(
+    run = paragraph(
         f"`autoinfer drafter train --seed {training['seed']} --steps {plan['steps']}`:",
         f"{plan['steps']:,} steps of {plan['rows']} texts of {plan['length']} tokens with up to",
         f"{plan['anchors']} blocks in each; {training['training_s']:.0f} s of training after",
@@ -84,7 +75,7 @@ def _making(training: dict[str, Any]) -> list[str]:
         "right, on training text.",
     )
     shares = ", ".join(f"{name} {share:.0%}" for name, share in training["shares"].items())
-    text = _paragraph(
+    text = paragraph(
         f"Text, by shares: {shares}. Library: the standard library's training modules",
         f"({library['bytes']:,} bytes, {library['licence']}, fingerprint",
         f"`{library['fingerprint'][:FINGERPRINT_DIGITS]}`). Instructions:",

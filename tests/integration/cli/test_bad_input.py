@@ -265,6 +265,12 @@ def test_the_same_hypothesis_again_is_refused_with_a_pointer(begun: Autoinfer) -
     told(begun(line), 2, "H-001 claims the same change of the same control", "autoinfer show H-001")
 
 
+def test_what_is_pinned_when_it_is_given_says_that_it_goes_ahead(begun: Autoinfer) -> None:
+    done = begun("enqueue claim --set serving.dtype=bfloat16 --expect tpot=-10% --pin")
+    assert "H-001 waits for the baseline, pinned ahead of what is not: claim" in done.out
+    assert "pinned" not in begun("enqueue claim --set serving.threads=1 --expect tpot=-10%").out
+
+
 def broken_checkpoint(folder: Path, file: str, content: bytes | None) -> Path:
     """A copy of the packaged model in which one file is replaced, or gone for None."""
     shutil.copytree(reference_model_path(), folder)

@@ -1,12 +1,13 @@
 """What is told on the terminal when a campaign begins, and while it runs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
 from agent.proposers.user import PROPOSER as USER
-from cli.telling import Teller
+from cli.telling import Teller, naive_words
 from configs.campaign import load_campaign
 from db import events
 from db.event_kinds import EventKind
@@ -61,3 +62,19 @@ def test_what_begins_is_told_with_its_claim_and_why_it_goes_before_others(
     history.close()
     told = "E-0009  tests H-002: One layer less is faster; taken before H-001, which does not pay"
     assert told in capsys.readouterr().out
+
+
+BASELINE = {"configuration": {"serving.dtype": "float32"}, "sweep_tpot_ms": 6.0}
+BOTH = "took 1.50× the baseline's time in the sweep (9.00 against 6.00 ms a token)"
+
+
+@pytest.mark.parametrize(
+    ("naive", "words"),
+    [
+        ({"configuration": {"serving.dtype": "float32"}, "sweep_tpot_ms": 6.1}, "is the baseline"),
+        ({"configuration": {"serving.dtype": "bfloat16"}, "sweep_tpot_ms": 9.0}, BOTH),
+        ({"configuration": {"serving.dtype": "bfloat16"}, "sweep_tpot_ms": None}, "did not run"),
+    ],
+)
+def test_the_engines_own_default_is_told_by_what_ran_side_by_side(naive: dict[str, Any], words: str) -> None:
+    assert naive_words(naive, BASELINE) == words

@@ -159,6 +159,8 @@ def test_what_is_believed_worthless_is_tested_only_until_beliefs_are_trusted() -
     assert enough.choose(1000).hypothesis is None
     pinned = desk(replace(hopeless, pinned=True), trials=tuple(refuted))
     assert pinned.choose(1000).hypothesis is not None
+    users = desk(replace(hopeless, proposer=USER), trials=tuple(refuted))
+    assert users.choose(1000).hypothesis is not None, "also where nothing else is worth it"
     for proposer, tested in ((hopeless.proposer, False), (USER, True)):
         both = desk(replace(hopeless, proposer=proposer), queued(2, COMPILED), trials=tuple(refuted))
         costs = {place.hypothesis_id: place.cost_s for place in both.ranking.places}

@@ -58,3 +58,18 @@ def test_a_pruning_that_lost_speaks_against_those_that_take_its_layers_too(
     assert bool(found) == speaks_against
     kept = replace(lost, candidate=pruned(1, "gdn"), removed_layers=(1,))
     assert losing([kept], KINDS, pruned(1, "any"), 0.03) == [], "all layers together may have another lowest"
+
+
+def test_a_test_that_changed_the_format_of_the_weights_too_says_nothing_about_pruning_alone() -> None:
+    space = load_space("levers")
+    base = space.configuration({})
+    pruning = {"pruning.method": "depth", "pruning.layers_removed": 1}
+    pruned = space.with_change(base, pruning)
+    both = space.with_change(base, pruning | {"quantization.method": "rtn"})
+    narrower = space.with_change(base, pruning | {"serving.dtype": "bfloat16"})
+    lost = Trial(1, 1, base, both, "joint", Outcome.REFUTED, None, None, 0.2, 0.0, 9.0, removed_layers=(1,))
+    alone = replace(lost, control=space.with_change(both, {"pruning.method": "none"}))
+    assert losing([lost], KINDS, pruned, 0.03) == []
+    assert losing([lost], KINDS, both, 0.03) == []
+    assert losing([replace(lost, candidate=narrower)], KINDS, pruned, 0.03) == []
+    assert losing([alone], KINDS, both, 0.03) == [alone]

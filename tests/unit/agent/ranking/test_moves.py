@@ -117,6 +117,16 @@ def test_who_gained_less_than_others_and_fell_is_overtaken_and_not_said_to_have_
     assert reasons(before, after)[1].startswith("overtaken by H-002")
 
 
+def test_a_part_that_points_the_other_way_is_no_cause() -> None:
+    before = queue(-0.3, -0.2)
+    # It gains too little to show, costs visibly more, and rises because the other fell further.
+    after = [
+        replace(before[0], cost_s=600.0),
+        replace(before[1], p_feasible=0.902, cost_s=60.1),
+    ]
+    assert reasons(before, after)[2].startswith("overtook H-001")
+
+
 def test_a_directive_is_the_reason_of_the_moves_it_makes() -> None:
     before = [*queue(-0.3), Candidate(2, ("dtype",), -0.2, 0.01, 0.9, 0.9, 60.0)]
     boost = Directive(DirectiveKind.BOOST, 41, "sam", "12:03", "dtype")

@@ -39,6 +39,11 @@ def test_what_the_user_pinned_is_always_worth_it() -> None:
     assert nothing_worth_it(rank([POOR], [pin])) is None
 
 
+def test_what_the_user_moved_by_hand_is_always_worth_it() -> None:
+    by_hand = Directive(DirectiveKind.PRIORITY, 5, "sam", "12:03", hypothesis_id=2)
+    assert nothing_worth_it(rank([POOR], [by_hand])) is None
+
+
 def test_what_is_banned_does_not_keep_it_going() -> None:
     ban = Directive(DirectiveKind.BAN, 5, "sam", "12:03", "compile")
     assert nothing_worth_it(rank([GOOD, POOR], [ban])) is not None
