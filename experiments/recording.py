@@ -40,6 +40,7 @@ from db.states import StageOutcome
 from experiments.job.result import ArtifactRecord, JobResult, StageRecord
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import (
+    TEXTS_KEY,
     TIMED_METRICS,
     Arm,
     Evidence,
@@ -157,6 +158,20 @@ def load_launches(session: Session, experiment_id: int) -> tuple[LaunchRecord, .
         )
         for launch, digest, environment in rows
     )
+
+
+def texts_of(session: Session, experiment_id: int) -> str | None:
+    """The fingerprint of the texts that an experiment was measured with; None where it does not tell it."""
+    environment = session.scalar(
+        select(Environment.data)
+        .join(Launch, Launch.environment_digest == Environment.digest)
+        .where(Launch.experiment_id == experiment_id)
+        .order_by(Launch.id)
+        .limit(1)
+    )
+    machine = None if environment is None else environment.get("machine")
+    told = machine.get(TEXTS_KEY) if isinstance(machine, dict) else None
+    return told if isinstance(told, str) else None
 
 
 def load_noise(session: Session, target_key: str, model_fingerprint: str, metric: Metric) -> NoiseProfile:

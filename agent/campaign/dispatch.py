@@ -21,7 +21,7 @@ from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
 from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
 from experiments.measurement.plan import StoppingPlan, Workload
-from experiments.recording import load_launches, load_noise
+from experiments.recording import load_launches, load_noise, texts_of
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from experiments.space.space import Space
@@ -182,6 +182,7 @@ def enqueue_test(
     own = plan.metric in QUALITY_METRICS or (asked and plan.metric in SCORED_METRICS)
     against = control if own else facts.baseline
     noise = load_noise(session, facts.target_key, facts.model_fingerprint, plan.metric)
+    baseline = facts.baseline_experiment_id
     unsealed = TestJob(
         campaign_id=facts.id,
         experiment_id=experiment.id,
@@ -198,6 +199,7 @@ def enqueue_test(
         plan=plan,
         preregistration_digest="",
         pinned_keys=load_space(facts.spec.space).pinned_keys(control, candidate),
+        texts=None if baseline is None else texts_of(session, baseline),
         noise=NoiseState(
             target_key=facts.target_key,
             launches=noise.launches,

@@ -87,6 +87,24 @@ def differences(
     return tuple(found)
 
 
+def scored_otherwise(timed: Iterable[LaunchRecord], scored: Iterable[LaunchRecord]) -> tuple[Difference, ...]:
+    """What an arm's launches ran when its quality was scored and did not run when it was timed, by key.
+
+    Clocks are left out: scoring keeps a device busier than one request at a time does. Where either tells
+    nothing there is nothing to compare.
+    """
+    before, after = _leaves_of(timed), _leaves_of(scored)
+    if not before or not after:
+        return ()
+    found = []
+    for key in sorted(after):
+        one, other = before.get(key, _Leaf()), after[key]
+        compared = not _tells_history(key) and not words(key) & CLOCK_WORDS
+        if compared and not other.values.keys() <= one.values.keys():
+            found.append(Difference(key, *_shown(key, one, other)))
+    return tuple(found)
+
+
 def sentence(found: Collection[Difference], changes: Iterable[Change]) -> str:
     """What the guard says: the claimed change, and the first differences beyond it."""
     named = list(found)

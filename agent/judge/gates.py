@@ -9,7 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from agent.judge.confounding import CLOCK_TOLERANCE, Difference, differences, sentence, silent_launches
+from agent.judge.confounding import (
+    CLOCK_TOLERANCE,
+    MOST_SHOWN,
+    Difference,
+    differences,
+    scored_otherwise,
+    sentence,
+    silent_launches,
+)
 from agent.judge.drafting import arm_is_due, drafting_report, dropped_head
 from agent.judge.once import once
 from agent.judge.pairs import TIMED_STAGES, paired_blocks, timed_launches
@@ -76,6 +84,7 @@ def check(evidence: Evidence, metric: Metric, clocks: float = CLOCK_TOLERANCE) -
         or unfit_control(evidence)
         or dropped_drafts(evidence)
         or unexplained_difference(evidence, metric, clocks)
+        or quality_of_something_else(evidence, metric)
     )
 
 
@@ -224,6 +233,31 @@ def unexplained_difference(
         )
     found = confounders(evidence, metric, clocks)
     return Finding(Outcome.CONFOUNDED, sentence(found, evidence.changes)) if found else None
+
+
+def quality_of_something_else(evidence: Evidence, metric: Metric) -> Finding | None:
+    """The candidate's quality must be that of what was timed: a launch that was scored may run nothing that
+    the timed ones did not."""
+    if metric in SCORED_METRICS:
+        return None
+    timed = evidence.of(Arm.CANDIDATE, *TIMED_STAGES)
+    processes = {(each.index, each.load_s) for each in timed}
+    scored = [
+        each
+        for each in evidence.of(Arm.CANDIDATE, Stage.EVALUATE)
+        if (each.index, each.load_s) not in processes  # the same process tells more the longer it runs
+    ]
+    found = scored_otherwise(timed, scored)
+    if not found:
+        return None
+    shown = "; ".join(
+        f"{each.key} was {each.control} when it was timed, {each.candidate} when it was scored"
+        for each in found[:MOST_SHOWN]
+    )
+    more = f"; and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+    return Finding(
+        Outcome.CONFOUNDED, f"The quality is that of something else than was timed: {shown}{more}."
+    )
 
 
 def confounders(

@@ -9,7 +9,7 @@ can be paired document by document.
 
 import hashlib
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -126,12 +126,15 @@ def held_out_passages() -> frozenset[int]:
 @lru_cache(maxsize=1)
 def training_documents() -> tuple[Document, ...]:
     """Return the training modules as whole files, less those that share a passage with a held-out one."""
+    return tuple(each_training_document())
+
+
+def each_training_document() -> Iterator[Document]:
+    """The training documents one by one, in their order: who needs a few need not wait for all of them."""
     held_out = held_out_passages()
-    return tuple(
-        document
-        for document in all_modules()
-        if not is_held_out(document.name) and not shares_passage(document.text, held_out)
-    )
+    for document in all_modules():
+        if not is_held_out(document.name) and not shares_passage(document.text, held_out):
+            yield document
 
 
 def held_out_documents(max_bytes: int | None = None) -> tuple[Document, ...]:

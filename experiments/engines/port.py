@@ -163,7 +163,10 @@ class Launch(Protocol):
     load_s: float
 
     def resolved(self) -> Mapping[str, Json]:
-        """What actually runs, probed from the process: dtypes, threads, compile mode, backends, versions."""
+        """What actually runs, probed from the process: dtypes, threads, compile mode, backends, versions.
+
+        A launch that tells nothing is refused: what else differed between two could not be found.
+        """
         ...
 
     def generate(self, request: GenerationRequest) -> GenerationTrace:

@@ -68,8 +68,13 @@ class Material(Protocol):
         """What the documents and tasks of a part are: part of the key of an evaluation's artifact."""
         ...
 
+    def texts(self) -> str:
+        """A fingerprint of all the text that prompts, documents and items are cut from."""
+        ...
+
     def machine(self) -> Mapping[str, Json]:
-        """What does not change while a job runs: hardware, driver, package versions, git revision."""
+        """What does not change while a job runs: hardware, driver, package versions, git revision, and
+        under `texts` the fingerprint above."""
         ...
 
     def moment(self) -> Mapping[str, Json]:

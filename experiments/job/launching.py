@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from configs.errors import AutoinferError
 from experiments.engines.port import (
     DocumentScore,
     DraftingCheck,
@@ -194,7 +195,7 @@ class RunningJob:
         logs = self.context.folder / LAUNCH_LOGS
         logs.mkdir(exist_ok=True)
         log_path = logs / f"{stage.value}-{each.arm.value}-{each.index}.log"
-        return self.engine.launch(
+        launch = self.engine.launch(
             each.configuration,
             each.checkpoint,
             self.spec.device,
@@ -202,6 +203,14 @@ class RunningJob:
             self.context.cache_dir,
             self.context.load_limit_s,
         )
+        if not launch.resolved():
+            launch.close()
+            raise AutoinferError(
+                f"The engine {self.engine.name} tells nothing of what it runs, so that nothing else that "
+                "differs between two launches could be found.",
+                "Let its launches tell it: see `resolved` in experiments/engines/port.py.",
+            )
+        return launch
 
     def _opened(self, stage: Stage, each: Wanted, launch: Launch) -> OpenLaunch:
         number = self.records.launch(

@@ -10,12 +10,12 @@ from experiments.engines.port import Engine, Infeasible
 from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
 from experiments.job.comparison import run_test
-from experiments.job.context import JobContext
+from experiments.job.context import JobContext, Material
 from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.result import JobResult
-from experiments.job.seal import broken_seal, other_judge
+from experiments.job.seal import broken_seal, other_judge, other_texts
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.judging import Judge
 
@@ -44,7 +44,7 @@ def run_job(
         elif isinstance(spec, AaJob):
             run_aa(job, spec)
         else:
-            _check_seal(spec, judge)
+            _check_seal(spec, judge, context.material)
             run_test(job, spec, judge)
     except ArmInfeasible as failed:
         records.failure(failed.reason.kind, failed.reason.cause)
@@ -57,9 +57,9 @@ def run_job(
     return records.fold.result()
 
 
-def _check_seal(spec: TestJob, judge: Judge) -> None:
+def _check_seal(spec: TestJob, judge: Judge, material: Material) -> None:
     """Raise `AutoinferError` for a test that is not what was preregistered, before its first sample."""
-    broken = broken_seal(spec) or other_judge(spec, judge)
+    broken = broken_seal(spec) or other_judge(spec, judge) or other_texts(spec, material.texts())
     if broken is not None:
         raise AutoinferError(
             f"The test is not what was preregistered: {broken}.", "Its hypothesis has to be tested anew."

@@ -2,11 +2,13 @@
 
 Sealed before the first sample are the plan (metric, prediction, smallest effect, levels, margins, workload,
 stopping), both arms, the reference of quality, the judge with its version, the engine, the model's
-fingerprint, the device, the seed, the noise profile that the judge is given, and the resolved keys that the
-claimed change may move. Not sealed: ids, and what a hypothesis says in words.
+fingerprint, the device, the seed, the noise profile that the judge is given, the resolved keys that the
+claimed change may move, and the fingerprint of the texts that prompts, documents and items are cut from. Not
+sealed: ids, and what a hypothesis says in words; nor what a calibration corpus holds, which the artifacts
+built from it know.
 
 A job from before judges were sealed with their version carries the hash of plan and arms alone, and is held
-to it.
+to it; one from before texts were sealed is held to the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def seal_of(spec: TestJob) -> str:
     if spec.judge_version is None:
         return spec.plan.digest(control.digest, candidate.digest)
     reference = None if spec.reference is None else Configuration.of(spec.reference)
-    parts = {
+    parts: dict[str, object] = {
         "seal": _FORM,
         "control": dict(control),
         "candidate": dict(candidate),
@@ -46,6 +48,8 @@ def seal_of(spec: TestJob) -> str:
         "noise": spec.noise.model_dump(mode="json"),
         "pinned_keys": list(spec.pinned_keys),
     }
+    if spec.texts is not None:
+        parts["texts"] = spec.texts
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -61,6 +65,17 @@ def broken_seal(spec: TestJob) -> str | None:
     if now == spec.preregistration_digest:
         return None
     return f"its job was sealed as {spec.preregistration_digest[:12]} and gives {now[:12]} now"
+
+
+def other_texts(spec: TestJob, texts: str) -> str | None:
+    """Why these texts, by their fingerprint, are not those that were sealed, as a clause; None when they are,
+    or none were named."""
+    if spec.texts is None or spec.texts == texts:
+        return None
+    return (
+        f"prompts and documents would be cut from other texts than the baseline's ({texts[:12]}, not "
+        f"{spec.texts[:12]}), as another version of Python has them"
+    )
 
 
 def other_judge(spec: TestJob, judge: Judge) -> str | None:

@@ -81,6 +81,9 @@ class TestJob(_JobSpec):
     """The version of the judge that is sealed; None in jobs from before it was."""
     pinned_keys: tuple[str, ...] = ()
     """The resolved keys that the changed knobs fix, as the space declares them."""
+    texts: str | None = None
+    """Fingerprint of the text that prompts, documents and items are cut from, as the campaign's baseline was
+    measured with; None in jobs from before it was sealed."""
     noise: NoiseState
     reproduces_experiment_id: int | None = None
 

@@ -42,6 +42,9 @@ class Stage(StrEnum):
     VALIDATION = "validation"
 
 
+TEXTS_KEY = "texts"
+"""In a launch's environment, of the machine: the fingerprint of the texts it was measured with."""
+
 UNCHECKED = "unchecked"
 """In the detail of a stage: sentences that say what its check could not look at."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from experiments.corpora.standard_library import held_out_documents
+from experiments.corpora.standard_library import fingerprint, held_out_documents, held_out_modules
 from experiments.engines.port import GenerationRequest, ScoringDocument, ScoringTask
 from experiments.measurement.content_prompts import content_prompts
 from experiments.measurement.environment import machine_facts, moment
@@ -16,7 +16,7 @@ from experiments.measurement.evaluation import (
     scoring_documents,
     scoring_tasks,
 )
-from experiments.measurement.evidence import Json
+from experiments.measurement.evidence import TEXTS_KEY, Json
 from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import PromptSource, load_tokenizer
 
@@ -44,7 +44,7 @@ class HeldOutMaterial:
 
     @cached_property
     def _facts(self) -> dict[str, Json]:
-        return machine_facts(self._device, self._seed)
+        return {**machine_facts(self._device, self._seed), TEXTS_KEY: self.texts()}
 
     def requests(self, workload: Workload, seed: int, pair: int, block: int) -> list[GenerationRequest]:
         """The requests of one block: the same for both arms, others for other blocks and launch pairs."""
@@ -81,8 +81,12 @@ class HeldOutMaterial:
             "digest": material_digest(documents, tasks),
         }
 
+    def texts(self) -> str:
+        """The fingerprint of the held-out modules, which differs between versions of Python."""
+        return fingerprint(held_out_modules())
+
     def machine(self) -> Mapping[str, Json]:
-        """What does not change while a job runs; see `environment.machine_facts`."""
+        """What does not change while a job runs: `environment.machine_facts`, and the texts."""
         return self._facts
 
     def moment(self) -> Mapping[str, Json]:

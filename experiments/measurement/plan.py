@@ -22,7 +22,7 @@ class Workload(BaseModel):
 
     concurrency: int = Field(default=1, ge=1)
     prompt_tokens: int = Field(default=128, ge=1)
-    new_tokens: int = Field(default=48, ge=2)
+    new_tokens: int = Field(default=32, ge=2)
     prompts_per_block: int = Field(default=2, ge=1)
     warmup_requests: int = Field(default=1, ge=1)
     evaluation_documents: int = Field(default=32, ge=1)

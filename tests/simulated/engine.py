@@ -95,6 +95,8 @@ class SimulatedLaunch:
         self.load_s = time.monotonic() - started
 
     def resolved(self) -> Mapping[str, Json]:
+        if self.configuration.get("simulated.silent"):
+            return {}
         told: dict[str, Json] = {"engine": "simulated"}
         if "simulated.step_weight_bytes" in self.configuration:
             told["step_weight_bytes"] = self.configuration["simulated.step_weight_bytes"]

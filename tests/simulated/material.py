@@ -43,8 +43,11 @@ class SimulatedMaterial:
             "part": part,
         }
 
+    def texts(self) -> str:
+        return "simulated texts"
+
     def machine(self) -> Mapping[str, Json]:
-        return {"host": "simulated"}
+        return {"host": "simulated", "texts": self.texts()}
 
     def moment(self) -> Mapping[str, Json]:
         return {"load": 0.5}

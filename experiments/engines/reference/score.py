@@ -1,18 +1,22 @@
 """Quality of a loaded model: bits, divergence from a reference, instruction items; all teacher-forced.
 
 Documents and items go through a prefill, several in a batch. Sequences in a batch are padded at the end:
-nothing in a causal model looks ahead, so the padding changes no value before it. The path that is timed is
-not the prefill but the decode step, compiled perhaps; so the first document goes through that path too, and
-is reported as a further document named `decode:<item>`: a step that computes nonsense shows there and nowhere
-else. It goes token by token; with drafting it goes through the step that verifies drafts, with the text in
-their place, of which one token stays in the first step, two in the next and so on in turn, so that the state
-is gone back to as in use.
+nothing in a causal model looks ahead, so the padding changes no value before it. On a CPU every core has a
+batch of its own: a small model's operations are too short to be shared among threads.
+
+The path that is timed is not the prefill but the decode step, compiled perhaps; so the first document goes
+through that path too, and is reported as a further document named `decode:<item>`: a step that computes
+nonsense shows there and nowhere else. It goes token by token; with drafting it goes through the step that
+verifies drafts, with the text in their place, of which one token stays in the first step, two in the next and
+so on in turn, so that the state is gone back to as in use.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +78,7 @@ class Scorer:
         self._step_tokens = step_tokens
         self._model = decoder.model
         self._vocabulary = int(decoder.model.config.vocab_size)
+        self._workers = usable_cores() if decoder.model.device.type == "cpu" else 1
 
     def score(
         self,
@@ -91,7 +96,7 @@ class Scorer:
         self._decoder.prepare_as_timed(SMALLEST_CAPACITY)
         reader = None if reference is None else ReferenceReader(reference, self._vocabulary)
         with torch.inference_mode():
-            with _on_all_cores():
+            with _one_thread_each(self._workers):
                 if write_reference is None:
                     scores = self._documents(documents, reader, None)
                 else:
@@ -120,6 +125,22 @@ class Scorer:
                 "illegal", f"Token {largest} is outside this model's vocabulary of {self._vocabulary}."
             )
 
+    def _prefilled(self, sequences: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """The sequences in batches, and the last hidden states of each batch; batches side by side."""
+
+        @torch.inference_mode()  # a thread has a mode of its own
+        def hidden(indices: list[int]) -> torch.Tensor:
+            return self._hidden([sequences[index] for index in indices])
+
+        waiting = deque(batches([len(ids) for ids in sequences]))
+        ahead: deque[tuple[list[int], Future[torch.Tensor]]] = deque()
+        with ThreadPoolExecutor(self._workers) as pool:
+            while waiting or ahead:
+                while waiting and len(ahead) <= self._workers:
+                    ahead.append((waiting[0], pool.submit(hidden, waiting.popleft())))
+                indices, computed = ahead.popleft()
+                yield indices, computed.result()
+
     def _hidden(self, sequences: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """The last hidden states of a padded batch: `[sequences, longest, hidden]`."""
         longest = max(map(len, sequences))
@@ -143,8 +164,7 @@ class Scorer:
         writer: ReferenceWriter | None,
     ) -> list[DocumentScore]:
         scores: dict[int, DocumentScore] = {}
-        for indices in batches([len(document.token_ids) - 1 for document in documents]):
-            hidden = self._hidden([documents[index].token_ids[:-1] for index in indices])
+        for indices, hidden in self._prefilled([document.token_ids[:-1] for document in documents]):
             for row, index in enumerate(indices):
                 document, tally = documents[index], _Tally()
                 targets = torch.tensor(document.token_ids[1:], device=hidden.device)
@@ -203,8 +223,7 @@ class Scorer:
     def _tasks(self, tasks: Sequence[ScoringTask]) -> list[TaskScore]:
         correct: dict[int, bool] = {}
         sequences = [task.prompt_ids + task.answer_ids[:-1] for task in tasks]
-        for indices in batches([len(ids) for ids in sequences]):
-            hidden = self._hidden([sequences[index] for index in indices])
+        for indices, hidden in self._prefilled(sequences):
             for row, index in enumerate(indices):
                 task = tasks[index]
                 first = len(task.prompt_ids) - 1
@@ -214,10 +233,11 @@ class Scorer:
 
 
 @contextmanager
-def _on_all_cores() -> Iterator[None]:
-    """Prefills are not timed, so they need not keep to the threads of the configuration."""
+def _one_thread_each(workers: int) -> Iterator[None]:
+    """Prefills are not timed, so they need not keep to the threads of the configuration: `workers` of them
+    run side by side, each on a thread."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(max(threads, usable_cores()))
+    torch.set_num_threads(1 if workers > 1 else threads)
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments.corpora.standard_library import training_documents
+from experiments.corpora.standard_library import each_training_document
 from experiments.measurement.prompts import end_of_text_id, load_tokenizer
 
 CALIBRATION_DOCUMENTS = 16
@@ -21,7 +21,7 @@ def calibration_documents(checkpoint: Path) -> list[tuple[int, ...]]:
     tokenizer = load_tokenizer(checkpoint)
     end = end_of_text_id(tokenizer)
     found: list[tuple[int, ...]] = []
-    for document in training_documents():
+    for document in each_training_document():
         ids = tokenizer.encode(document.text).ids[:CALIBRATION_TOKENS]
         if len(ids) == CALIBRATION_TOKENS:
             found.append(tuple(ids) if end is None else (end, *ids[:-1]))

@@ -29,7 +29,7 @@ from experiments.measurement.judging import (
 from experiments.space.configuration import Configuration
 from tests.integration.job.running import Run, run
 from tests.simulated.judges import StepsJudge
-from tests.simulated.material import SimulatedPruning
+from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 from tests.simulated.specs import CONTROL, FASTER, PLAN, WORKLOAD, a_baseline_job, a_test_job
 
 __all__ = ["run"]
@@ -279,3 +279,17 @@ def test_a_full_disk_is_an_error_and_no_verdict_on_the_candidate(run: Run, tmp_p
     with pytest.raises(DiskFull, match="No space is left for artifacts"):
         run(a_test_job(FASTER | {"simulated.layers": 3}), checkpoint_stages=(Full(),))
     assert read_records(tmp_path / "0" / "records.jsonl").failure is None
+
+
+def test_other_texts_than_the_sealed_ones_measure_nothing(run: Run, tmp_path: Path):
+    with pytest.raises(AutoinferError, match="would be cut from other texts than the baseline's"):
+        run(a_test_job(judge_version=StepsJudge.version, texts="those of another Python"))
+    assert not read_records(tmp_path / "0" / "records.jsonl").launches
+    own = a_test_job(judge_version=StepsJudge.version, texts=SimulatedMaterial().texts())
+    assert run(own).failure is None
+
+
+def test_an_engine_that_tells_nothing_of_what_it_runs_is_refused(run: Run, tmp_path: Path):
+    with pytest.raises(AutoinferError, match="The engine simulated tells nothing of what it runs"):
+        run(a_test_job(FASTER | {"simulated.silent": True}))
+    assert not read_records(tmp_path / "0" / "records.jsonl").launches

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from experiments.job.seal import broken_seal, other_judge, seal_of, sealed
+from experiments.job.seal import broken_seal, other_judge, other_texts, seal_of, sealed
 from experiments.job.spec import NoiseState, TestJob, parse_job
 from experiments.measurement.plan import Margins, Prediction, StoppingPlan
 from tests.simulated.judges import OnePairJudge
 from tests.simulated.specs import PLAN, a_test_job
 
-SPEC = a_test_job(judge_version="3", pinned_keys=("linear_kernel",), reference={"simulated.tpot_ms": 12.0})
+SPEC = a_test_job(
+    judge_version="3",
+    pinned_keys=("linear_kernel",),
+    reference={"simulated.tpot_ms": 12.0},
+    texts="those of this Python",
+)
 
 
 def plan(**changes: Any) -> StoppingPlan:
@@ -40,6 +45,8 @@ def plan(**changes: Any) -> StoppingPlan:
         {"seed": 5},
         {"noise": NoiseState(target_key="desk/cpu", launches=9, degrees_of_freedom=8, launch_sd_log=0.5)},
         {"pinned_keys": ("linear_kernel", "threads")},
+        {"texts": "those of another Python"},
+        {"texts": None},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -65,6 +72,20 @@ def test_a_job_from_before_judges_were_sealed_is_held_to_the_hash_of_plan_and_ar
     assert broken_seal(old) is None
     assert broken_seal(old.model_copy(update={"plan": plan(min_effect=0.01)})) is not None
     assert other_judge(old, OnePairJudge()) is None
+
+
+def test_a_job_from_before_texts_were_sealed_is_held_to_the_rest() -> None:
+    old = sealed(SPEC.model_copy(update={"texts": None}))
+    assert broken_seal(old) is None
+    assert other_texts(old, "those of any Python") is None
+    assert broken_seal(old.model_copy(update={"seed": 5})) is not None
+
+
+def test_only_the_texts_that_were_sealed_may_be_measured_with() -> None:
+    assert other_texts(SPEC, "those of this Python") is None
+    assert "other texts than the baseline's (those of ano, not those of thi)" in str(
+        other_texts(SPEC, "those of another Python")
+    )
 
 
 def test_the_judge_that_was_sealed_is_the_one_that_may_judge() -> None:

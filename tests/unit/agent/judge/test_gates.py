@@ -126,6 +126,40 @@ def test_each_knob_explains_its_own_consequences_only(key: str, knob: str, expec
     assert explained(key, [Change(knob, 1, 2)]) is expected
 
 
+def scored(resolved: Mapping[str, Json], index: int = 0, load_s: float = 2.0) -> LaunchRecord:
+    found = record(Arm.CANDIDATE, resolved, stage=Stage.EVALUATE, metric=Metric.NLL_BITS)
+    return replace(found, index=index, load_s=load_s)
+
+
+@pytest.mark.parametrize(
+    ("ran", "told"),
+    [
+        (COMPILED, None),
+        ({**COMPILED, "threads": 1}, "threads was 2 when it was timed, 1 when it was scored"),
+        ({**COMPILED, "linear_kernel": "other"}, "linear_kernel was not told when it was timed, other when"),
+        ({**COMPILED, "sm_clock_mhz": 1500}, None),
+        ({"dtype": "float32"}, None),
+        ({}, None),
+    ],
+)
+def test_the_quality_must_be_that_of_what_was_timed(ran: Mapping[str, Json], told: str | None) -> None:
+    timed = record(Arm.CONTROL, EAGER), record(Arm.CANDIDATE, COMPILED)
+    found = check(evidence(*timed, scored(ran)), Metric.TPOT_MS)
+    if told is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.outcome is Outcome.CONFOUNDED
+    assert told in found.reason
+
+
+def test_a_process_that_is_scored_after_it_was_timed_may_tell_more_by_then() -> None:
+    timed = record(Arm.CONTROL, EAGER), record(Arm.CANDIDATE, COMPILED)
+    later = {**COMPILED, "compiled_steps": {"256": {"calls": 9}, "512": {"mode": "plain"}}}
+    assert check(evidence(*timed, scored(later, load_s=1.0)), Metric.TPOT_MS) is None
+    assert check(evidence(*timed, scored(later)), Metric.TPOT_MS) is not None
+
+
 def test_arms_that_answered_different_prompts_are_confounded() -> None:
     other = record(Arm.CANDIDATE, COMPILED, prompt="q")
     outcome, reason = outcome_and_reason(evidence(CONTROL, other))
