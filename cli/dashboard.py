@@ -38,7 +38,8 @@ def dashboard(
         typer.Option(
             "--replay-devices",
             metavar="FILE",
-            help="Show a recording by `autoinfer devices --record` in place of this machine's devices.",
+            help="Show a recording by `autoinfer devices --record` in place of this machine's devices, or the "
+            "packaged one of a real GPU: h200.",
         ),
     ] = None,
     beside: Annotated[
@@ -67,10 +68,10 @@ def dashboard(
     from dashboard.devices import Devices
     from dashboard.listening import DEFAULT_HOST, listen, taken_over
     from dashboard.server import serve
-    from experiments.telemetry.trace import read_trace
+    from experiments.telemetry.trace import named_recording, read_trace
 
     settings = settings_of(ctx)
-    devices = None if replay_devices is None else Devices(read_trace(replay_devices))
+    devices = None if replay_devices is None else Devices(read_trace(named_recording(replay_devices)))
     listening = listen(host or DEFAULT_HOST, port) if beside is None else taken_over(beside)
     app = create_app(settings, access=listening.access, devices=devices)
 

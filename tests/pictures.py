@@ -70,6 +70,8 @@ class Picture:
     height: int = 860
     width: int = WIDTH
     opens: str | None = None
+    of_a_gpu: bool = False
+    """Whether the devices are those of the packaged recording, and not this machine's."""
 
 
 def pictures(experiment: str, hypothesis: str, other: str) -> tuple[Picture, ...]:
@@ -87,7 +89,7 @@ def pictures(experiment: str, hypothesis: str, other: str) -> tuple[Picture, ...
         Picture("knowledge", "/knowledge"),
         Picture("pareto", "/pareto", 700),
         Picture("costs", "/costs", 640),
-        Picture("gpus", "/gpus", 535),
+        Picture("gpus", "/gpus", 900, of_a_gpu=True),
         Picture("log", "/log", 620),
         Picture("find", "/", 540, opens="Control+k"),
     )
@@ -107,9 +109,10 @@ def main(arguments: Sequence[str]) -> int:
         hidden = [(re.escape(str(data_dir)), "DATA_DIR")]
         hidden += [(rf"\b{re.escape(host)}(?=/)|^{re.escape(host)}$", "HOST") for host in hosts]
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        with serving(data_dir) as address:
+        with serving(data_dir) as own, serving(data_dir, 0, "--replay-devices", "h200") as recorded:
             for picture in wanted:
                 for theme in THEMES:
+                    address = recorded if picture.of_a_gpu else own
                     data = taken(browser, address, picture, theme, hidden)
                     (FOLDER / f"{picture.name}-{theme}.png").write_bytes(data)
                     print(f"{picture.name}-{theme}.png {len(data) / 1000:.0f} kB")

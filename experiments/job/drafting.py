@@ -30,6 +30,10 @@ CHECK_NAME = "check.json"
 CHECK_BLOCK = 1
 """The block of a check's samples within an evaluation, whose scores are block 0."""
 
+CHECK_INDEX = 1
+"""The place of a control's check among its evaluations; that of its scores, which may be another launch, is
+0."""
+
 
 def arms_to_check(control: Configuration, candidate: Configuration) -> frozenset[Arm]:
     """The arms whose drafting must be checked; see `experiments.measurement.drafting_due`."""
@@ -85,7 +89,7 @@ def check_control(job: RunningJob, wanted: Wanted, workload: Workload, up: OpenL
     stored = json.loads((artifact.path / CHECK_NAME).read_bytes())
     number = job.records.launch(
         Arm.CONTROL,
-        wanted.index,
+        CHECK_INDEX,
         Stage.EVALUATE,
         wanted.configuration.digest,
         stored["resolved"],

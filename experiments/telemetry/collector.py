@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import Protocol
 
 from experiments.telemetry.collect import INTERVAL_S
-from experiments.telemetry.history import History
+from experiments.telemetry.history import KEPT_S, History
 from experiments.telemetry.trace import Trace, replayed, sample_of
 
 RESTART_AFTER_S = (1.0, 5.0, 30.0, 60.0)
@@ -116,7 +116,10 @@ class Collector:
 
 
 class Replay:
-    """Plays a recording into a history as if it were read now, again and again."""
+    """Plays a recording into a history as if it were read now, again and again.
+
+    It has played for as long as a history keeps already, so that whoever looks sees curves at once.
+    """
 
     def __init__(self, history: History, trace: Trace) -> None:
         self.interval_s = INTERVAL_S
@@ -138,7 +141,7 @@ class Replay:
         """A recording has its own pace."""
 
     def _run(self) -> None:
-        for sample in replayed(self._trace, datetime.now(UTC)):
+        for sample in replayed(self._trace, datetime.now(UTC) - timedelta(seconds=KEPT_S)):
             wait_s = (sample.at - datetime.now(UTC)).total_seconds()
             if self._ending.wait(max(0.0, wait_s)):
                 return

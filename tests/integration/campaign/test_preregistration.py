@@ -21,15 +21,16 @@ from agent.surrogate.levers import joined
 from configs.errors import AutoinferError
 from db import events
 from db.event_kinds import EventKind
-from db.models import Configuration, Event, Experiment, Hypothesis, Job, Launch, Verdict
+from db.models import Configuration, Environment, Event, Experiment, Hypothesis, Job, Launch, Verdict
 from db.session import Database, open_database
 from db.states import ExperimentState, HypothesisState, JobState
 from experiments.job.result import Failure
-from experiments.job.seal import TAMPERED
+from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
+from experiments.recording import load_test_spec
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration as Point
 from knowledge.queries.experiment_detail import experiment_detail
@@ -395,3 +396,20 @@ def test_the_seal_is_told_before_the_first_sample_is_recorded(dispatched: Dispat
         experiment = session.get_one(Experiment, dispatched.experiment_id)
         assert told.at <= first
         assert experiment.created_at <= first
+
+
+@pytest.mark.parametrize("told", [None, "those of this Python"])
+def test_the_texts_that_the_baseline_was_measured_with_are_sealed(tmp_path: Path, told: str | None) -> None:
+    database, campaign_id = start(tmp_path)
+    measure_baseline(database, campaign_id)
+    with database.write() as session:
+        session.execute(update(Environment).values(data={"machine": {} if told is None else {"texts": told}}))
+    hypothesis_id = propose(database, campaign_id, 7.0)
+    experiment_id = dispatch(database, campaign_id, hypothesis_id)
+    with database.read() as session:
+        spec = load_test_spec(session, experiment_id)
+        assert spec.texts == told
+        assert broken_seal(spec) is None
+        assert broken_seal(spec.model_copy(update={"texts": "others"})) is not None
+        assert tampered(session, session.get_one(Experiment, experiment_id)) is None
+    database.close()

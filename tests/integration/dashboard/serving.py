@@ -16,10 +16,11 @@ LIMIT_S = 30.0
 
 
 @contextmanager
-def serving(data_dir: Path, port: int = 0) -> Iterator[str]:
-    """Serve the database in the folder, on any free port for 0; gives the address."""
+def serving(data_dir: Path, port: int = 0, *options: str) -> Iterator[str]:
+    """Serve the database in the folder, on any free port for 0, with further options of the command; gives
+    the address."""
     command = [sys.executable, "-m", "cli", "dashboard", "--json", "--port", str(port)]
-    command += ["--data-dir", str(data_dir)]
+    command += ["--data-dir", str(data_dir), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -22,13 +22,13 @@ from db import queue
 from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S
 from experiments.telemetry.keeping import kept
-from experiments.telemetry.trace import read_trace, write_trace
+from experiments.telemetry.trace import named_recording, read_trace
 from experiments.telemetry.trace import replayed as replay
 from knowledge.queries.devices import on_devices
 from tests.integration.dashboard.serving import serving
 from tests.integration.dashboard.test_log_page import first_push, get
 from tests.new_database import new_database
-from tests.unit.telemetry.synthetic import BEGUN, sample, trace
+from tests.unit.telemetry.synthetic import BEGUN, sample
 
 
 @pytest.fixture
@@ -39,10 +39,9 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def replayed(tmp_path: Path) -> Devices:
-    """An invented recording through its file, played for half a minute already."""
-    write_trace(tmp_path / "trace.jsonl", trace(30).samples, "synthetic")
-    found = Devices(read_trace(tmp_path / "trace.jsonl"))
+def replayed() -> Devices:
+    """The packaged recording of a real GPU, played for half a minute already."""
+    found = Devices(read_trace(named_recording(Path("h200"))))
     assert found.trace is not None
     for each in islice(replay(found.trace, datetime.now(UTC) - timedelta(seconds=30)), 30):
         found.history.add(each)
@@ -62,12 +61,12 @@ def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, r
     ) as client:
         page = client.get("/gpus")
         assert page.status_code == 200
-        assert "Invented readings of Synthetic GPU" in page.text
+        assert "A recording of NVIDIA H200, 2026-11-22 12:59 UTC" in page.text
         assert 'hx-sse:connect="/gpus.stream' in page.text
         view = client.get("/gpus.json?step_s=1").json()
-        assert view["replay"].startswith("Invented")
+        assert view["replay"].startswith("A recording of NVIDIA H200")
         device = view["devices"][0]
-        assert device["model"] == "Synthetic GPU"
+        assert device["model"] == "NVIDIA H200"
         assert device["on"]["kind"] == "experiment"
         assert len(device["readings"][0]["series"]) == 600
         rows = list(csv.DictReader(io.StringIO(client.get("/gpus.csv").text)))
@@ -75,7 +74,7 @@ def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, r
         assert "/gpus.json" in client.get("/openapi.json").json()["paths"]
         assert client.get("/gpus?step_s=0").status_code == 422
         tiles = client.get("/gpus/tiles.json").json()
-        assert [each["model"] for each in tiles["devices"]] == ["Synthetic GPU"]
+        assert [each["model"] for each in tiles["devices"]] == ["NVIDIA H200"]
         assert "Not of now." in client.get("/gpus/tiles").text
 
 

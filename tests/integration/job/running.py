@@ -54,6 +54,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
             )
             result = run_job(spec, replace(place, **context), SimulatedEngine(), steering, records)  # type: ignore[arg-type]
         assert read_records(folder / "records.jsonl") == result
+        places = [(each.stage, each.arm, each.index, each.configuration_digest) for each in result.launches]
+        assert len(places) == len(set(places)), "the database takes one launch a place"
         return result
 
     yield run

@@ -16,7 +16,7 @@ import pytest
 from configs.priority import NICENESS
 from experiments.telemetry import collector as collecting
 from experiments.telemetry.collector import COMMAND, Collector, Replay
-from experiments.telemetry.history import DeviceHistory, History
+from experiments.telemetry.history import KEPT_S, DeviceHistory, History
 from experiments.telemetry.trace import sample_of
 from tests.unit.telemetry.synthetic import trace
 
@@ -110,11 +110,16 @@ def test_a_collector_that_talks_nonsense_does_no_harm(history: History, tmp_path
     assert COMMAND[0] == sys.executable
 
 
-def test_an_invented_recording_is_replayed_at_its_own_pace(history: History) -> None:
+def test_an_invented_recording_is_replayed_at_its_own_pace_and_has_been_for_ten_minutes(
+    history: History,
+) -> None:
     replay = Replay(history, trace(3))
     replay.start()
-    wait_for(lambda: samples(history) > 0)
+    begun = datetime.now(UTC)
+    wait_for(lambda: (host := host_of(history)) is not None and host.at > begun)
     replay.stop()
     device = history.devices(datetime.now(UTC))[0]
     assert device.latest.model == "Synthetic GPU"
-    assert (datetime.now(UTC) - device.at).total_seconds() < LIMIT_S
+    first, last = device.moments[0][0], device.moments[-1][0]
+    assert KEPT_S - LIMIT_S < (last - first).total_seconds() <= KEPT_S
+    assert len(device.moments) > KEPT_S - LIMIT_S

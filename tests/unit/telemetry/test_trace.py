@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -9,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from configs.errors import UsageError
-from experiments.telemetry.trace import RECORDED_HOST, line_of, read_trace, replayed, sample_of, write_trace
+from experiments.telemetry.trace import (
+    RECORDED_HOST,
+    RECORDINGS,
+    line_of,
+    named_recording,
+    read_trace,
+    replayed,
+    sample_of,
+    write_trace,
+)
 from tests.unit.telemetry.synthetic import BEGUN, MODEL, cpu, gpu, sample, trace
 
 
@@ -62,6 +72,40 @@ def test_a_file_that_is_no_recording_is_refused_in_a_sentence(tmp_path: Path, te
     file.write_text(text)
     with pytest.raises(UsageError, match="is no recording of device readings"):
         read_trace(file)
+
+
+def test_a_recording_may_be_packed(tmp_path: Path) -> None:
+    write_trace(tmp_path / "a", trace(3).samples, "synthetic")
+    whole = gzip.compress((tmp_path / "a").read_bytes())
+    (tmp_path / "a.gz").write_bytes(whole)
+    assert read_trace(tmp_path / "a.gz") == read_trace(tmp_path / "a")
+    for broken in (b"", b"junk", whole[:-20], whole[:60] + bytes(40) + whole[100:]):
+        (tmp_path / "a.gz").write_bytes(broken)
+        with pytest.raises(UsageError, match="is no recording of device readings"):
+            read_trace(tmp_path / "a.gz")
+
+
+def test_the_packaged_recording_is_of_a_real_gpu_at_work() -> None:
+    found = read_trace(named_recording(Path("h200")))
+    assert found.origin == "nvml"
+    assert found.title == "A recording of NVIDIA H200, 2026-11-22 12:59 UTC"
+    gpus = [each.devices[0] for each in found.samples]
+    assert len(gpus) > 20 * 60
+    assert {each.host for each in found.samples} == {RECORDED_HOST}
+    assert max(each.power_w or 0 for each in gpus) > 500
+    assert any(each.throttle for each in gpus)
+    assert min(each.utilization_percent or 0 for each in gpus) == 0
+
+
+def test_a_file_comes_before_a_packaged_recording_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert named_recording(Path("h200")) == RECORDINGS / "h200.jsonl.gz"
+    for other in ("h100", "../recordings/h200", ""):
+        assert named_recording(Path(other)) == Path(other)
+    (tmp_path / "h200").touch()
+    assert named_recording(Path("h200")) == Path("h200")
 
 
 def test_a_missing_recording_is_told(tmp_path: Path) -> None:
