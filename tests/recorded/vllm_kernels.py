@@ -34,7 +34,7 @@ knobs:
 
 
 def launch(arm: Arm, name: str, configuration: Configuration | None = None, index: int = 0) -> LaunchRecord:
-    """A recorded run as a launch of an arm: its resolved configuration, and its medians as samples."""
+    """A recorded run as a launch of an arm: what its worker told, and its requests as samples."""
     told = ARMS[name]
     values = told["tpot_ms"]
     assert isinstance(values, list)

@@ -42,6 +42,9 @@ PACKAGE_VERSION = 3
 PACKAGES_FOLDER = "decode-steps"
 """Where packages lie below `cache_dir`."""
 
+HEADERS_FOLDER = "precompiled-headers"
+"""Where the compiler's own form of torch's headers lies beside the packages."""
+
 
 QUICKER: dict[str, bool] = {"cpp.vec_isa_ok": True, "pattern_matcher": False}
 """Options of Inductor that make nothing of a step slower and its building quicker: vector instructions that
@@ -132,6 +135,7 @@ def _ahead_of_time(
 
 def _build(step: DecodeStep, example: Sequence[torch.Tensor], path: Path) -> None:
     """Export and compile into `path`, atomically."""
+    _keep_headers(path.with_name(HEADERS_FOLDER))
     with torch.no_grad():
         exported = torch.export.export(step, tuple(example))
         building = path.with_name(f"{path.stem}.{os.getpid()}.pt2")
@@ -144,6 +148,16 @@ def _build(step: DecodeStep, example: Sequence[torch.Tensor], path: Path) -> Non
             building.replace(path)
         finally:
             building.unlink(missing_ok=True)
+
+
+def _keep_headers(folder: Path) -> None:
+    """Let the headers of torch, which the compiler reads once for all steps, outlive this process: Inductor
+    keeps them below the folder for temporary files, which is the launch's own and goes with it."""
+    from torch._inductor import codecache
+
+    if hasattr(codecache, "_HEADER_DIR") and hasattr(codecache, "_HEADER_LOCK_DIR"):  # names of its own
+        codecache._HEADER_DIR = str(folder)
+        codecache._HEADER_LOCK_DIR = str(folder / "locks")
 
 
 @contextmanager

@@ -140,6 +140,8 @@ class TestReferenceEngine(EngineConformance):
         assert step["package_reused"] is True
         packages = list((setting.folder / "cache" / "decode-steps").glob("*.pt2"))
         assert [package.stem for package in packages] == [step["package"]]
+        headers = setting.folder / "cache" / "decode-steps" / "precompiled-headers"
+        assert len(list(headers.glob("*.gch"))) == 2, "torch's headers, of the wrapper and of the kernels"
 
 
 def test_killing_the_parent_ends_a_launch_that_is_compiling(setting: EngineSetting, tmp_path: Path) -> None:
