@@ -38,8 +38,8 @@ def dashboard(
         typer.Option(
             "--replay-devices",
             metavar="FILE",
-            help="Show a recording by `autoinfer devices --record` in place of this machine's devices, or the "
-            "packaged one of a real GPU: h200.",
+            help="Show a recording by `autoinfer devices --record` in place of this machine's devices, or "
+            "the packaged one of a real GPU: h200.",
         ),
     ] = None,
     beside: Annotated[

@@ -50,6 +50,10 @@ def run(
     model: Annotated[
         str | None, typer.Option("--model", metavar="DIR", help="A checkpoint folder, or `reference`.")
     ] = None,
+    drafter: Annotated[
+        str | None,
+        typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
+    ] = None,
     target: Annotated[
         str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure.")
     ] = None,
@@ -100,6 +104,7 @@ def run(
         {
             "budget": budget,
             "model": model,
+            "drafter": drafter,
             "target": target,
             "seed": seed,
             "plan.min_effect": min_effect,

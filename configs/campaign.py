@@ -93,6 +93,8 @@ class CampaignSpec(_Spec):
     name: str = Field(pattern=NAME)
     model: str = Field(min_length=1)
     """`reference`, or a folder with a checkpoint."""
+    drafter: str | None = Field(default=None, min_length=1)
+    """A folder with a DFlash drafter or a draft model of the user's; none where it is left out."""
     target: str = Field(min_length=1)
     """The device: `cpu`, `cuda:0` …"""
     engine: str = Field(pattern=NAME)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.drafter import check_fits, drafter_of
 from agent.campaign.facts import FOUND, REFERENCE, asked_of
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
@@ -34,13 +35,15 @@ from experiments.space.loading import load_space
 
 @dataclass(frozen=True)
 class Ground:
-    """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers."""
+    """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers, and
+    the folder of its own drafter, absolute, where it was given one."""
 
     checkpoint: Path
     fingerprint: str
     target_key: str
     cores: int
     model_layers: tuple[str, ...]
+    drafter: str | None = None
 
 
 def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
@@ -48,8 +51,8 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
 
     Raises `AutoinferError` with what to do when one is missing, and `UsageError` that names `where`, which is
     the campaign's file, for a name that nothing is registered under, a swept knob or a question that its
-    space does not have, more requests at once than its engine serves, and a parameter budget that can't be
-    met.
+    space does not have, more requests at once than its engine serves, a parameter budget that can't be
+    met, and a drafter that is none or does not fit the model.
     """
     space = load_space(spec.space)
     check_names(spec, space, where)
@@ -62,6 +65,9 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
         )
     cpu = probe_cpu()
     check_questions(spec, space, where)
+    drafter = drafter_of(spec)
+    if drafter is not None:
+        check_fits(drafter, folder)
     default = legal_here(spec, folder, cpu.cores).space.configuration({})
     load_tokenizer(folder)
     try:
@@ -77,6 +83,7 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
         target_key=cpu.target_key,
         cores=cpu.cores,
         model_layers=read_profile(folder).layer_types,
+        drafter=None if drafter is None else drafter.folder,
     )
 
 
@@ -106,9 +113,15 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
         free_from_the_dead(session, row)
     free = or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now())
     rows = session.scalars(select(Campaign).where(*same_ground, free).order_by(Campaign.id.desc()))
-    model = spec.model if spec.model == REFERENCE else str(ground.checkpoint)
-    wanted = spec.model_copy(update={"model": model})
+    wanted = spec_on(spec, ground)
     return next((row.id for row in rows if stored_spec(row) == wanted), None)
+
+
+def spec_on(spec: CampaignSpec, ground: Ground) -> CampaignSpec:
+    """What was asked for with the folders that were found in place of what was typed, as `stored_spec` has
+    it."""
+    model = spec.model if spec.model == REFERENCE else str(ground.checkpoint)
+    return spec.model_copy(update={"model": model, "drafter": ground.drafter})
 
 
 def stored_spec(campaign: Campaign) -> CampaignSpec | None:
@@ -180,6 +193,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         seed=spec.seed,
         spec={
             **spec.model_dump(mode="json"),
+            "drafter": ground.drafter,
             FOUND: found_on(ground),
         },
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.campaign.drafter import drafter_of, space_of
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.models import ModelProfile
@@ -31,7 +32,6 @@ from experiments.space.legality import (
     joint_refusal,
     legal_levers,
 )
-from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 PACKAGED_METHOD = "dflash"
@@ -59,12 +59,14 @@ class Legal:
 def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
     """What this campaign may ask for with this checkpoint on a target with so many cores.
 
-    Raises `UsageError` for a space of which nothing is left and for a parameter budget that no target meets,
-    `AutoinferError` for a checkpoint that can't be read.
+    Raises `UsageError` for a space of which nothing is left, for a parameter budget that no target meets and
+    for a drafter of the campaign's that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile = read_profile(checkpoint)
-    facts = ModelFacts.of(profile, packaged_drafters=_packaged_for(checkpoint), cores=cores)
-    space, withheld = legal_levers(load_space(spec.space), facts)
+    facts = ModelFacts.of(
+        profile, packaged_drafters=_packaged_for(checkpoint), cores=cores, drafter=drafter_of(spec)
+    )
+    space, withheld = legal_levers(space_of(spec), facts)
     budget = (
         None
         if spec.parameter_budget is None

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.accept import accept, put_down
 from agent.campaign.claims import refuted_if, unpredicted
 from agent.campaign.desk import QUESTIONS, Desk
+from agent.campaign.drafter import space_of
 from agent.campaign.legal import Legal
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
@@ -27,7 +28,6 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob
-from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 
@@ -71,7 +71,7 @@ def pose_questions(session: Session, desk: Desk) -> None:
 
 
 def _put_down_as_infeasible(session: Session, desk: Desk, question: Question, cause: str) -> None:
-    space = load_space(desk.facts.spec.space)  # with what this model and machine do not have
+    space = space_of(desk.facts.spec)  # with what this model and machine do not have
     control, candidate = (
         _as_written(knobs, space, desk.baseline_configuration)
         for knobs in (question.control, question.candidate)

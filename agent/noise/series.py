@@ -13,8 +13,8 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
-from agent.campaign.create import Ground, found_on, stored_spec
-from agent.campaign.facts import FOUND, REFERENCE
+from agent.campaign.create import Ground, found_on, spec_on, stored_spec
+from agent.campaign.facts import FOUND
 from agent.campaign.legal import legal_here
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -116,8 +116,7 @@ def interrupted_series(session: Session, spec: CampaignSpec, ground: Ground, ask
     for row in session.scalars(select(Campaign).where(*unfinished)):
         free_from_the_dead(session, row)
     free = or_(Campaign.owner.is_(None), Campaign.owner_lease_expires_at <= now())
-    model = spec.model if spec.model == REFERENCE else str(ground.checkpoint)
-    wanted = spec.model_copy(update={"model": model})
+    wanted = spec_on(spec, ground)
     for row in session.scalars(select(Campaign).where(*unfinished, free).order_by(Campaign.id.desc())):
         if row.spec[FOUND][AA] == _document(asked) and stored_spec(row) == wanted:
             return row.id
@@ -135,7 +134,11 @@ def create_series(session: Session, spec: CampaignSpec, ground: Ground, asked: A
         limits={"min_effect": spec.plan.min_effect, "alpha": spec.plan.alpha},
         budget={"wall_s": spec.budget.wall_s, "spent_s": 0.0, "launches": asked.launches},
         seed=spec.seed,
-        spec={**spec.model_dump(mode="json"), FOUND: {**found_on(ground), AA: _document(asked)}},
+        spec={
+            **spec.model_dump(mode="json"),
+            "drafter": ground.drafter,
+            FOUND: {**found_on(ground), AA: _document(asked)},
+        },
     )
     session.add(series)
     session.flush()

@@ -231,6 +231,12 @@ class Knob:
         )
         return tuple(replace(pin, reads=reads) for pin, reads in kept if reads or not pin.reads)
 
+    def taking(self, value: KnobValue) -> Knob:
+        """This knob with one more value, which is its default; raises `UsageError` where it is not legal."""
+        self.check(value)
+        values = self.values if is_among(value, self.values) else (*self.values, value)
+        return replace(self, values=values, default=value)
+
     def only_when_given(self, words: Iterable[str]) -> Knob:
         """This knob with these words of its values no longer enumerated, but still legal when given.
 

@@ -39,12 +39,23 @@ own output. A packaged drafter that drafts fewer in a block belongs into `ModelF
 
 
 @dataclass(frozen=True)
+class OwnDrafter:
+    """A drafter of the user's: the method that its folder is for, the folder, absolute, and the most tokens
+    that it drafts a step (None: as many as are asked for)."""
+
+    method: str
+    folder: str
+    most_draft_tokens: int | None = None
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """What of a model, its engine and its target decides which values there are.
 
     `layer_types` names each layer's kind as in the checkpoint; `input_sizes` the inputs of each projection
     that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
-    the methods for which this model has a packaged drafter. `not_served` holds, by knob and value, why the
+    the methods for which this model has a packaged drafter; `drafter` the one that the user gave, which the
+    space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
     engine can't serve it; `cores` how many the target has for us (None: not known).
     """
 
@@ -55,6 +66,7 @@ class ModelFacts:
     packaged_drafters: frozenset[str] = frozenset()
     not_served: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
     cores: int | None = None
+    drafter: OwnDrafter | None = None
 
     @classmethod
     def of(
@@ -65,6 +77,7 @@ class ModelFacts:
         not_served: Mapping[tuple[str, KnobValue], str] | None = None,
         cores: int | None = None,
         most_draft_tokens: Mapping[str, int] | None = None,
+        drafter: OwnDrafter | None = None,
     ) -> ModelFacts:
         """The facts of a model's profile."""
         return cls(
@@ -80,6 +93,7 @@ class ModelFacts:
             packaged_drafters=packaged_drafters,
             not_served=not_served or {},
             cores=cores,
+            drafter=drafter,
         )
 
     def removable(self, restrict: str) -> int:
@@ -138,12 +152,15 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
     count, restrict = configuration.get(LAYERS), str(configuration.get(RESTRICT, "any"))
     if isinstance(count, int) and restrict in KINDS_OF and count > facts.removable(restrict):
         return _too_many(count, restrict, facts)
-    method = configuration.get(DRAFTING)
+    method, drafter, own = configuration.get(DRAFTING), configuration.get(DRAFTER, PACKAGED), facts.drafter
+    if own is not None and drafter == own.folder and method != own.method:
+        return f"The drafter at {own.folder} is one for {own.method} and can't draft with {method}."
     if configuration.get(DRAFTER) == PACKAGED and method not in facts.packaged_drafters:
         return f"No drafter is packaged for {method} with this model; name one with {DRAFTER}=PATH."
     tokens, most = configuration.get(DRAFT_TOKENS), facts.most_draft_tokens.get(str(method))
-    own = configuration.get(DRAFTER, PACKAGED) != PACKAGED  # what a drafter of the user's drafts is not known
-    if most is not None and not own and isinstance(tokens, int) and tokens > most:
+    if drafter != PACKAGED:  # what a drafter drafts that is named by its folder alone is not known
+        most = own.most_draft_tokens if own is not None and drafter == own.folder else None
+    if most is not None and isinstance(tokens, int) and tokens > most:
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
     return None
 
@@ -154,12 +171,20 @@ def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
     seen = set(facts.not_served)
     if not facts.mtp_layers and (DRAFTING, "mtp") not in seen:
         yield Withheld(DRAFTING, "mtp", "This checkpoint has no MTP head.")
+    own = facts.drafter
     for method in EXTERNAL_DRAFTERS:
-        if method not in facts.packaged_drafters and (DRAFTING, method) not in seen:
+        if (DRAFTING, method) in seen or (own is not None and method == own.method):
+            continue
+        if method not in facts.packaged_drafters:
             why = f"No drafter is packaged for this model; it can be had with {DRAFTER}=PATH."
+            yield Withheld(DRAFTING, method, why, when_given=True)
+        elif own is not None:
+            why = f"This campaign's drafter is one for {own.method}; it can be had with {DRAFTER}={PACKAGED}."
             yield Withheld(DRAFTING, method, why, when_given=True)
     if not facts.packaged_drafters:
         yield Withheld(DRAFTER, PACKAGED, "No drafter is packaged for this model.")
+    elif own is not None:
+        yield Withheld(DRAFTER, PACKAGED, f"This campaign drafts with {own.folder}.", when_given=True)
 
 
 def _never_fits(knob: str, value: KnobValue, facts: ModelFacts) -> str | None:

@@ -201,6 +201,11 @@ class Space:
         kept = {self.knob(name).name: tuple(values) for name, values in keep.items()}
         return Space(tuple(k.restricted(kept[k.name]) if k.name in kept else k for k in self.knobs))
 
+    def taking(self, name: str, value: KnobValue) -> Space:
+        """The space in which this knob has one more value, which is its default; raises as `Knob.taking`."""
+        wanted = self.knob(name).taking(value)
+        return Space(tuple(wanted if knob.name == name else knob for knob in self.knobs))
+
     def only_when_given(self, words: Mapping[str, Iterable[str]]) -> Space:
         """The space where these words of the named knobs are legal when given, but never enumerated.
 

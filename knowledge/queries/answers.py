@@ -393,6 +393,8 @@ def _given(campaign: Campaign) -> tuple[str, ...]:
         found.append(f"--budget {budget['wall_s']:g}s")
     if spec["seed"] != file.get("seed"):
         found.append(f"--seed {spec['seed']}")
+    if spec.get("drafter") is not None:
+        found.append("--drafter DIR")
     if packaged and spec["plan"]["min_effect"] != file["plan"]["min_effect"]:
         found.append(f"--min-effect {100 * spec['plan']['min_effect']:g}%")
     return tuple(found)

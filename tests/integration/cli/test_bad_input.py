@@ -54,6 +54,14 @@ def test_no_database_at_all(autoinfer: Autoinfer, line: str) -> None:
     assert not autoinfer.data_dir.exists()  # asking makes nothing
 
 
+def test_a_drafter_that_is_none(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    (tmp_path / "no-drafter").mkdir()
+    (tmp_path / "no-drafter" / "config.json").write_text('{"model_type": "bert"}')
+    line = "run levers --no-worker --no-dashboard --drafter"
+    told(autoinfer(f"{line} {tmp_path}/nowhere"), 2, "There is no drafter at", "--drafter DIR")
+    told(autoinfer(f"{line} {tmp_path}/no-drafter"), 2, "holds no drafter", "DFlashDraftModel")
+
+
 def test_a_database_of_a_newer_version(with_history: Autoinfer) -> None:
     file = with_history.data_dir / "autoinfer.db"
     with sqlite3.connect(file) as connection:

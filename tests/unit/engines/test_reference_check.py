@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from configs.cpu import usable_cores
+from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.engine import ReferenceEngine
 from experiments.space.configuration import Configuration, KnobValue
@@ -117,9 +118,14 @@ def test_a_checkpoint_without_a_head_is_not_asked_to_draft_with_it(checkpoint: P
     assert told.value.kind == "illegal"
 
 
-def a_drafter(folder: Path, vocabulary: int, tokenizer: dict[str, object] | None) -> Path:
+def a_drafter(
+    folder: Path, vocabulary: int, tokenizer: dict[str, object] | None, method: str = "draft_model"
+) -> Path:
     folder.mkdir()
-    config = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "vocab_size": vocabulary}
+    config: dict[str, object] = {"model_type": "qwen3_5_text", "num_hidden_layers": 4}
+    if method == "dflash":
+        config = json.loads((packaged_drafter_path() / "config.json").read_text())
+    config["vocab_size"] = vocabulary
     (folder / "config.json").write_text(json.dumps(config))
     save_file({"a": np.ones(3, np.float32)}, folder / "model.safetensors")
     if tokenizer is not None:
@@ -138,17 +144,37 @@ def a_drafter(folder: Path, vocabulary: int, tokenizer: dict[str, object] | None
         (100, {"nothing": 1}, "can't be read"),
     ],
 )
-def test_a_draft_model_must_share_its_target_s_vocabulary(
-    tmp_path: Path, vocabulary: int, tokenizer: dict[str, object] | None, sentence: str | None
+@pytest.mark.parametrize("method", ["draft_model", "dflash"])
+def test_a_drafter_must_share_its_target_s_vocabulary(
+    tmp_path: Path, vocabulary: int, tokenizer: dict[str, object] | None, sentence: str | None, method: str
 ) -> None:
     target = a_drafter(tmp_path / "target", 100, {"model": {"vocab": {"a": 0}}})
-    drafter = a_drafter(tmp_path / "drafter", vocabulary, tokenizer)
-    knobs: dict[str, KnobValue] = {"drafting.method": "draft_model", "drafting.drafter": str(drafter)}
+    drafter = a_drafter(tmp_path / "drafter", vocabulary, tokenizer, method)
+    knobs: dict[str, KnobValue] = {"drafting.method": method, "drafting.drafter": str(drafter)}
     if sentence is None:
         ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
         return
-    with pytest.raises(Infeasible, match=sentence):
+    with pytest.raises(Infeasible, match=sentence) as told:
         ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
+    assert told.value.kind == ("checkpoint" if "read" in sentence else "illegal")
+
+
+@pytest.mark.parametrize(
+    ("method", "is_one_for", "sentence"),
+    [
+        ("dflash", "draft_model", r"config.json names the architecture None, not DFlashDraftModel"),
+        ("draft_model", "dflash", r"is of type 'qwen3'"),
+    ],
+)
+def test_a_folder_with_a_drafter_of_another_method_is_none(
+    tmp_path: Path, method: str, is_one_for: str, sentence: str
+) -> None:
+    target = a_drafter(tmp_path / "target", 100, None)
+    drafter = a_drafter(tmp_path / "drafter", 100, None, is_one_for)
+    knobs: dict[str, KnobValue] = {"drafting.method": method, "drafting.drafter": str(drafter)}
+    with pytest.raises(Infeasible, match=sentence) as told:
+        ReferenceEngine().check(Configuration.of(knobs), target, "cpu")
+    assert told.value.kind == "checkpoint"
 
 
 def test_a_drafter_in_the_home_folder_may_be_written_with_a_tilde(
@@ -156,9 +182,9 @@ def test_a_drafter_in_the_home_folder_may_be_written_with_a_tilde(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     target = a_drafter(tmp_path / "target", 100, None)
-    a_drafter(tmp_path / "my-drafter", 100, None)
     for method in ("draft_model", "dflash"):
-        mine: dict[str, KnobValue] = {"drafting.method": method, "drafting.drafter": "~/my-drafter"}
+        a_drafter(tmp_path / f"my-{method}", 100, None, method)
+        mine: dict[str, KnobValue] = {"drafting.method": method, "drafting.drafter": f"~/my-{method}"}
         ReferenceEngine().check(Configuration.of(mine), target, "cpu")
 
 

@@ -19,7 +19,14 @@ from experiments.engines.reference.drafting.order import (
     NGRAM_TOKENS,
 )
 from experiments.space.configuration import KnobValue
-from experiments.space.legality import MOST_DRAFT_TOKENS, ModelFacts, Withheld, joint_refusal, legal_levers
+from experiments.space.legality import (
+    MOST_DRAFT_TOKENS,
+    ModelFacts,
+    OwnDrafter,
+    Withheld,
+    joint_refusal,
+    legal_levers,
+)
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
@@ -65,6 +72,53 @@ def test_without_a_packaged_drafter_one_is_legal_when_named_and_never_offered() 
             space.configuration({"drafting.method": "dflash", **refused})
     offered = {each["drafting.method"] for each in space.neighbours(space.configuration({}))}
     assert offered == {"none", "mtp", "ngram"}
+
+
+OWN = "/models/own"
+
+
+@pytest.mark.parametrize("packaged", [frozenset(), frozenset({"dflash"})])
+@pytest.mark.parametrize(("method", "other"), [("dflash", "draft_model"), ("draft_model", "dflash")])
+def test_a_drafter_of_the_users_is_the_value_and_the_default_of_its_method_alone(
+    method: str, other: str, packaged: frozenset[str]
+) -> None:
+    facts = replace(FACTS, packaged_drafters=packaged, drafter=OwnDrafter(method, OWN, 3))
+    space, withheld = legal_levers(SPACE.taking("drafting.drafter", OWN), facts)
+    gone = {(each.knob, each.value): each for each in withheld}
+    assert ("drafting.method", method) not in gone
+    assert gone["drafting.method", other].when_given
+    assert space.knob("drafting.drafter").values == (OWN,)
+    offered = {each["drafting.method"] for each in space.neighbours(space.configuration({}))}
+    assert offered == {"none", "mtp", "ngram", method}
+    drafted = space.configuration({"drafting.method": method})
+    assert drafted["drafting.drafter"] == OWN
+    assert joint_refusal(drafted, facts) is None
+    longer = space.configuration({"drafting.method": method, "drafting.draft_tokens": 4})
+    assert (
+        joint_refusal(longer, facts) == f"{method} drafts at most 3 tokens a step here, and 4 were asked for."
+    )
+    wrong = space.configuration({"drafting.method": other})
+    assert (
+        joint_refusal(wrong, facts)
+        == f"The drafter at {OWN} is one for {method} and can't draft with {other}."
+    )
+    another = space.configuration(
+        {"drafting.method": other, "drafting.drafter": "/another", "drafting.draft_tokens": 7}
+    )
+    assert joint_refusal(another, facts) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["~/mine", "./mine", "../mine", "/mine", "models/mine", "mine/", ".hidden/mine"]
+)
+def test_a_drafter_is_any_path_with_a_slash(path: str) -> None:
+    assert SPACE.knob("drafting.drafter").parse(path) == path
+
+
+def test_a_drafter_without_a_slash_is_a_word_that_nobody_knows() -> None:
+    with pytest.raises(UsageError, match=r"cannot be 'mine'") as caught:
+        SPACE.knob("drafting.drafter").parse("mine")
+    assert "a PATH with a slash" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(("inputs", "left"), [(512, (32, 64, 128)), (192, (32, 64)), (96, (32,))])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.drafters.dflash.config import read_shape
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
@@ -115,8 +116,8 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles) -> None:
     """Whether this checkpoint can be drafted for in this way, from headers and tokenizers alone.
 
     Raises:
-        Infeasible: kind `illegal` when the target has no MTP head, or a draft model has another vocabulary;
-        kind `checkpoint` when the drafter is missing or broken.
+        Infeasible: kind `illegal` when the target has no MTP head, or the drafter has another vocabulary;
+        kind `checkpoint` when the drafter is missing, broken or none for this method.
     """
     if order.method == "mtp" and not any(name.startswith(MTP_PREFIXES) for name in target.tensors):
         raise Infeasible(
@@ -125,9 +126,11 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles) -> None:
             "draft with another method, or with a checkpoint that has one.",
         )
     if order.method == "draft_model":
-        check_same_vocabulary(inspect_checkpoint(drafter_folder(order)), target)
-    if order.method == "dflash" and not (folder := drafter_folder(order)).is_dir():
-        raise Infeasible("checkpoint", f"There is no drafter at {folder}: the folder does not exist.")
+        drafter = inspect_checkpoint(drafter_folder(order))
+        _check_same_vocabulary("draft model", drafter.folder, drafter.text_config.get("vocab_size"), target)
+    if order.method == "dflash":
+        folder = drafter_folder(order)
+        _check_same_vocabulary("drafter", folder, read_shape(folder).vocabulary, target)
 
 
 def drafter_folder(order: DraftingOrder) -> Path:
@@ -157,26 +160,26 @@ def drafter_source(order: DraftingOrder) -> DrafterSource:
         raise Infeasible("checkpoint", str(missing)) from None
 
 
-def check_same_vocabulary(drafter: CheckpointFiles, target: CheckpointFiles) -> None:
-    """A draft model must mean the same by each token id as its target; where either has no tokenizer the
-    number of entries decides alone.
+def _check_same_vocabulary(what: str, folder: Path, entries: object, target: CheckpointFiles) -> None:
+    """A drafter must mean the same by each token id as its target; where either has no tokenizer the number
+    of entries decides alone. `what` is how a sentence calls the drafter.
 
     Raises:
         Infeasible: kind `illegal`, when it does not.
     """
-    sizes = [files.text_config.get("vocab_size") for files in (drafter, target)]
-    if sizes[0] != sizes[1]:
+    wanted = target.text_config.get("vocab_size")
+    if entries != wanted:
         raise Infeasible(
             "illegal",
-            f"The draft model at {drafter.folder} has a vocabulary of {sizes[0]} tokens and its target one "
-            f"of {sizes[1]}; a draft model must share the target's vocabulary.",
+            f"The {what} at {folder} has a vocabulary of {entries} tokens and its target one of {wanted}; "
+            f"a {what} must share the target's vocabulary.",
         )
-    tokenizers = [_tokens(files.folder / TOKENIZER_FILE) for files in (drafter, target)]
+    tokenizers = [_tokens(each / TOKENIZER_FILE) for each in (folder, target.folder)]
     if None not in tokenizers and tokenizers[0] != tokenizers[1]:
         raise Infeasible(
             "illegal",
-            f"The draft model at {drafter.folder} has another tokenizer than its target; "
-            "a draft model must share the target's vocabulary.",
+            f"The {what} at {folder} has another tokenizer than its target; "
+            f"a {what} must share the target's vocabulary.",
         )
 
 

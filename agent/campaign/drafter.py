@@ -1,0 +1,81 @@
+"""The drafter that a campaign was given: a folder of the user's, which decides how it drafts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from experiments.drafters.dflash.config import ARCHITECTURE, read_shape
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
+from experiments.engines.reference.inspection import (
+    CONFIG_FILE,
+    MODEL_TYPES,
+    inspect_checkpoint,
+    json_object,
+)
+from experiments.engines.reference.stored_parameters import stored_parameters
+from experiments.space.legality import DRAFTER, OwnDrafter
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+
+HINT = (
+    "Name a folder with a DFlash drafter, or a smaller Qwen3.5 checkpoint, of the model's vocabulary: "
+    "--drafter DIR"
+)
+
+
+def drafter_of(spec: CampaignSpec) -> OwnDrafter | None:
+    """The campaign's own drafter, by what its config.json says; None where it was given none.
+
+    Raises `UsageError` for a folder that is not there or holds no drafter.
+    """
+    if spec.drafter is None:
+        return None
+    folder = Path(spec.drafter).expanduser().resolve()
+    if not folder.is_dir():
+        raise UsageError(f"There is no drafter at {folder}: the folder does not exist.", HINT)
+    try:
+        config = json_object(folder / CONFIG_FILE, "drafter")
+        if ARCHITECTURE in (config.get("architectures") or []):
+            return OwnDrafter("dflash", str(folder), read_shape(folder).block_tokens - 1)
+    except Infeasible as reason:
+        raise UsageError(reason.cause, HINT) from None
+    if config.get("model_type") in MODEL_TYPES:
+        return OwnDrafter("draft_model", str(folder))
+    raise UsageError(
+        f"The folder {folder} holds no drafter: its {CONFIG_FILE} names neither the architecture "
+        f"{ARCHITECTURE} nor the type {' or '.join(MODEL_TYPES)}.",
+        HINT,
+    )
+
+
+def check_fits(drafter: OwnDrafter, checkpoint: Path) -> None:
+    """Raise `UsageError` when this drafter has no weights, or another vocabulary than this checkpoint.
+
+    Reads configurations, headers and tokenizers, loads no weights.
+    """
+    try:
+        check_drafter(DraftingOrder(drafter.method, 1, drafter.folder), inspect_checkpoint(checkpoint))
+    except Infeasible as reason:
+        raise UsageError(reason.cause, HINT) from None
+    if stored_parameters(Path(drafter.folder)) is None:
+        raise UsageError(f"The drafter at {drafter.folder} has no *.safetensors that can be read.", HINT)
+
+
+def space_of(spec: CampaignSpec) -> Space:
+    """The campaign's space, with its own drafter as one more value and the default of `drafting.drafter`.
+
+    Raises `UsageError` as `drafter_of`, and for a space in which no drafter can be chosen.
+    """
+    space, drafter = load_space(spec.space), drafter_of(spec)
+    if drafter is None:
+        return space
+    if not any(knob.name == DRAFTER for knob in space.knobs):
+        raise UsageError(
+            f"The space {spec.space} has no knob {DRAFTER}, so the drafter at {drafter.folder} could never "
+            "be used.",
+            "Run a campaign over the space levers, such as `autoinfer run levers`, or leave the drafter out.",
+        )
+    return space.taking(DRAFTER, drafter.folder)
