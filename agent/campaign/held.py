@@ -30,6 +30,7 @@ from db.states import HypothesisState
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
+from experiments.space.loading import parse_assignments_in
 from knowledge import steering
 
 HELD = "held"
@@ -77,6 +78,9 @@ def draft_on(
 ) -> Draft:
     """The draft of what the user asked for on this control; raises `UsageError` for what can't be."""
     check_asked(asked, facts, metric)
+    never = legal.why_never(parse_assignments_in(facts.spec.space, asked.assignments))
+    if never is not None:
+        raise UsageError(never, "Set another value.")
     draft = user_draft(
         asked,
         legal.space,

@@ -6,7 +6,7 @@ joint conditions, the parameter budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from configs.models import ModelProfile
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
@@ -50,10 +52,16 @@ class Legal:
 
     def why_not(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values is not offered here; None where nothing is known against them."""
-        for each in self.withheld:
-            if each.knob in knobs and knobs[each.knob] == each.value:
-                return each.why
-        return None
+        return self._first_reason(knobs, self.withheld)
+
+    def why_never(self, knobs: Mapping[str, KnobValue]) -> str | None:
+        """Why one of these values can't be here, whatever stands beside it; None where each of them can."""
+        return self._first_reason(knobs, [each for each in self.withheld if not each.when_given])
+
+    @staticmethod
+    def _first_reason(knobs: Mapping[str, KnobValue], withheld: Iterable[Withheld]) -> str | None:
+        found = (each for each in withheld if each.knob in knobs and knobs[each.knob] == each.value)
+        return next((each.why for each in found), None)
 
 
 def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
@@ -64,7 +72,11 @@ def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
     """
     profile = read_profile(checkpoint)
     facts = ModelFacts.of(
-        profile, packaged_drafters=_packaged_for(checkpoint), cores=cores, drafter=drafter_of(spec)
+        profile,
+        packaged_drafters=_packaged_for(checkpoint),
+        cores=cores,
+        drafter=drafter_of(spec),
+        stored_quantized=_is_stored_quantized(checkpoint),
     )
     space, withheld = legal_levers(space_of(spec), facts)
     budget = (
@@ -80,6 +92,14 @@ def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
         return replace(budget, drafter_parameters=drafter_parameters(configuration)).refusal(configuration)
 
     return Legal(space, withheld, refused, profile)
+
+
+def _is_stored_quantized(checkpoint: Path) -> bool:
+    """Whether its weights are quantized; False for files that no engine of ours can load anyway."""
+    try:
+        return stored_quantized(inspect_checkpoint(checkpoint))
+    except Infeasible:
+        return False
 
 
 def _packaged_for(checkpoint: Path) -> frozenset[str]:

@@ -94,9 +94,9 @@ def configuration_of(spec: CampaignSpec, ground: Ground, assignments: Sequence[s
     legal = legal_here(spec, ground.checkpoint, ground.cores)
     default = legal.space.configuration({})
     given = parse_assignments_in(spec.space, assignments)
-    why_not = legal.why_not(given)
-    if why_not is not None:
-        raise UsageError(why_not, "Give --set another value.")
+    never = legal.why_never(given)
+    if never is not None:
+        raise UsageError(never, "Give --set another value.")
     configuration = legal.space.with_change(default, given) if given else default
     refusal = legal.refused(configuration)
     if refusal is not None:

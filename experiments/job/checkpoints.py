@@ -28,14 +28,15 @@ def prepare_checkpoint(
         raise Infeasible("illegal", f"The checkpoint of {configuration} needs itself to be built.")
     checkpoint, parents = job.context.checkpoint, tuple[str, ...]()
     for each in sorted(job.context.checkpoint_stages, key=lambda each: each.place(configuration)):
+        if not each.asked(configuration):
+            continue
         other, others = None, tuple[str, ...]()
         needed = each.beside(configuration)
         if needed is not None:
             other, others = prepare_checkpoint(job, needed, depth + 1)
         inputs = (*parents, *(digest for digest in others if digest not in parents))
         built = _run(job, each, configuration, checkpoint, inputs, other)
-        if built is not None:
-            checkpoint, parents = built.path, (*parents, built.digest)
+        checkpoint, parents = built.path, (*parents, built.digest)
     return checkpoint, parents
 
 
@@ -51,16 +52,13 @@ def _run(
     checkpoint: Path,
     inputs: tuple[str, ...],
     beside: Path | None,
-) -> StoredArtifact | None:
-    key = each.key(configuration, checkpoint, inputs, job.spec.model_fingerprint)
-    if key is None:
-        return None
-
+) -> StoredArtifact:
     def build(folder: Path) -> None:
         told = each.build(configuration, checkpoint, folder, beside)
         (folder / report_name(each)).write_text(json.dumps(dict(told), indent=2) + "\n", encoding="utf-8")
 
     with stage(job, each.stage, planned=1, text=f"{each.stage.value} the checkpoint") as told:
+        key = each.key(configuration, checkpoint, inputs, job.spec.model_fingerprint)
         artifact = job.context.artifacts.build(key, build)
         told.outcome = "done" if artifact.built else "reused"
         report = json.loads((artifact.path / report_name(each)).read_text(encoding="utf-8"))

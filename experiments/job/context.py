@@ -87,6 +87,10 @@ class CheckpointStage(Protocol):
 
     stage: Stage
 
+    def asked(self, configuration: Configuration) -> bool:
+        """Whether the configuration asks for it at all; what it asks may still be impossible."""
+        ...
+
     def place(self, configuration: Configuration) -> int:
         """Where it stands among the stages of this configuration; the lowest is first."""
         ...
@@ -98,10 +102,11 @@ class CheckpointStage(Protocol):
 
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
-    ) -> ArtifactKey | None:
-        """The key of the checkpoint it would build, None when the configuration does not ask for it.
+    ) -> ArtifactKey:
+        """The key of the checkpoint it would build for a configuration that asks for it.
 
-        `parents` are the artifacts that `checkpoint`, and the one beside it, came from.
+        `parents` are the artifacts that `checkpoint`, and the one beside it, came from. Raises `Infeasible`
+        for what can't be built, such as from a file with no text in it.
         """
         ...
 

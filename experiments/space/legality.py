@@ -17,10 +17,15 @@ from experiments.space.knob import is_among, written
 from experiments.space.space import Space
 
 THREADS = "serving.threads"
-GROUP_SIZE = "quantization.group_size"
+QUANTIZATION, GROUP_SIZE = "quantization.method", "quantization.group_size"
 LAYERS, RESTRICT = "pruning.layers_removed", "pruning.restrict"
 DRAFT_TOKENS = "drafting.draft_tokens"
 DRAFTING, DRAFTER, PACKAGED = "drafting.method", "drafting.drafter", "packaged"
+
+UNQUANTIZED = "none"
+"""The value of `quantization.method` that leaves the weights as they are."""
+
+ALREADY_QUANTIZED = "The checkpoint is quantized already: its weights can't be quantized again."
 
 EXTERNAL_DRAFTERS = ("draft_model", "dflash")
 """Values of `drafting.method` that need a drafter with weights of its own."""
@@ -56,7 +61,8 @@ class ModelFacts:
     that is quantized, by its name; `most_draft_tokens` what each method drafts at most; `packaged_drafters`
     the methods for which this model has a packaged drafter; `drafter` the one that the user gave, which the
     space has as a value and takes where none is named. `not_served` holds, by knob and value, why the
-    engine can't serve it; `cores` how many the target has for us (None: not known).
+    engine can't serve it; `cores` how many the target has for us (None: not known). `stored_quantized` tells
+    that the checkpoint's weights are quantized as they are stored.
     """
 
     layer_types: tuple[str, ...]
@@ -67,6 +73,7 @@ class ModelFacts:
     not_served: Mapping[tuple[str, KnobValue], str] = field(default_factory=dict)
     cores: int | None = None
     drafter: OwnDrafter | None = None
+    stored_quantized: bool = False
 
     @classmethod
     def of(
@@ -78,6 +85,7 @@ class ModelFacts:
         cores: int | None = None,
         most_draft_tokens: Mapping[str, int] | None = None,
         drafter: OwnDrafter | None = None,
+        stored_quantized: bool = False,
     ) -> ModelFacts:
         """The facts of a model's profile."""
         return cls(
@@ -94,6 +102,7 @@ class ModelFacts:
             not_served=not_served or {},
             cores=cores,
             drafter=drafter,
+            stored_quantized=stored_quantized,
         )
 
     def removable(self, restrict: str) -> int:
@@ -188,16 +197,18 @@ def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
 
 
 def _never_fits(knob: str, value: KnobValue, facts: ModelFacts) -> str | None:
-    """Why a number is too large for this model or target, or does not divide."""
+    """Why a value never fits this model or target: too large, does not divide, done already."""
     if knob == RESTRICT and value in KINDS_OF and facts.removable(str(value)) < 1:
         return _too_many(1, str(value), facts)
+    if knob == QUANTIZATION and value != UNQUANTIZED and facts.stored_quantized:
+        return ALREADY_QUANTIZED
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     if knob == THREADS and facts.cores is not None and value > facts.cores:
         return f"The target has {facts.cores} cores for us."
     if knob == LAYERS and value > facts.removable("any"):
         return _too_many(value, "any", facts)
-    if knob == GROUP_SIZE:
+    if knob == GROUP_SIZE and not facts.stored_quantized:
         for name, inputs in facts.input_sizes.items():
             if inputs % value:
                 return f"Groups of {value} do not divide the {inputs} inputs of {name}."

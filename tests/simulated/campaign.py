@@ -54,6 +54,7 @@ LEASE_S = 1.0
 ENTRY_POINTS = """
 [autoinfer.engines]
 simulated = tests.simulated.engine:SimulatedEngine
+checked = tests.simulated.checked_engine:CheckedEngine
 """
 
 

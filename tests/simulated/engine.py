@@ -107,7 +107,7 @@ class SimulatedLaunch:
     @property
     def _step_tokens(self) -> int:
         """Tokens a step with drafting; 0 without."""
-        if "drafting.method" not in self.configuration:
+        if self.configuration.get("drafting.method", "none") == "none":
             return 0
         return int(self.configuration.get("simulated.step_tokens", 2))
 

@@ -1,4 +1,7 @@
-"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main FOLDER`."""
+"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main FOLDER`.
+
+A spec whose engine is `checked` gets that one, and the real stage that quantizes.
+"""
 
 import sys
 from pathlib import Path
@@ -17,6 +20,13 @@ def main() -> int:
             from agent.judge.launch_interval import LaunchIntervalJudge as JudgeOfSpec
         else:
             from tests.simulated.judges import OnePairJudge as JudgeOfSpec  # type: ignore[assignment]
+        if getattr(spec, "engine", "") == "checked":
+            from experiments.stages.quantize.stage import WeightQuantization
+            from tests.simulated.checked_engine import CheckedEngine
+
+            checkpoint = Path(str(getattr(spec, "model", "")))
+            stages = (WeightQuantization(),)
+            return Workshop(CheckedEngine(), JudgeOfSpec(), checkpoint, SimulatedMaterial(), stages)
         return Workshop(
             SimulatedEngine(),
             JudgeOfSpec(),

@@ -58,6 +58,9 @@ class SimulatedPruning:
 
     stage = Stage.PRUNE
 
+    def asked(self, configuration: Configuration) -> bool:
+        return "simulated.layers" in configuration
+
     def place(self, configuration: Configuration) -> int:
         return 0
 
@@ -66,10 +69,8 @@ class SimulatedPruning:
 
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
-    ) -> ArtifactKey | None:
-        layers = configuration.get("simulated.layers")
-        if layers is None:
-            return None
+    ) -> ArtifactKey:
+        layers = configuration["simulated.layers"]
         return ArtifactKey("checkpoint", {"layers": layers, "model": model_fingerprint}, tuple(parents))
 
     def build(

@@ -39,8 +39,12 @@ class UserFile:
         return f"{PREFIX}:{self.path}"
 
     def identity(self, device: str) -> Mapping[str, Json]:
-        """The file's content and how it is read; equal files are one corpus wherever they lie."""
+        """The file's content and how it is read; equal files are one corpus wherever they lie.
+
+        Raises `Infeasible` (`illegal`) for a file that is not there, empty or no text.
+        """
         data = self._bytes()
+        self._decoded(data)
         return {
             "corpus": PREFIX,
             "sha256": hashlib.sha256(data).hexdigest(),
@@ -53,9 +57,7 @@ class UserFile:
 
     def texts(self) -> list[CalibrationText]:
         """The records, or the pieces of a plain text; raises `Infeasible` (`illegal`) with the line."""
-        text = self._text()
-        if not text.strip():
-            raise Infeasible("illegal", f"The corpus {self.path} is empty: give a file with text in it.")
+        text = self._decoded(self._bytes())
         if self.path.suffix in JSONL_SUFFIXES or _begins_with_a_record(text):
             return list(self._records(text))
         return list(pieces(text))
@@ -81,8 +83,7 @@ class UserFile:
     def _broken(self, line: int, what: str) -> Infeasible:
         return Infeasible("illegal", f"Line {line} of the corpus {self.path} {what}: correct it there.")
 
-    def _text(self) -> str:
-        data = self._bytes()
+    def _decoded(self, data: bytes) -> str:
         nul = data.find(b"\0")
         if nul >= 0:
             line = data.count(b"\n", 0, nul) + 1
@@ -91,7 +92,7 @@ class UserFile:
                 f"The corpus {self.path} is not text: line {line} has a NUL byte. Give a text file in UTF-8.",
             )
         try:
-            return data.decode("utf-8-sig").replace("\r\n", "\n")
+            text = data.decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as cause:
             line = data.count(b"\n", 0, cause.start) + 1
             raise Infeasible(
@@ -99,6 +100,9 @@ class UserFile:
                 f"The corpus {self.path} is not text in UTF-8: line {line} has the byte "
                 f"0x{data[cause.start]:02x} where none such may be. Convert it to UTF-8.",
             ) from None
+        if not text.strip():
+            raise Infeasible("illegal", f"The corpus {self.path} is empty: give a file with text in it.")
+        return text
 
     def _bytes(self) -> bytes:
         path = self.path.expanduser()

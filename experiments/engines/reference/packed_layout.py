@@ -77,6 +77,12 @@ class PackedModule:
         return f"W{self.bits} g{self.group_size} {'symmetric' if self.symmetric else 'asymmetric'}"
 
 
+def stored_quantized(files: CheckpointFiles) -> bool:
+    """Whether weights are stored quantized: config.json says so, or a tensor is named as one of a layout."""
+    ends = {end for parts in LAYOUT_PARTS.values() for end in parts}
+    return files.quantization is not None or any(name.rpartition(".")[2] in ends for name in files.tensors)
+
+
 def packed_modules(files: CheckpointFiles) -> dict[str, PackedModule]:
     """The quantized modules of a checkpoint by their stored name; none when it is not quantized.
 

@@ -55,6 +55,10 @@ class DepthPruning:
         self._device = device
         self._kept = None if kept_scores is None else KeptScores(kept_scores)
 
+    def asked(self, configuration: Configuration) -> bool:
+        """Whether layers are to be taken out."""
+        return _prunes(configuration)
+
     def place(self, configuration: Configuration) -> int:
         """First of the stages, or after quantization where the configuration says so."""
         return PLACES[_one_of(configuration, "pruning.order", ORDERS)] if _quantizes(configuration) else 0
@@ -82,14 +86,12 @@ class DepthPruning:
 
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
-    ) -> ArtifactKey | None:
-        """The key of the pruned checkpoint; None when nothing is to be pruned.
+    ) -> ArtifactKey:
+        """The key of the pruned checkpoint.
 
         Pruning the original by its own ranking has one key, whether it is quantized afterwards or not. A
         GPU sums otherwise and may rank otherwise, so that what is ranked on one has another key.
         """
-        if not _prunes(configuration):
-            return None
         knobs: dict[str, Json] = {"pruning.method": configuration["pruning.method"]}
         knobs |= {knob: configuration.get(knob, default) for knob, default in _DEFAULTS.items()}
         if _quantizes(configuration):

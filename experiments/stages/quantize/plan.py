@@ -14,7 +14,7 @@ from itertools import groupby
 
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles
-from experiments.engines.reference.packed_layout import LAYOUT_PARTS, PACK_QUANTIZED
+from experiments.engines.reference.packed_layout import PACK_QUANTIZED, stored_quantized
 from experiments.measurement.evidence import Json
 from experiments.stages.quantize.recipe import QuantizationRecipe
 
@@ -72,10 +72,7 @@ def plan(files: CheckpointFiles, recipe: QuantizationRecipe) -> tuple[PlannedMod
         Infeasible: `illegal` when the checkpoint is quantized already or the group size does not divide,
         `checkpoint` when a layer lacks a weight.
     """
-    packed_ends = {end for ends in LAYOUT_PARTS.values() for end in ends}
-    if files.quantization is not None or any(
-        name.rpartition(".")[2] in packed_ends for name in files.tensors
-    ):
+    if stored_quantized(files):
         raise Infeasible(
             "illegal",
             f"The checkpoint at {files.folder} is quantized already; quantize the original instead.",

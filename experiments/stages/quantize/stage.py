@@ -139,6 +139,10 @@ class WeightQuantization:
     def __init__(self, device: str = CPU) -> None:
         self._device = device
 
+    def asked(self, configuration: Configuration) -> bool:
+        """Whether anything is to be quantized."""
+        return configuration.get("quantization.method", "none") != "none"
+
     def place(self, configuration: Configuration) -> int:
         """Between pruning before and pruning after quantization."""
         return PLACE
@@ -149,14 +153,12 @@ class WeightQuantization:
 
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
-    ) -> ArtifactKey | None:
-        """The key of the quantized checkpoint; None when nothing is to be quantized.
+    ) -> ArtifactKey:
+        """The key of the quantized checkpoint. Raises `Infeasible` for a recipe or a corpus that can't be.
 
         It holds the recipe, not the knobs, so that a knob that is not given and its default are the same.
         """
-        recipe = recipe_of(configuration)
-        if recipe is None:
-            return None
+        recipe = _asked_recipe(configuration)
         python = quantize_python()
         return ArtifactKey(
             "checkpoint",
@@ -177,9 +179,7 @@ class WeightQuantization:
         self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
     ) -> Mapping[str, Json]:
         """Write the quantized checkpoint into `folder`; return the report. Raises as `quantize`."""
-        recipe = recipe_of(configuration)
-        if recipe is None:
-            raise Infeasible("illegal", "The configuration does not ask for quantization.")
+        recipe = _asked_recipe(configuration)
         plan(inspect_checkpoint(checkpoint), recipe)  # refuses before text is made
         needed_python()
         return quantize(
@@ -190,6 +190,13 @@ class WeightQuantization:
             seed=_seed(configuration),
             device=self._device,
         )
+
+
+def _asked_recipe(configuration: Configuration) -> QuantizationRecipe:
+    recipe = recipe_of(configuration)
+    if recipe is None:
+        raise Infeasible("illegal", "The configuration does not ask for quantization.")
+    return recipe
 
 
 def _seed(configuration: Configuration) -> int:

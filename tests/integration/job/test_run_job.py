@@ -27,12 +27,36 @@ from experiments.measurement.judging import (
     Outcome,
 )
 from experiments.space.configuration import Configuration
+from experiments.stages.quantize.stage import WeightQuantization
 from tests.integration.job.running import Run, run
 from tests.simulated.judges import StepsJudge
 from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 from tests.simulated.specs import CONTROL, FASTER, PLAN, WORKLOAD, a_baseline_job, a_test_job
 
 __all__ = ["run"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("nowhere.txt", None, "nowhere.txt"),
+        ("empty.txt", b" \n", "is empty: give a file with text in it."),
+        ("image.txt", b"\x89PNG\0", "is not text"),
+        ("latin.txt", b"caf\xe9", "is not text in UTF-8"),
+    ],
+)
+def test_a_corpus_that_is_no_text_is_a_failed_stage_with_its_cause(
+    run: Run, tmp_path: Path, name: str, content: bytes | None, said: str
+):
+    """Whether there is something to quantize with or not."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    knobs = {"quantization.method": "awq", "quantization.corpus": f"user:{tmp_path / name}"}
+    result = run(a_test_job(FASTER | knobs), checkpoint_stages=(WeightQuantization(),))
+    last = result.stages[-1]
+    assert (last.stage, last.outcome) == (Stage.QUANTIZE, "failed")
+    assert said in str(last.detail["cause"])
+    assert result.failure == Failure("illegal", str(last.detail["cause"]))
 
 
 def test_a_pair_is_timed_in_blocks_on_the_same_prompts(run: Run):

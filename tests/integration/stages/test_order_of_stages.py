@@ -30,6 +30,9 @@ class Rounding:
 
     stage = Stage.QUANTIZE
 
+    def asked(self, configuration: Configuration) -> bool:
+        return configuration.get("quantization.method", "none") != "none"
+
     def place(self, configuration: Configuration) -> int:
         return 1
 
@@ -38,9 +41,7 @@ class Rounding:
 
     def key(
         self, configuration: Configuration, checkpoint: Path, parents: Sequence[str], model_fingerprint: str
-    ) -> ArtifactKey | None:
-        if configuration.get("quantization.method", "none") == "none":
-            return None
+    ) -> ArtifactKey:
         return ArtifactKey("checkpoint", {"stage": "round", "model": model_fingerprint}, tuple(parents))
 
     def build(

@@ -141,6 +141,28 @@ def test_a_model_that_no_group_size_divides_is_not_quantized_at_all() -> None:
     ).size  # fmt: skip
 
 
+def test_a_checkpoint_that_is_quantized_already_is_not_quantized_again_and_all_else_stays() -> None:
+    space, gone = legal(stored_quantized=True, input_sizes=sizes(100))
+    untouched, others = legal()
+    assert space.knob("quantization.method").values == ("none",)
+    assert set(gone) - set(others) == {("quantization.method", "awq"), ("quantization.method", "rtn")}
+    for method in ("awq", "rtn"):
+        assert gone["quantization.method", method].why.startswith("The checkpoint is quantized already: ")
+    for knob in untouched.knobs:
+        assert knob.name == "quantization.method" or space.knob(knob.name).values == knob.values
+    points = space.neighbours(space.configuration({"pruning.method": "depth"}))
+    assert {knob for each in points for knob in each if "quantiz" in knob} == {"quantization.method"}
+    assert {lever for each in points for lever in space.levers_between(space.configuration({}), each)} == set(
+        space.levers
+    ) - {"quantization"}
+
+
+def test_a_space_that_only_quantizes_has_nothing_for_a_quantized_checkpoint() -> None:
+    quantizing = SPACE.restrict({"quantization.method": ["awq", "rtn"]})
+    with pytest.raises(UsageError, match=r"knob quantization\.method: The checkpoint is quantized already"):
+        legal_levers(quantizing, replace(FACTS, stored_quantized=True))
+
+
 def test_no_more_layers_may_go_than_leave_one_of_each_kind() -> None:
     types = ("linear_attention",) * 3 + ("full_attention",)
     space, gone = legal(layer_types=types)

@@ -35,7 +35,7 @@ def test_it_stands_before_or_after_quantization_and_first_where_there_is_none() 
 def test_ranking_on_the_quantized_model_needs_it_with_all_its_layers() -> None:
     beside = STAGE.beside(configuration("before_quantization", "quantized"))
     assert beside == Configuration.of({"serving.threads": 1, "pruning.method": "none"} | QUANTIZED)
-    assert STAGE.key(beside, Path(), (), "f") is None
+    assert not STAGE.asked(beside)
     assert STAGE.beside(beside) is None
 
 
@@ -55,14 +55,13 @@ def test_no_other_model_is_needed_otherwise() -> None:
 
 
 def digest(configuration: Configuration, parents: tuple[str, ...] = (), model: str = "f") -> str:
-    key = STAGE.key(configuration, Path("anywhere"), parents, model)
-    assert key is not None
-    return key.digest
+    return STAGE.key(configuration, Path("anywhere"), parents, model).digest
 
 
-def test_only_pruning_makes_a_key_and_only_what_changes_the_bytes_changes_it() -> None:
-    assert STAGE.key(Configuration.of(BASE), Path(), (), "f") is None
-    assert STAGE.key(Configuration.of({"pruning.method": "none"}), Path(), (), "f") is None
+def test_it_is_asked_for_by_its_method_alone_and_only_what_changes_the_bytes_changes_it() -> None:
+    assert not STAGE.asked(Configuration.of(BASE))
+    assert not STAGE.asked(Configuration.of({"pruning.method": "none"}))
+    assert STAGE.asked(Configuration.of({"pruning.method": "depth"}))
     plain = digest(Configuration.of(DEPTH))
     assert plain == digest(Configuration.of(DEPTH | BASE)), "serving and drafting don't matter"
     assert plain == digest(configuration()), "it is the same checkpoint, whether quantized afterwards or not"

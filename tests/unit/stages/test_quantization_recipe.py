@@ -18,16 +18,14 @@ def configuration(**knobs: KnobValue) -> Configuration:
 
 
 def key(device: str = "cpu", **knobs: KnobValue) -> ArtifactKey:
-    found = WeightQuantization(device).key(configuration(**knobs), Path("unused"), (), "fingerprint")
-    assert found is not None
-    return found
+    return WeightQuantization(device).key(configuration(**knobs), Path("unused"), (), "fingerprint")
 
 
 def test_nothing_is_quantized_unless_asked() -> None:
     for knobs in (Configuration.of({}), configuration(method="none")):
         assert recipe_of(knobs) is None
         assert calibration_of(knobs) is None
-        assert WeightQuantization().key(knobs, Path("unused"), (), "fingerprint") is None
+        assert not WeightQuantization().asked(knobs)
     with pytest.raises(Infeasible, match="does not ask for quantization"):
         WeightQuantization().build(configuration(method="none"), Path("unused"), Path("unused"))
 
