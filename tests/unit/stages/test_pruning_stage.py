@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from experiments.engines.port import Infeasible
+from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.stages.pruning.stage import DepthPruning
 
@@ -55,7 +56,7 @@ def test_no_other_model_is_needed_otherwise() -> None:
 
 
 def digest(configuration: Configuration, parents: tuple[str, ...] = (), model: str = "f") -> str:
-    key = STAGE.key(configuration, Path("anywhere"), parents, model)
+    key = STAGE.key(configuration, reference_model_path(), parents, model)
     assert key is not None
     return key.digest
 
