@@ -59,8 +59,6 @@ class CpuProfile:
 def probe_cpu(root: Path = Path("/")) -> CpuProfile:
     """What this machine's CPU is; `root` is where `/proc` and `/sys` lie."""
     machine_cores = psutil.cpu_count() or os.cpu_count() or 1
-    memory = psutil.virtual_memory().total
-    limit = _number(_text(root / "sys/fs/cgroup/memory.max"))
     return CpuProfile(
         name=_name(root),
         architecture=platform.machine(),
@@ -68,8 +66,15 @@ def probe_cpu(root: Path = Path("/")) -> CpuProfile:
         machine_cores=machine_cores,
         physical_cores=psutil.cpu_count(logical=False),
         caches=_caches(root),
-        memory_bytes=min(memory, limit) if limit else memory,
+        memory_bytes=usable_memory_bytes(root),
     )
+
+
+def usable_memory_bytes(root: Path = Path("/")) -> int:
+    """Memory that there is or that the control group allows, the smaller, in bytes; free or not."""
+    memory = psutil.virtual_memory().total
+    limit = _number(_text(root / "sys/fs/cgroup/memory.max"))
+    return min(memory, limit) if limit else memory
 
 
 def usable_cores(root: Path = Path("/")) -> int:

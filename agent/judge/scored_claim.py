@@ -12,8 +12,9 @@ gain is smaller than `min_effect`, or if the guardrail is worse than a margin wi
 **Inconclusive** otherwise.
 
 **Guardrail.** A claim on bits is guarded by the tasks, a claim on tasks by the bits, both against the
-control; a claim on bytes by both, against the campaign's reference, as a claim on time is. The margins are
-the plan's (`agent.judge.quality`). Drafting, where it changed, must keep the text for every claim.
+control; a claim on bytes by both, against the reference that the job names: the campaign's baseline, as for a
+claim on time, and for a question of the campaign its own control. The margins are the plan's
+(`agent.judge.quality`). Drafting, where it changed, must keep the text for every claim.
 
 **Error.** There are two looks, so each side of an interval misses with alpha / 4: the chance to refute by
 its effect a gain that is there is at most alpha / 2. Only the second look supports: the chance to support a

@@ -6,7 +6,8 @@ with its log TPOT over the baseline's, along the chain of its controls. What did
 is told as worse than everything measured (a failed trial would simply be forgotten, and asked for again). The
 sampler is Optuna's TPE, multivariate and grouped, which models the branches of a conditional space apart
 (FACTS: InferenceBench has it close behind the best). Knobs that are noise are neither sampled nor told: a
-candidate has the incumbent's value, or the default where the incumbent lacks the knob.
+candidate has the incumbent's value, or the default where the incumbent lacks the knob. An external drafter
+that the parameter budget refuses is proposed together with the fewest pruned layers that pay for it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from agent.proposers.draft import draft_of, predicted
 from agent.proposers.port import CampaignView, Draft, Trial
 from agent.surrogate.levers import NOISE_KNOBS
 from experiments.measurement.judging import Outcome
+from experiments.space.budget import with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import is_among
+from experiments.space.legality import DRAFTING, EXTERNAL_DRAFTERS
 from experiments.space.space import Space
 
 STARTUP_TRIALS = 4
@@ -63,6 +66,7 @@ class OptunaProposer:
             candidate = _ask(view.space, trial, _kept(view))
             if candidate is None:  # a value that must be given is not the sampler's to give
                 continue
+            candidate, paid = _paid(view, candidate)
             levers = set(view.space.levers_between(view.incumbent, candidate))
             # every trial that was asked for stays open, so that the sampler keeps away from its point
             if candidate.digest in seen or levers & view.banned_levers or view.refused(candidate) is not None:
@@ -70,7 +74,8 @@ class OptunaProposer:
             seen.add(candidate.digest)
             rationale = (
                 f"TPE, told {told} of what was measured (baseline included), {_how(told)}; it differs from "
-                f"the incumbent in {', '.join(sorted(levers))}. Surrogate: {predicted(view, candidate)}."
+                f"the incumbent in {', '.join(sorted(levers))}.{paid} "
+                f"Surrogate: {predicted(view, candidate)}."
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))
         return drafts
@@ -85,6 +90,19 @@ def _kept(view: CampaignView) -> dict[str, KnobValue]:
         for name, value in view.incumbent.items()
         if name in NOISE_KNOBS or (lever_of[name] == QUANTIZATION and not view.serves_packed)
     }
+
+
+def _paid(view: CampaignView, candidate: Configuration) -> tuple[Configuration, str]:
+    """A point, and a sentence of what was done to it: an external drafter that the parameter budget refuses
+    gets the fewest pruned layers that pay for it."""
+    if candidate.get(DRAFTING) in EXTERNAL_DRAFTERS:
+        refusal = view.refused(candidate)
+        paid = with_pruning_that_pays(view.space, view.refused, candidate) if refusal else ()
+        if paid:
+            return paid[
+                0
+            ], f" As drawn it was refused: {refusal} The fewest layers that pay for it go with it."
+    return candidate, ""
 
 
 def _how(told: int) -> str:

@@ -125,27 +125,6 @@ class ParameterBudget:
         )
 
 
-def paid_neighbours(
-    space: Space, refused: Refused, configuration: Configuration
-) -> tuple[Configuration, ...]:
-    """The neighbours of a configuration that are not refused, and drafters with the pruning that pays for
-    them.
-
-    Where a neighbour takes up an external drafter and is refused, it comes together with the least number of
-    layers removed (no fewer than before) with which it is not, once for each `pruning.restrict` for which
-    that number will do. What nothing pays for is left out.
-    """
-    found: dict[Configuration, None] = {}
-    for neighbour in space.neighbours(configuration):
-        if refused(neighbour) is None:
-            found[neighbour] = None
-        elif neighbour.get(DRAFTING) in EXTERNAL_DRAFTERS and not _pays(configuration, neighbour):
-            for paid in with_pruning_that_pays(space, refused, neighbour):
-                found[paid] = None
-    found.pop(configuration, None)
-    return tuple(found)
-
-
 def with_pruning_that_pays(
     space: Space, refused: Refused, configuration: Configuration
 ) -> tuple[Configuration, ...]:
@@ -173,8 +152,3 @@ def with_pruning_that_pays(
         if paid:
             return tuple(paid)
     return ()
-
-
-def _pays(before: Configuration, after: Configuration) -> bool:
-    """Whether the step itself is about pruning: then it is no drafter that wants paying for."""
-    return before.get(DRAFTING) == after.get(DRAFTING)

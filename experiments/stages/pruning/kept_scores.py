@@ -32,7 +32,14 @@ class KeptScores:
 
     folder: Path
 
-    def name(self, checkpoint: Path, criterion: str, documents: Sequence[Sequence[int]], device: str) -> str:
+    def name(
+        self,
+        checkpoint: Path,
+        criterion: str,
+        documents: Sequence[Sequence[int]],
+        device: str,
+        number_format: str,
+    ) -> str:
         """The name of a ranking's file. A checkpoint is known by its place and by the size and time of its
         files: one that was written anew is another."""
         files = sorted((path.name, path.stat()) for path in checkpoint.iterdir() if path.is_file())
@@ -43,6 +50,7 @@ class KeptScores:
             "criterion": criterion,
             "documents": [list(document) for document in documents],
             "device": device.partition(":")[0],
+            "number_format": number_format,
             "packages": {each: package_version(each) for each in PACKAGES},
         }
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest() + ".json"

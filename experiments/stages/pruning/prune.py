@@ -20,6 +20,7 @@ from experiments.stages.pruning.criteria import criterion_named
 from experiments.stages.pruning.kept_scores import KeptScores
 from experiments.stages.pruning.layer_removal import remove_layers
 from experiments.stages.pruning.rank_correlation import RankAgreement, rank_agreement
+from experiments.stages.pruning.room import FLOAT32
 from experiments.stages.pruning.scores import Ranking
 from experiments.stages.pruning.scoring import rank_layers
 
@@ -88,6 +89,7 @@ class PruneReport:
             "criterion": self.criterion,
             "restrict": self.restrict,
             "ranked_on": self.ranked_on,
+            "computed_in": self.rankings[self.ranked_on].computed_in,
             "removed": list(self.removed),
             "kept": list(self.kept),
             "layer_types": list(self.layer_types),
@@ -132,12 +134,13 @@ def prune(
     log_path: Path | None = None,
     device: str = "cpu",
     kept: KeptScores | None = None,
+    number_format: str = FLOAT32,
 ) -> PruneReport:
     """Write the checkpoint less the layers that matter least into `out_dir`, with `prune-scores.json`.
 
     `documents` are token ids to calibrate on. Layers are ranked on the checkpoint itself unless `ranked_on`
-    names others of the same layers, on `device` (`cpu`, `cuda:0` …); scores that `kept` holds are taken from
-    there.
+    names others of the same layers, on `device` (`cpu`, `cuda:0` …) in `number_format`; scores that `kept`
+    holds are taken from there.
 
     Raises:
         Infeasible: kind `illegal` when so many layers can't go, `checkpoint` for a broken one or for models
@@ -152,7 +155,7 @@ def prune(
     checkpoints = (ranked_on or RankedOn(checkpoint_dir)).checkpoints()
     for path in checkpoints.values():
         _same_layers(files.layer_types, path)
-    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device, kept)
+    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device, kept, number_format)
     removed = next(iter(rankings.values())).removed
     weight_bytes = remove_layers(files, removed, out_dir)
     scores = {name: ranking.to_json() for name, ranking in rankings.items()}

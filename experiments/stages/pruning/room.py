@@ -1,4 +1,4 @@
-"""Whether a model fits where its layers are to be ranked, and in which number format. Pure."""
+"""In which number format the layers of a model are ranked, and whether it fits there now. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from experiments.engines.port import Infeasible
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2}
 """Number formats that layers are ranked in, the preferred one first, with bytes a number."""
+
+FLOAT32, BFLOAT16 = ITEM_BYTES
+
+WEIGHTS_SHARE = 0.6
+"""Weights may take this share of all memory: the rest is for the system, what the ranking takes beside them
+(`Room.bytes_in`), and what else runs."""
 
 LOGIT_BYTES_MAX = 64 * 2**20
 """Most bytes of one variant's float32 logits at once, for large vocabularies."""
@@ -42,19 +48,28 @@ class Room:
         return item * self.profile.text_parameters + self.workers * a_worker + kept + PROCESS_BYTES
 
 
-def format_that_fits(room: Room, available_bytes: int, device: str) -> str:
-    """The first of `ITEM_BYTES` in which the ranking fits into the memory that is available on a device.
+def format_for(profile: ModelProfile, total_bytes: int | None) -> str:
+    """The number format in which a model's layers are ranked on a machine: the same whatever is free there.
+
+    float32 where its weights take at most `WEIGHTS_SHARE` of the memory there is in all, or where that is not
+    known; else bfloat16, which scores more coarsely.
+    """
+    weights = ITEM_BYTES[FLOAT32] * profile.text_parameters
+    return FLOAT32 if total_bytes is None or weights <= WEIGHTS_SHARE * total_bytes else BFLOAT16
+
+
+def check_room(room: Room, dtype: str, available_bytes: int, device: str) -> None:
+    """Whether the ranking fits, in its number format, into the memory that is available on a device now.
 
     Raises:
-        Infeasible: kind `out_of_memory`, when it fits in none.
+        Infeasible: kind `out_of_memory`, when it does not. Another format is not taken in its place: of two
+            rankings that are compared, one would be coarser for what else ran at that moment.
     """
-    needs = {dtype: room.bytes_in(dtype) for dtype in ITEM_BYTES}
-    for dtype, needed in needs.items():
-        if needed <= available_bytes:
-            return dtype
-    told = " and ".join(f"{needed / 1e9:.1f} GB in {dtype}" for dtype, needed in needs.items())
-    raise Infeasible(
-        "out_of_memory",
-        f"Ranking the layers of {room.profile.name} takes {told}, and {available_bytes / 1e9:.1f} GB are "
-        f"available on {device}: take a target with more memory, or a smaller model.",
-    )
+    needed = room.bytes_in(dtype)
+    if needed > available_bytes:
+        raise Infeasible(
+            "out_of_memory",
+            f"Ranking the layers of {room.profile.name} in {dtype}, the number format for a model of its "
+            f"size on this machine, takes {needed / 1e9:.1f} GB, and {available_bytes / 1e9:.1f} GB are "
+            f"available on {device} now: free some, or take a target with more memory or a smaller model.",
+        )

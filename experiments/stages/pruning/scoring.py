@@ -12,6 +12,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
 from experiments.stages.pruning.kept_scores import KeptScores
+from experiments.stages.pruning.room import FLOAT32
 from experiments.stages.pruning.scores import Ranking, ranked_once, ranking_from
 
 PROCESS_MODULE = "experiments.stages.pruning.scoring_process"
@@ -25,25 +26,28 @@ def rank_layers(
     log_path: Path | None = None,
     device: str = "cpu",
     kept: KeptScores | None = None,
+    number_format: str = FLOAT32,
 ) -> dict[str, Ranking]:
     """The ranking of each checkpoint's layers, one checkpoint after the other, by name.
 
-    What `kept` holds of a criterion that scores once is not computed again, where it holds all of it in one
-    number format. Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, in
-    float32 where that fits into the memory that is free there, else in bfloat16. The process ends with this
-    one.
+    What `kept` holds of a criterion that scores once is not computed again, where it holds all of it.
+    Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, `number_format` (of
+    `room.ITEM_BYTES`) what in. The process ends with this one.
 
     Raises:
         Infeasible: kind `checkpoint` for one that can't be loaded, `illegal` for a choice that can't be met,
-            `unsupported` without the device, `out_of_memory` for a model that does not fit, `crashed` when
-            the process ended without an answer.
+            `unsupported` without the device, `out_of_memory` for a model that does not fit now, `crashed`
+            when the process ended without an answer.
     """
     names: dict[str, str] = {}
     if kept is not None and criterion_named(criterion).scores_once:
-        names = {each: kept.name(path, criterion, documents, device) for each, path in checkpoints.items()}
+        names = {
+            each: kept.name(path, criterion, documents, device, number_format)
+            for each, path in checkpoints.items()
+        }
         found = {each: kept.find(name) for each, name in names.items()}
         known = {each: ranking for each, ranking in found.items() if ranking is not None}
-        if len(known) == len(checkpoints) and len({each.computed_in for each in known.values()}) == 1:
+        if len(known) == len(checkpoints):
             return {each: _chosen(known[each], checkpoints[each], choice) for each in checkpoints}
     request = {
         "checkpoints": {name: str(path) for name, path in checkpoints.items()},
@@ -53,6 +57,7 @@ def rank_layers(
         "restrict": choice.restrict,
         "threads": usable_cores(),
         "device": device,
+        "number_format": number_format,
     }
     answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path)
     rankings = {name: ranking_from(answer[name]) for name in checkpoints}

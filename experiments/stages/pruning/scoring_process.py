@@ -2,12 +2,11 @@
 
 Started as `python -m experiments.stages.pruning.scoring_process` by `scoring.py`. Request: `checkpoints`
 (paths by name), `criterion`, `documents` (lists of token ids), `layers_removed`, `restrict`, `threads`,
-`device`. Answer: by name a ranking as `Ranking.to_json` writes it.
+`device`, `number_format`. Answer: by name a ranking as `Ranking.to_json` writes it.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -15,24 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from configs.checkpoints import profile_of_checkpoint
-from configs.errors import AutoinferError
-from configs.models import ModelProfile
+from configs.cpu import usable_memory_bytes
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.inspection import CONFIG_FILE, CheckpointFiles, inspect_checkpoint
+from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.measurement.evidence import Json
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
-from experiments.stages.pruning.room import Room, format_that_fits
+from experiments.stages.pruning.number_format import profile_of
+from experiments.stages.pruning.room import Room, check_room
 
 if TYPE_CHECKING:
     import torch
 
 
 def answer(request: dict[str, Any]) -> dict[str, Json]:
-    """The rankings by name, all in one number format; raises `Infeasible` for a checkpoint that can't be
-    loaded, can't read the documents or does not fit, and for a device that is not there."""
+    """The rankings by name, all in the number format that was asked for.
+
+    Raises:
+        Infeasible: for a checkpoint that can't be loaded, can't read the documents or does not fit, and for a
+            device that is not there.
+    """
     import torch
 
     files = {name: inspect_checkpoint(Path(path)) for name, path in request["checkpoints"].items()}
@@ -43,9 +45,10 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
     workers = 1 if device.type == "cuda" else min(request["threads"], len(request["documents"]))
     torch.set_num_threads(request["threads"] // workers)
     tokens = [len(document) for document in request["documents"]]
-    rooms = [Room(_profile(each), tokens, workers) for each in files.values()]
+    rooms = [Room(profile_of(each), tokens, workers) for each in files.values()]
     largest = max(rooms, key=lambda room: room.profile.text_parameters)
-    dtype = format_that_fits(largest, available_bytes(device), str(device))
+    dtype = request["number_format"]
+    check_room(largest, dtype, available_bytes(device), str(device))
     try:
         return {name: _ranking(each, request, dtype, device, workers) for name, each in files.items()}
     except torch.OutOfMemoryError as cause:
@@ -59,15 +62,7 @@ def available_bytes(device: torch.device) -> int:
 
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return psutil.virtual_memory().available
-
-
-def _profile(files: CheckpointFiles) -> ModelProfile:
-    where = files.folder / CONFIG_FILE
-    try:
-        return profile_of_checkpoint(json.loads(where.read_bytes()), files.folder.name, str(where))
-    except AutoinferError as error:
-        raise Infeasible("checkpoint", error.message) from None
+    return min(psutil.virtual_memory().available, usable_memory_bytes())
 
 
 def _ranking(

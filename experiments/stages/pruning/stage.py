@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from experiments.artifacts.key import ArtifactKey
@@ -18,6 +18,7 @@ from experiments.stages.pruning.calibration import (
 )
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.kept_scores import KeptScores
+from experiments.stages.pruning.number_format import memory_in_all, number_format
 from experiments.stages.pruning.prune import RankedOn, prune
 
 PRUNING_VERSION = 3
@@ -46,13 +47,20 @@ class DepthPruning:
     """Prunes the checkpoint, before or after it is quantized, by a ranking of either form of the model.
 
     `device` (`cpu`, `cuda:0` …) is where layers are ranked; scores of layers are kept in `kept_scores`, if
-    given, for later choices from the same ranking.
+    given, for later choices from the same ranking. `total_bytes` tells how much memory a device has in all,
+    which decides the number format of the ranking.
     """
 
     stage = Stage.PRUNE
 
-    def __init__(self, device: str = CPU, kept_scores: Path | None = None) -> None:
+    def __init__(
+        self,
+        device: str = CPU,
+        kept_scores: Path | None = None,
+        total_bytes: Callable[[str], int | None] = memory_in_all,
+    ) -> None:
         self._device = device
+        self._total_bytes = total_bytes
         self._kept = None if kept_scores is None else KeptScores(kept_scores)
 
     def asked(self, configuration: Configuration) -> bool:
@@ -90,7 +98,8 @@ class DepthPruning:
         """The key of the pruned checkpoint.
 
         Pruning the original by its own ranking has one key, whether it is quantized afterwards or not. A
-        GPU sums otherwise and may rank otherwise, so that what is ranked on one has another key.
+        GPU sums otherwise and may rank otherwise, and so does another number format: what is ranked so has
+        another key. Raises `Infeasible` as `number_format`.
         """
         knobs: dict[str, Json] = {"pruning.method": configuration["pruning.method"]}
         knobs |= {knob: configuration.get(knob, default) for knob, default in _DEFAULTS.items()}
@@ -106,6 +115,7 @@ class DepthPruning:
                 **({} if kind == CPU else {"device": kind}),
                 "stage": "prune",
                 "version": PRUNING_VERSION,
+                "number_format": self._number_format(checkpoint),
                 "model": model_fingerprint,
                 "knobs": knobs,
                 "calibration_documents": CALIBRATION_DOCUMENTS,
@@ -143,8 +153,13 @@ class DepthPruning:
             ranked_on=_ranked_on(configuration, checkpoint, beside),
             device=self._device,
             kept=self._kept,
+            number_format=self._number_format(checkpoint),
         )
         return report.to_json()
+
+    def _number_format(self, checkpoint: Path) -> str:
+        """What layers are ranked in, by the size of the checkpoint that is pruned."""
+        return number_format(checkpoint, self._total_bytes(self._device))
 
 
 def _prunes(configuration: Configuration) -> bool:

@@ -17,11 +17,6 @@ from llmcompressor.pipelines.cache import IntermediatesCache
 from torch.utils.data import DataLoader, Dataset
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
-GRID_POINTS = 10
-"""Scales tried for each mapping, which is what the time goes into; AWQ's authors take 20. On the reference
-model (4 bits, groups of 128, asymmetric, 8,192 tokens) KL to the original is 0.200, 0.195 and 0.205 nats a
-token with 5, 10 and 20, and 0.214 with plain rounding: a finer grid finds nothing more there."""
-
 BATCH_TOKENS = 2048
 """Tokens of one pass through a layer: larger passes only take more memory (measured on two cores)."""
 
@@ -31,11 +26,12 @@ def compress(
     config: dict[str, Any],
     mappings: Sequence[tuple[str, Sequence[str]]] | None,
     documents: Sequence[Sequence[int]],
+    grid_points: int | None,
 ) -> None:
     """Attach scales and zero points to the modules that `config` targets; with mappings, AWQ goes before.
 
-    `config` is a quantization configuration of compressed-tensors, `documents` are token ids. The model's
-    configuration must name the folder it came from.
+    `config` is a quantization configuration of compressed-tensors, `documents` are token ids, `grid_points`
+    the scales that AWQ tries for each mapping. The model's configuration must name the folder it came from.
     """
     recipe: list[object] = [
         QuantizationModifier(config_groups=config["config_groups"], ignore=config["ignore"])
@@ -43,7 +39,7 @@ def compress(
     asked: dict[str, object] = {}
     if mappings is not None:
         awq = AWQModifier(
-            mappings=[AWQMapping(smooth, list(balance)) for smooth, balance in mappings], n_grid=GRID_POINTS
+            mappings=[AWQMapping(smooth, list(balance)) for smooth, balance in mappings], n_grid=grid_points
         )
         recipe.insert(0, awq)
         batches = cast("Dataset[dict[str, torch.Tensor]]", list(_batches(documents, model.device)))

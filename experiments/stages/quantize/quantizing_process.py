@@ -3,8 +3,8 @@
 Runs in the environment that has llmcompressor, which may have other versions of torch and transformers than
 the one that asks and nothing else of ours: only what llmcompressor brings is imported beside this package.
 Request: `checkpoint`, `out`, `recipe` (fields of `QuantizationRecipe`), `documents` (lists of token ids),
-`threads`, `seed`, `device`. Answer: `errors`, `seconds`, `peak_memory_bytes`, `gpu_peak_memory_bytes`,
-`threads`, `device`.
+`grid_points`, `threads`, `seed`, `device`. Answer: `errors`, `seconds`, `peak_memory_bytes`,
+`gpu_peak_memory_bytes`, `threads`, `device`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
         model.config.tie_word_embeddings = False
     loaded_s = time.monotonic()
     mappings = awq_mappings(files, recipe) if recipe.method == "awq" else None
-    compress(model, quantization_config(files, recipe), mappings, request["documents"])
+    config = quantization_config(files, recipe)
+    compress(model, config, mappings, request["documents"], request["grid_points"])
     missing = [module.stored for module in planned if not _has_scale(model, module.module)]
     if missing:
         raise RuntimeError(f"llmcompressor left out {len(missing)} modules, first {missing[0]}")

@@ -12,17 +12,50 @@ METHODS = ("none", "awq", "rtn")
 """Values of `quantization.method`: nothing, AWQ (arXiv 2306.00978), plain rounding to the nearest."""
 
 BITS = (4, 8)
-GROUP_SIZES = (32, 64, 128)
 SYMMETRIC = (True, False)
 OUT_PROJ_BITS = (4, 8)
 LM_HEAD = ("high", "quantized")
 KEEP = ("none", "attention", "edges")
-SAMPLES = (32, 64, 128)
-SAMPLE_TOKENS = (256, 512)
-SEEDS = (0, 1, 2)
 """Values of the knobs of their names, the default first."""
 
 DEFAULT_CORPUS = "raw"
+
+
+@dataclass(frozen=True)
+class WholeNumbers:
+    """Whole numbers from `least` to `most` in steps of `step`, and the one that a missing knob means."""
+
+    default: int
+    least: int
+    most: int
+    step: int = 1
+
+    def __contains__(self, value: object) -> bool:
+        if type(value) is not int:  # True is an int too
+            return False
+        return self.least <= value <= self.most and (value - self.least) % self.step == 0
+
+    def __str__(self) -> str:
+        numbers = "a whole number" if self.step == 1 else f"a multiple of {self.step}"
+        return f"{numbers} from {self.least:,} to {self.most:,}"
+
+
+GROUP_SIZE = WholeNumbers(default=32, least=8, most=65_536, step=8)
+"""compressed-tensors takes any size that divides a module's inputs, which `plan` checks. Packing needs rows
+of whole 32-bit words, of which eight integers of 4 bits fill one: groups of a multiple of eight inputs give
+them. No module is as wide as the largest."""
+
+SAMPLES = WholeNumbers(default=32, least=1, most=4096)
+SAMPLE_TOKENS = WholeNumbers(default=256, least=16, most=32_768)
+SEED = WholeNumbers(default=0, least=0, most=2**32 - 1)
+"""What calibration may ask for. A space of the user's own offers any of it; the packaged one offers a few."""
+
+CPU_GRID_POINTS = 6
+"""Scales that AWQ tries for each mapping on a CPU, where most of the time goes into them: the figures are in
+`docs/quantization.md`."""
+
+DEVICE_GRID_POINTS = 20
+"""Scales that AWQ tries for each mapping where an accelerator works, as its authors do (arXiv 2306.00978)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +99,7 @@ def recipe_of(configuration: Configuration) -> QuantizationRecipe | None:
     return QuantizationRecipe(
         method=method,
         bits=bits,
-        group_size=int(_one_of(configuration, "group_size", GROUP_SIZES)),
+        group_size=_within(configuration, "group_size", GROUP_SIZE),
         symmetric=bool(_one_of(configuration, "symmetric", SYMMETRIC)),
         out_proj_bits=out_proj_bits,
         lm_head=_one_of(configuration, "lm_head", LM_HEAD) == "quantized",
@@ -80,10 +113,25 @@ def calibration_of(configuration: Configuration) -> Calibration | None:
         return None
     return Calibration(
         corpus=str(configuration.get("quantization.corpus", DEFAULT_CORPUS)),
-        samples=int(_one_of(configuration, "samples", SAMPLES)),
-        sample_tokens=int(_one_of(configuration, "sample_tokens", SAMPLE_TOKENS)),
-        seed=int(_one_of(configuration, "seed", SEEDS)),
+        samples=_within(configuration, "samples", SAMPLES),
+        sample_tokens=_within(configuration, "sample_tokens", SAMPLE_TOKENS),
+        seed=_within(configuration, "seed", SEED),
     )
+
+
+def grid_points(recipe: QuantizationRecipe, device: str) -> int | None:
+    """Scales that AWQ tries a mapping on a device (`cpu`, `cuda:0` …); None where nothing is scaled."""
+    if recipe.method != "awq":
+        return None
+    return CPU_GRID_POINTS if device.partition(":")[0] == "cpu" else DEVICE_GRID_POINTS
+
+
+def _within(configuration: Configuration, name: str, numbers: WholeNumbers) -> int:
+    """The value of `quantization.<name>`, the default where it is not given; `Infeasible` out of range."""
+    value = configuration.get(f"quantization.{name}", numbers.default)
+    if isinstance(value, int) and value in numbers:
+        return value
+    raise Infeasible("illegal", f"quantization.{name} is {value!r}; it must be {numbers}.")
 
 
 def _one_of(configuration: Configuration, name: str, values: Sequence[KnobValue]) -> KnobValue:

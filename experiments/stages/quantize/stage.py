@@ -30,11 +30,17 @@ from experiments.stages.copied_files import copy_beside
 from experiments.stages.quantize.carried import check_carried
 from experiments.stages.quantize.environment import needed_python, quantize_python, tool_versions
 from experiments.stages.quantize.plan import plan, quantization_config, rescaled, ties_head
-from experiments.stages.quantize.recipe import SEEDS, QuantizationRecipe, calibration_of, recipe_of
+from experiments.stages.quantize.recipe import (
+    SEED,
+    QuantizationRecipe,
+    calibration_of,
+    grid_points,
+    recipe_of,
+)
 
 PROCESS_MODULE = "experiments.stages.quantize.quantizing_process"
 
-QUANTIZATION_VERSION = 2
+QUANTIZATION_VERSION = 3
 """Part of the artifact's key; raised when the same inputs would give other bytes."""
 
 CPU = "cpu"
@@ -63,7 +69,7 @@ def quantize(
     recipe: QuantizationRecipe,
     text: CalibrationText | None = None,
     *,
-    seed: int = SEEDS[0],
+    seed: int = SEED.default,
     device: str = CPU,
     log_path: Path | None = None,
 ) -> Mapping[str, Json]:
@@ -83,6 +89,7 @@ def quantize(
     if recipe.method == "awq" and (text is None or not text.documents or not all(text.documents)):
         raise Infeasible("illegal", "AWQ needs calibration documents with tokens in them.")
     python = needed_python()
+    points = grid_points(recipe, device)
     told = ask(
         PROCESS_MODULE,
         {
@@ -90,6 +97,7 @@ def quantize(
             "out": str(out_dir),
             "recipe": asdict(recipe),
             "documents": [list(document) for document in text.documents] if text else [],
+            "grid_points": points,
             "threads": usable_cores(),
             "seed": seed,
             "device": device,
@@ -105,6 +113,7 @@ def quantize(
     check_carried(files, after, planned, rescaled(files, recipe))
     return {
         "recipe": asdict(recipe),
+        "grid_points": points,
         "modules": len(planned),
         "bits_per_weight": bits_per_weight(after, packed_modules(after)),
         "bytes_by_part": {"before": dict(bytes_by_part(files)), "after": dict(bytes_by_part(after))},
@@ -202,7 +211,7 @@ def _asked_recipe(configuration: Configuration) -> QuantizationRecipe:
 def _seed(configuration: Configuration) -> int:
     """The seed of the calibration, the first one where there is none."""
     asked = calibration_of(configuration)
-    return SEEDS[0] if asked is None else asked.seed
+    return SEED.default if asked is None else asked.seed
 
 
 def _corpus_identity(

@@ -219,41 +219,40 @@ def test_what_cannot_be_scored_is_told(
         "restrict": "any",
         "threads": 1,
         "device": "cpu",
+        "number_format": "float32",
     }
     with pytest.raises(Infeasible, match=sentence) as told:
         answer(request)
     assert told.value.kind == "checkpoint"
 
 
-@pytest.mark.parametrize(("free", "format_"), [(2**40, "float32"), (0, None)])
-def test_layers_are_ranked_in_what_fits_into_the_free_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, format_: str | None
+def test_layers_are_ranked_in_the_format_that_was_asked_for_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_checkpoint(tmp_path / "before", tiny_model(layers=LAYERS))
-    request = {
-        "checkpoints": {"original": str(source)},
-        "criterion": "leave_one_out_kl",
-        "documents": [(1, 2, 3), (4, 5)],
-        "layers_removed": 1,
-        "restrict": "any",
-        "threads": 1,
-        "device": "cpu",
-    }
-    parameters = sum(weight.numel() for weight in tiny_model(layers=LAYERS).parameters())
-    monkeypatch.setattr(scoring_process, "available_bytes", lambda device: free)
-    if format_ is None:
-        with pytest.raises(Infeasible, match=r"GB in float32 and .* GB in bfloat16, and 0\.0 GB are") as told:
-            answer(request)
-        assert told.value.kind == "out_of_memory"
-        return
-    full = ranking_from(answer(request)["original"])
-    assert full.computed_in == "float32 on cpu"
-    just_below = 4 * parameters + PROCESS_BYTES
-    monkeypatch.setattr(scoring_process, "available_bytes", lambda device: just_below)
-    half = ranking_from(answer(request)["original"])
-    assert half.computed_in == "bfloat16 on cpu"
+
+    def ranked(number_format: str, free: int) -> Ranking:
+        monkeypatch.setattr(scoring_process, "available_bytes", lambda device: free)
+        request = {
+            "checkpoints": {"original": str(source)},
+            "criterion": "leave_one_out_kl",
+            "documents": [(1, 2, 3), (4, 5)],
+            "layers_removed": 1,
+            "restrict": "any",
+            "threads": 1,
+            "device": "cpu",
+            "number_format": number_format,
+        }
+        return ranking_from(answer(request)["original"])
+
+    full, half = ranked("float32", 2**40), ranked("bfloat16", 2**40)
+    assert (full.computed_in, half.computed_in) == ("float32 on cpu", "bfloat16 on cpu")
     assert half.scores.means == pytest.approx(full.scores.means, rel=0.2, abs=0.02)
     assert half.scores.means != full.scores.means
+    parameters = sum(weight.numel() for weight in tiny_model(layers=LAYERS).parameters())
+    with pytest.raises(Infeasible, match=r"in float32, .* takes 0\.\d GB, and 0\.\d GB are avail") as told:
+        ranked("float32", 4 * parameters + PROCESS_BYTES)
+    assert told.value.kind == "out_of_memory"
 
 
 def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -296,6 +295,18 @@ class TestKeptScores:
         self.ranked(source, kept, criterion, Choice(1, "any"))
         assert len(scored) == 2
         assert self.ranked(source, kept, criterion, two) == fresh
+        assert len(scored) == 2
+
+    def test_those_of_another_number_format_are_not_taken(
+        self, source: Path, tmp_path: Path, scored: list[str]
+    ) -> None:
+        kept = KeptScores(tmp_path / "kept")
+        for number_format in ("float32", "bfloat16", "bfloat16"):
+            rankings = rank_layers(
+                {"original": source}, "block_influence", Choice(1, "any"), [(1, 2, 3)], kept=kept,
+                number_format=number_format,
+            )  # fmt: skip
+            assert rankings["original"].computed_in == f"{number_format} on cpu"
         assert len(scored) == 2
 
     def test_a_checkpoint_that_was_written_anew_is_scored_again(
@@ -357,6 +368,7 @@ class TestStage:
     def test_it_builds_what_the_configuration_asks_for(self, tmp_path: Path) -> None:
         source = self.checkpoint(tmp_path / "before")
         report = DepthPruning().build(self.configuration(), source, tmp_path / "after")
+        assert report["computed_in"] == "float32 on cpu"
         assert [LAYERS[index] for index in report["removed"]] == ["linear_attention"]
         assert (tmp_path / "after" / "tokenizer.json").is_file()
         documents = calibration_documents(source)

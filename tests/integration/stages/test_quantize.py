@@ -18,7 +18,7 @@ from experiments.engines.reference.stored_weights import stored_weights
 from experiments.stages.copied_files import SCORES_FILE
 from experiments.stages.pruning.layer_removal import remove_layers
 from experiments.stages.quantize.environment import PYTHON_VARIABLE
-from experiments.stages.quantize.recipe import QuantizationRecipe
+from experiments.stages.quantize.recipe import CPU_GRID_POINTS, QuantizationRecipe
 from experiments.stages.quantize.stage import CalibrationText, quantize
 from tests.integration.engines.checkpoints import LAYERS
 from tests.integration.stages.quantizable import CPU, quantizable, quantizable_model
@@ -126,6 +126,7 @@ def test_each_module_has_the_bits_it_was_to_have(original: Path, rtn: tuple[Path
 
 def test_the_report_tells_what_was_done(original: Path, awq: tuple[Path, Mapping[str, Any]]) -> None:
     report = awq[1]
+    assert report["grid_points"] == CPU_GRID_POINTS
     assert report["bits_per_weight"] == 8 + 16 / 32
     parts = report["bytes_by_part"]
     assert parts["after"]["embedding"] == parts["before"]["embedding"]

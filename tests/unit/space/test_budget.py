@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from configs.errors import UsageError
 from configs.models import load_model_profile
-from experiments.space.budget import EXTERNAL_DRAFTERS, ParameterBudget, paid_neighbours
+from experiments.space.budget import ParameterBudget, with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import KINDS_OF
 from experiments.space.loading import load_space
@@ -70,49 +70,28 @@ def test_a_total_below_the_target_refuses_the_target_and_one_below_all_pruning_i
 
 
 def test_a_drafter_comes_with_the_fewest_layers_that_pay_for_it() -> None:
-    offered = [n for n in paid_neighbours(SPACE, budget(400_000).refusal, NONE) if "drafting.drafter" in n]
-    assert offered == [pruned(DRAFTED, 2, restrict) for restrict in ("any", "gdn", "attention")]
-    free = [n for n in paid_neighbours(SPACE, lambda _: None, NONE) if "drafting.drafter" in n]
-    assert DRAFTED in free
+    found = with_pruning_that_pays(SPACE, budget(400_000).refusal, DRAFTED)
+    assert found == tuple(pruned(DRAFTED, 2, restrict) for restrict in ("any", "gdn", "attention"))
 
 
 def test_what_nothing_pays_for_is_not_offered() -> None:
-    assert not [n for n in paid_neighbours(SPACE, budget(9_000_000).refusal, NONE) if "drafting.drafter" in n]
+    assert with_pruning_that_pays(SPACE, budget(9_000_000).refusal, DRAFTED) == ()
 
 
-def test_a_paid_drafter_is_not_unpaid_by_taking_its_pruning_back() -> None:
-    config = pruned(DRAFTED, 2)
-    found = paid_neighbours(SPACE, budget(400_000).refusal, config)
-    assert config not in found
-    assert all(n.get("pruning.layers_removed", 0) >= 2 for n in found if "drafting.drafter" in n)  # type: ignore[operator]
-
-
-@given(
-    st.integers(1, 2_000_000), st.integers(0, 4), st.sampled_from(["any", "gdn", "attention"]), st.booleans()
-)
-def test_laws_of_paid_neighbours(drafter: int, count: int, restrict: str, drafting: bool) -> None:
+@given(st.integers(1, 2_000_000), st.integers(0, 4), st.sampled_from(["any", "gdn", "attention"]))
+def test_laws_of_pruning_that_pays(drafter: int, count: int, restrict: str) -> None:
     limit = budget(drafter)
-    start = DRAFTED if drafting else NONE
-    start = pruned(start, count, restrict) if count else start
-    if limit.refusal(start) is not None:
-        start = NONE
-    for found in paid_neighbours(SPACE, limit.refusal, start):
+    start = pruned(DRAFTED, count, restrict) if count else DRAFTED
+    for found in with_pruning_that_pays(SPACE, limit.refusal, start):
         assert SPACE.is_legal(found)
         assert limit.refusal(found) is None
-        layers = found.get("pruning.layers_removed", 0)
-        changed = {change.knob for change in start.changes_to(found)}
-        if (
-            found["drafting.method"] in EXTERNAL_DRAFTERS
-            and {"pruning.layers_removed", "drafting.method"} <= changed
-        ):
-            assert isinstance(layers, int)
-            least = int(start.get("pruning.layers_removed", 0))
-            for fewer in range(max(1, least), layers):
-                for kind in KINDS_OF:
-                    assert limit.refusal(pruned(found, fewer, kind)) is not None
-    offered = paid_neighbours(SPACE, limit.refusal, start)
-    for neighbour in SPACE.neighbours(start):
-        assert (neighbour in offered) == (limit.refusal(neighbour) is None)
+        assert found["drafting.method"] == "dflash"
+        layers = found["pruning.layers_removed"]
+        assert isinstance(layers, int)
+        assert layers >= max(1, count)
+        for fewer in range(max(1, count), layers):
+            for kind in KINDS_OF:
+                assert limit.refusal(pruned(found, fewer, kind)) is not None
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=2, max_size=6), st.integers(1, 4))

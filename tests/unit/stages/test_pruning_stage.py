@@ -1,10 +1,9 @@
 """Where pruning stands among the stages, which model it needs beside its own, and what its key depends on."""
 
-from pathlib import Path
-
 import pytest
 
 from experiments.engines.port import Infeasible
+from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.stages.pruning.stage import DepthPruning
 
@@ -55,7 +54,7 @@ def test_no_other_model_is_needed_otherwise() -> None:
 
 
 def digest(configuration: Configuration, parents: tuple[str, ...] = (), model: str = "f") -> str:
-    return STAGE.key(configuration, Path("anywhere"), parents, model).digest
+    return STAGE.key(configuration, reference_model_path(), parents, model).digest
 
 
 def test_it_is_asked_for_by_its_method_alone_and_only_what_changes_the_bytes_changes_it() -> None:

@@ -7,9 +7,10 @@ import pytest
 from experiments.artifacts.key import ArtifactKey
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import load_space
 from experiments.stages.pruning.stage import DepthPruning
 from experiments.stages.quantize.environment import PYTHON_VARIABLE, quantize_python
-from experiments.stages.quantize.recipe import calibration_of, recipe_of
+from experiments.stages.quantize.recipe import calibration_of, grid_points, recipe_of
 from experiments.stages.quantize.stage import WeightQuantization
 
 
@@ -58,15 +59,22 @@ def test_eight_bits_hold_for_the_output_projection_too() -> None:
     [
         ("method", "gptq", "quantization.method is 'gptq'; it is one of none, awq, rtn"),
         ("bits", 3, "one of 4, 8"),
-        ("group_size", 48, "one of 32, 64, 128"),
+        ("group_size", 100, r"group_size is 100; it must be a multiple of 8 from 8 to 65,536\."),
+        ("group_size", 0, "a multiple of 8 from 8 to"),
+        ("group_size", -32, "a multiple of 8 from 8 to"),
         ("symmetric", 1, "symmetric is 1; it is one of true, false"),
         ("out_proj_bits", 2, "one of 4, 8"),
         ("lm_head", True, "one of high, quantized"),
         ("keep", "everything", "one of none, attention, edges"),
-        ("samples", 0, "one of 32, 64, 128"),
-        ("seed", 3, "one of 0, 1, 2"),
-        ("seed", False, "one of 0, 1, 2"),
-        ("seed", 1.0, "one of 0, 1, 2"),
+        ("samples", 0, r"samples is 0; it must be a whole number from 1 to 4,096\."),
+        ("samples", 4097, "from 1 to 4,096"),
+        ("samples", True, "samples is True; it must be a whole number from 1 to 4,096"),
+        ("sample_tokens", 15, "a whole number from 16 to 32,768"),
+        ("sample_tokens", 32_769, "a whole number from 16 to 32,768"),
+        ("seed", -1, "a whole number from 0 to 4,294,967,295"),
+        ("seed", False, "a whole number from 0 to"),
+        ("seed", 1.0, "seed is 1.0; it must be a whole number from 0 to"),
+        ("seed", "1", "seed is '1'; it must be a whole number from 0 to"),
     ],
 )
 def test_a_value_that_a_knob_cannot_have_is_named(knob: str, value: KnobValue, sentence: str) -> None:
@@ -74,6 +82,44 @@ def test_a_value_that_a_knob_cannot_have_is_named(knob: str, value: KnobValue, s
     with pytest.raises(Infeasible, match=sentence) as told:
         (recipe_of(knobs), calibration_of(knobs))
     assert told.value.kind == "illegal"
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"group_size": 96, "samples": 512, "sample_tokens": 2048, "seed": 7},
+        {"group_size": 8, "samples": 1, "sample_tokens": 16, "seed": 2**32 - 1},
+        {"group_size": 65_536, "samples": 4096, "sample_tokens": 32_768, "seed": 0},
+    ],
+)
+def test_a_space_of_the_user_s_own_may_ask_for_any_number_in_range(knobs: dict[str, KnobValue]) -> None:
+    asked = configuration(method="awq", **knobs)
+    recipe, calibration = recipe_of(asked), calibration_of(asked)
+    assert recipe is not None
+    assert calibration is not None
+    assert {
+        "group_size": recipe.group_size,
+        "samples": calibration.samples,
+        "sample_tokens": calibration.sample_tokens,
+        "seed": calibration.seed,
+    } == knobs
+
+
+def test_the_packaged_space_offers_nothing_that_is_refused() -> None:
+    space = load_space("levers")
+    for name in ("group_size", "samples", "sample_tokens", "seed"):
+        for value in space.knob(f"quantization.{name}").values:
+            asked = configuration(**{"method": "awq", name: value})
+            assert recipe_of(asked) is not None
+            assert calibration_of(asked) is not None
+
+
+def test_awq_searches_more_finely_where_an_accelerator_works_and_rounding_searches_nothing() -> None:
+    awq, rtn = recipe_of(configuration(method="awq")), recipe_of(configuration(method="rtn"))
+    assert awq is not None
+    assert rtn is not None
+    assert [grid_points(awq, device) for device in ("cpu", "cuda:0", "cuda")] == [6, 20, 20]
+    assert grid_points(rtn, "cpu") is grid_points(rtn, "cuda:0") is None
 
 
 def test_the_key_holds_what_changes_the_result_and_nothing_else() -> None:

@@ -112,6 +112,18 @@ def test_under_a_budget_a_drafter_comes_with_the_pruning_that_pays_for_it() -> N
     assert any(draft.candidate["drafting.method"] == "mtp" and draft.lever == "drafting" for draft in drafts)
 
 
+def test_a_drafter_that_the_sampler_draws_comes_with_the_pruning_that_pays_for_it() -> None:
+    drafts = OptunaProposer().propose(view(refused=BUDGET.refusal), 25)
+    paid = [draft for draft in drafts if "400,000 must be pruned" in draft.rationale]
+    assert paid
+    for draft in paid:
+        assert draft.candidate["drafting.method"] == "dflash"
+        assert draft.candidate["pruning.layers_removed"] == 2
+        assert "The fewest layers that pay for it go with it." in draft.rationale
+    free = OptunaProposer().propose(view(), 25)
+    assert not [draft for draft in free if "must be pruned" in draft.rationale]
+
+
 @pytest.mark.parametrize("proposer", [RulesProposer(), OptunaProposer()], ids=lambda each: each.name)
 def test_nothing_refused_is_proposed(proposer: RulesProposer | OptunaProposer) -> None:
     campaign = view(refused=BUDGET.refusal)
