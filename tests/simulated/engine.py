@@ -77,12 +77,11 @@ class SimulatedLaunch:
                 pass_fds=guard.descriptors(),
             )
         self._log_path = log_path
-        self._send(
-            {"knobs": _with_recorded_time(configuration), "lock": str(log_path.with_name("one-at-a-time"))}
-        )
+        lock = str(log_path.with_name("one-at-a-time"))
         late = threading.Timer(load_limit_s, self.process.kill)
         late.start()
         try:
+            self._send({"knobs": _with_recorded_time(configuration), "lock": lock})
             self._receive()
         except Infeasible as dead:
             self.close()

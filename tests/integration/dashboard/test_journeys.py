@@ -159,7 +159,7 @@ def test_a_hypothesis_is_filled_in_previewed_and_sent_by_keys(browser: Browser, 
         expect(preview).to_have_count(2)
         assert page.evaluate(knob) == "serving.compile"
         assert page.locator("#claim").input_value() == "Half the <bits> are enough"
-        assert "serving.compile" in page.url
+        page.wait_for_url(re.compile("serving.compile"))
         assert faults_of(page) == []
         tab_to(page, on(page, "^Enqueue$"))
         page.keyboard.press("Enter")
