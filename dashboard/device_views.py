@@ -10,6 +10,7 @@ from dashboard.charts.sparkline import polylines
 from dashboard.devices import Curves, Devices
 from experiments.telemetry.history import KEPT_S, DeviceHistory, is_stale, means_of
 from experiments.telemetry.reading import DeviceKind, DeviceReading
+from experiments.telemetry.trace import RECORDED_HOST
 from knowledge.queries.devices import OnDevice
 from knowledge.queries.view import View
 
@@ -217,7 +218,8 @@ def _scaled(value: float | None, scale: float) -> float | None:
 
 
 def _place(device: DeviceHistory, local: bool) -> str:
-    where = "this machine" if local else device.host
+    recorded = device.host == RECORDED_HOST
+    where = "the recorded machine" if recorded else "this machine" if local else device.host
     name = device.latest.name
     if device.latest.kind is DeviceKind.CPU:
         return where

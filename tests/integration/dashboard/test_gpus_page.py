@@ -67,6 +67,7 @@ def test_the_page_its_twins_and_its_stream(tmp_path: Path, database: Database, r
         assert view["replay"].startswith("A recording of NVIDIA H200")
         device = view["devices"][0]
         assert device["model"] == "NVIDIA H200"
+        assert device["place"] == "the recorded machine, GPU 0"
         assert device["on"]["kind"] == "experiment"
         assert len(device["readings"][0]["series"]) == 600
         rows = list(csv.DictReader(io.StringIO(client.get("/gpus.csv").text)))

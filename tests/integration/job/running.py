@@ -27,6 +27,19 @@ Run = Callable[..., JobResult]
 ONE_PAIR: Sequence[Step] = [MeasurePair(Stage.QUICK, 2)]
 
 
+def a_place(folder: Path, shared: Path, store: ArtifactStore) -> JobContext:
+    """Where a job of the simulated engine runs: in `folder`, with the cache in `shared`."""
+    return JobContext(
+        folder,
+        Path("simulated"),
+        store,
+        shared / "cache",
+        2,
+        SimulatedMaterial(),
+        (SimulatedPruning(),),
+    )
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
     """Runs a spec in a folder of its own; afterwards no process may be left."""
@@ -43,16 +56,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
         runs += 1
         steering = StepsJudge(judge) if isinstance(judge, Sequence) else judge
         with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
-            place = JobContext(
-                folder,
-                Path("simulated"),
-                store,
-                tmp_path / "cache",
-                2,
-                SimulatedMaterial(),
-                (SimulatedPruning(),),
-            )
-            result = run_job(spec, replace(place, **context), SimulatedEngine(), steering, records)  # type: ignore[arg-type]
+            place = replace(a_place(folder, tmp_path, store), **context)  # type: ignore[arg-type]
+            result = run_job(spec, place, SimulatedEngine(), steering, records)
         assert read_records(folder / "records.jsonl") == result
         places = [(each.stage, each.arm, each.index, each.configuration_digest) for each in result.launches]
         assert len(places) == len(set(places)), "the database takes one launch a place"

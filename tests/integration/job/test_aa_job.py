@@ -12,16 +12,15 @@ import pytest
 from configs.errors import AutoinferError
 from experiments.artifacts.store import ArtifactStore
 from experiments.job.aa_beside import MARK_VARIABLE, Beside
-from experiments.job.context import JobContext
 from experiments.job.records import Records
 from experiments.job.result import JobResult
 from experiments.job.run import run_job
 from experiments.job.spec import AaJob, parse_job
 from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
+from tests.integration.job.running import a_place
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.judges import StepsJudge
-from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 from tests.simulated.specs import CONTROL, WORKLOAD
 
 Run = Callable[[AaJob], JobResult]
@@ -65,16 +64,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         folder.mkdir()
         runs += 1
         with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
-            context = JobContext(
-                folder,
-                Path("simulated"),
-                store,
-                tmp_path / "cache",
-                2,
-                SimulatedMaterial(),
-                (SimulatedPruning(),),
-            )
-            return run_job(spec, context, SimulatedEngine(), StepsJudge([]), records)
+            return run_job(spec, a_place(folder, tmp_path, store), SimulatedEngine(), StepsJudge([]), records)
 
     yield run
     assert not {child.pid for child in psutil.Process().children(recursive=True)} - before
