@@ -38,7 +38,7 @@ LARGEST_BYTES = 64 * 2**20
 RECORDINGS = Path(__file__).parent / "recordings"
 """The packaged recordings, `NAME.jsonl.gz`."""
 
-HINT = "Make one on a machine with a GPU: autoinfer devices --record FILE"
+HINT = "Make one on a machine with a GPU: autoinfer devices --record FILE; the packaged one is called h200"
 
 
 @dataclass(frozen=True)
