@@ -203,13 +203,16 @@ class RunningJob:
             self.context.cache_dir,
             self.context.load_limit_s,
         )
-        if not launch.resolved():
+        try:
+            if not launch.resolved():
+                raise AutoinferError(
+                    f"The engine {self.engine.name} tells nothing of what it runs, so that nothing else that "
+                    "differs between two launches could be found.",
+                    "Let its launches tell it: see `resolved` in experiments/engines/port.py.",
+                )
+        except BaseException:
             launch.close()
-            raise AutoinferError(
-                f"The engine {self.engine.name} tells nothing of what it runs, so that nothing else that "
-                "differs between two launches could be found.",
-                "Let its launches tell it: see `resolved` in experiments/engines/port.py.",
-            )
+            raise
         return launch
 
     def _opened(self, stage: Stage, each: Wanted, launch: Launch) -> OpenLaunch:
