@@ -30,6 +30,7 @@ import torch
 import transformers
 
 from experiments.engines.port import Infeasible
+from experiments.engines.reference.headers import kept_headers
 from experiments.engines.reference.state import SequenceState
 from experiments.engines.reference.step import DecodeStep
 from experiments.measurement.evidence import Json
@@ -135,29 +136,17 @@ def _ahead_of_time(
 
 def _build(step: DecodeStep, example: Sequence[torch.Tensor], path: Path) -> None:
     """Export and compile into `path`, atomically."""
-    _keep_headers(path.with_name(HEADERS_FOLDER))
-    with torch.no_grad():
-        exported = torch.export.export(step, tuple(example))
-        building = path.with_name(f"{path.stem}.{os.getpid()}.pt2")
-        try:
+    building = path.with_name(f"{path.stem}.{os.getpid()}.pt2")
+    try:
+        with kept_headers(path.with_name(HEADERS_FOLDER)), torch.no_grad():
             torch._inductor.aoti_compile_and_package(
-                exported,
+                torch.export.export(step, tuple(example)),
                 package_path=str(building),
                 inductor_configs={"aot_inductor.package_constants_in_so": False, **QUICKER},
             )
-            building.replace(path)
-        finally:
-            building.unlink(missing_ok=True)
-
-
-def _keep_headers(folder: Path) -> None:
-    """Let the headers of torch, which the compiler reads once for all steps, outlive this process: Inductor
-    keeps them below the folder for temporary files, which is the launch's own and goes with it."""
-    from torch._inductor import codecache
-
-    if hasattr(codecache, "_HEADER_DIR") and hasattr(codecache, "_HEADER_LOCK_DIR"):  # names of its own
-        codecache._HEADER_DIR = str(folder)
-        codecache._HEADER_LOCK_DIR = str(folder / "locks")
+        building.replace(path)
+    finally:
+        building.unlink(missing_ok=True)
 
 
 @contextmanager
