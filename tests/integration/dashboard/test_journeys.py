@@ -170,7 +170,7 @@ def test_a_hypothesis_is_filled_in_previewed_and_sent_by_keys(browser: Browser, 
 
 
 def test_choices_faster_than_the_answers_are_all_kept(browser: Browser, address: str) -> None:
-    """Three changes while the first is being answered: the form, its preview and the address show all three."""
+    """Three changes while the first is being answered: form, preview and address show all three."""
     wanted = ("serving.dtype", "serving.compile", "serving.threads")
     asked: list[str] = []
 
