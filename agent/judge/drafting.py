@@ -10,10 +10,11 @@ it does is counted in the same launch without a draft, over the same tokens. Dra
 
 **How much it gave.** The acceptance length is the mean number of tokens a verification step gave to the text,
 over the checked prompts, or the timed ones until they are checked; what the last step gave beyond the end of
-the text counts no more than it does in TPOT. The break-even length is the one at which a token would take as
-long as in the control: the time of a step over the control's TPOT, from the timed runs. Where the control
-drafts too, its TPOT is none of a step without a draft, and there is no break-even length. By position, whole
-steps are counted.
+the text counts no more than it does in TPOT. It is held against the length at which a token would take as
+long as in the control: the time of a step over the control's TPOT, from the timed runs. That is the
+break-even length of drafting where the control does not draft and nothing else differs; otherwise it says
+from when the whole change draws level with what the control does, such as a drafter and the pruning that
+pays for it with the whole model and its MTP head. By position, whole steps are counted.
 """
 
 from __future__ import annotations
@@ -64,21 +65,24 @@ class DraftingReport:
     """What is known of an arm's drafting.
 
     Counts are sums over the checked prompts; `prompts` counts those by class, empty while nothing was
-    checked. `by_position` is the share of steps whose i-th draft token stood; `break_even` a length in tokens
-    a step, None without timed runs of both arms and where the control drafts. `step_ms` is the median time
-    of a step in the timed runs.
+    checked. `by_position` is the share of steps whose i-th draft token stood, `by_class_and_position` the
+    same of each class; `draws_level` a length in tokens a step, None without timed runs of both arms, and
+    `break_even` that length where drafting alone was added. `step_ms` is the median time of a step in the
+    timed runs.
     """
 
     acceptance: float
     steps: int
     by_position: tuple[float, ...]
     by_class: Mapping[str, float]
+    by_class_and_position: Mapping[str, tuple[float, ...]]
     prompts: Mapping[str, int]
     checked_tokens: int
     divergences: int
     near_ties: int
     flips_without_draft: int
     near_tie_logits: float | None
+    draws_level: float | None
     break_even: float | None
     dropped: bool
     step_ms: float | None = None
@@ -116,6 +120,10 @@ class DraftingReport:
             "acceptance_length": self.acceptance,
             "acceptance_by_position": list(self.by_position),
             "acceptance_length_by_class": dict(self.by_class),
+            "acceptance_by_class_and_position": {
+                content: list(rates) for content, rates in self.by_class_and_position.items()
+            },
+            "draws_level_acceptance_length": self.draws_level,
             "break_even_acceptance_length": self.break_even,
             "step_ms": self.step_ms,
             "steps": self.steps,
@@ -140,23 +148,28 @@ def drafting_report(evidence: Evidence, arm: Arm = Arm.CANDIDATE) -> DraftingRep
         return None
     counts = {metric: _total(checked, metric) for metric in _COUNTS}
     limits = [value for record in checked for value in record.values(Metric.NEAR_TIE_LOGITS)]
+    drafted = max(whole) - 1
+    classes = by_content_class((request.item, request.steps) for request in requests if checked)
+    draws_level = _draws_level(evidence) if arm == Arm.CANDIDATE else None
     return DraftingReport(
         acceptance=acceptance_length([tokens for request in requests for tokens in request.kept]),
         steps=len(whole),
-        by_position=position_rates(whole, max(whole) - 1),
+        by_position=position_rates(whole, drafted),
         by_class={
             content: acceptance_length(tokens)
             for content, tokens in by_content_class(
                 (request.item, request.kept) for request in requests if checked
             ).items()
         },
+        by_class_and_position={content: position_rates(steps, drafted) for content, steps in classes.items()},
         prompts=_prompts(checked),
         checked_tokens=counts[Metric.CHECKED_TOKENS],
         divergences=counts[Metric.DIVERGENCES],
         near_ties=counts[Metric.NEAR_TIES],
         flips_without_draft=counts[Metric.FLIPS_WITHOUT_DRAFT],
         near_tie_logits=max(limits) if limits else None,
-        break_even=_break_even(evidence) if arm == Arm.CANDIDATE else None,
+        draws_level=draws_level,
+        break_even=draws_level if _is_drafting_alone(evidence) else None,
         step_ms=_step_ms(evidence, arm),
         dropped=head_seems_dropped(whole) and _method(evidence, arm) not in WITHOUT_WEIGHTS,
     )
@@ -236,17 +249,18 @@ def _total(checked: Iterable[LaunchRecord], metric: Metric) -> int:
     return int(sum(value for record in checked for value in record.values(metric)))
 
 
-def _break_even(evidence: Evidence) -> float | None:
-    """Median time of a step of the candidate over the median TPOT of a control that does not draft.
-
-    None where another lever differs too: what that one saves or costs is in the step's time.
-    """
-    others = any(change.knob.partition(".")[0] != "drafting" for change in evidence.changes)
-    if others or is_drafting(_method(evidence, Arm.CONTROL)):
-        return None
+def _draws_level(evidence: Evidence) -> float | None:
+    """Median time of a step of the candidate over the median TPOT of the control."""
     step_ms = _step_ms(evidence, Arm.CANDIDATE)
     control = [v for record in evidence.of(Arm.CONTROL, *TIMED_STAGES) for v in record.values(Metric.TPOT_MS)]
     return break_even_length(step_ms, median(control)) if step_ms is not None and control else None
+
+
+def _is_drafting_alone(evidence: Evidence) -> bool:
+    """Whether nothing but drafting differs from a control that does not draft: what another lever saves or
+    costs would be in the time of a step too."""
+    others = any(change.knob.partition(".")[0] != "drafting" for change in evidence.changes)
+    return not others and not is_drafting(_method(evidence, Arm.CONTROL))
 
 
 def _step_ms(evidence: Evidence, arm: Arm) -> float | None:

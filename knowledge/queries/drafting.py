@@ -22,23 +22,37 @@ REPORTS = {"control": "control_drafting", "candidate": "drafting"}
 
 class DraftingView(View):
     """One arm's drafting. `acceptance` is tokens a verification step; `by_position` the share of steps whose
-    i-th draft token stood; `by_class` acceptance by class of content; `break_even` the acceptance at which a
-    token would take as long as in the control, None where that is not known."""
+    i-th draft token stood; `by_class` acceptance by class of content; `draws_level` the acceptance at which a
+    token would take as long as in the control, and `break_even` the same where drafting alone was added to a
+    control that does not draft; None where that is not known."""
 
     acceptance: float
     by_position: tuple[float, ...]
     by_class: dict[str, float]
+    by_class_and_position: dict[str, tuple[float, ...]]
+    draws_level: float | None
     break_even: float | None
 
     def sentence(self) -> str:
-        """Such as: 1.62 tokens a step (code 1.70, text 1.54); drafts stood by position 62 %."""
+        """Such as: 1.62 tokens a step (code 1.70, text 1.54); drafts stood by position 62 % (code 70 %,
+        text 54 %)."""
         classes = ", ".join(f"{name} {value:.2f}" for name, value in self.by_class.items())
         told = f"{self.acceptance:.2f} tokens a step" + (f" ({classes})" if classes else "")
         if self.by_position:
-            told += f"; drafts stood by position {', '.join(f'{share:.0%}' for share in self.by_position)}"
+            of_classes = "; ".join(
+                f"{name} {_shares(rates)}" for name, rates in self.by_class_and_position.items()
+            )
+            told += f"; drafts stood by position {_shares(self.by_position)}"
+            told += f" ({of_classes})" if of_classes else ""
         if self.break_even is not None:
             told += f"; breaks even at {self.break_even:.2f}"
+        elif self.draws_level is not None:
+            told += f"; draws level with the control at {self.draws_level:.2f}"
         return told.replace("%", " %")
+
+
+def _shares(rates: Sequence[float]) -> str:
+    return ", ".join(f"{share:.0%}" for share in rates)
 
 
 def drafting_of(quality: Mapping[str, Any] | None, arm: str) -> DraftingView | None:
@@ -53,6 +67,11 @@ def drafting_of(quality: Mapping[str, Any] | None, arm: str) -> DraftingView | N
             name: float(value)
             for name, value in sorted((told.get("acceptance_length_by_class") or {}).items())
         },
+        by_class_and_position={
+            name: tuple(map(float, rates))
+            for name, rates in sorted((told.get("acceptance_by_class_and_position") or {}).items())
+        },
+        draws_level=number(told.get("draws_level_acceptance_length")),
         break_even=number(told.get("break_even_acceptance_length")),
     )
 

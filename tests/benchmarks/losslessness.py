@@ -12,7 +12,7 @@ break-even length is a ratio of neighbours in time, whatever else the machine do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -48,6 +48,10 @@ FEWER = 4
 LAYERS_REMOVED = 3
 """Layers that pay for the packaged DFlash drafter, as the campaign `levers` prunes."""
 
+PRUNED = "pruned"
+"""Stands for the folder of the pruned target, which differs from run to run, where that drafts for the whole
+one: a real draft model, smaller and often wrong."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -79,12 +83,20 @@ class Method:
     @property
     def name(self) -> str:
         """As in the table: `dflash k=7`."""
-        return f"{self.order.method} k={self.order.draft_tokens}{self.setting.words}"
+        by = f" ({LAYERS_REMOVED} layers fewer)" if self.order.drafter == PRUNED else ""
+        return f"{self.order.method} k={self.order.draft_tokens}{by}{self.setting.words}"
+
+    def order_in(self, folder: Path) -> DraftingOrder:
+        """The order with the drafter's own folder."""
+        if self.order.drafter != PRUNED:
+            return self.order
+        return replace(self.order, drafter=str(folder / _pruned(LAYERS_REMOVED)))
 
 
 METHODS = (  # those that take longest first
     Method(DraftingOrder("mtp", 1), Setting(mode="cpp_wrapper"), FEWER),
-    Method(DraftingOrder("draft_model", 3, "packaged")),
+    Method(DraftingOrder("draft_model", 3, PRUNED)),
+    Method(DraftingOrder("draft_model", 3, "packaged"), every=FEWER),
     Method(DraftingOrder("mtp", 1), Setting("bfloat16")),
     Method(DraftingOrder("dflash", 1, "packaged")),
     Method(DraftingOrder("ngram", 3, "", 2)),
@@ -156,7 +168,7 @@ def check_method(
     setting = method.setting
     model, files = _loaded(setting, folder)
     plain, _ = decoder_for(model, files, setting.mode, folder / "compiled", DraftingOrder())
-    _, speculation = decoder_for(model, files, setting.mode, folder / "compiled", method.order)
+    _, speculation = decoder_for(model, files, setting.mode, folder / "compiled", method.order_in(folder))
     assert speculation is not None
     for decodes in (plain, speculation):
         decodes.generate(requests[0])  # the first one loads what later ones find loaded

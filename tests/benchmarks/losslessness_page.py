@@ -21,8 +21,9 @@ The packaged reference model with every way to draft, on all held-out prompts, a
 a draft; texts that differ are read teacher-forced as [drafting](../drafting.md#is-it-lossless) says. Written
 by the command below; nothing here is by hand. **The model is small and runs on a CPU, without a compiled step
 but where it is named, where a step is mostly dispatch: step times and break-even lengths say nothing of a GPU
-or of Qwen3.5.** `draft_model` is the reference model itself, so all its drafts stand but for near-ties: it
-tests the going back of a draft model, and is no speed-up.
+or of Qwen3.5.** `draft_model` with layers fewer is the pruned reference model without any healing, a draft
+model that is often wrong; without them it is the reference model itself, whose drafts stand but for
+near-ties. Neither is a speed-up.
 """
 
 COMMAND = "python -m pytest tests/benchmarks/test_losslessness.py -s -m bench_only --drafting-page {path}"
@@ -51,7 +52,7 @@ def page(
         f"- {date}, {machine}; {versions}; one thread a method, two methods at a time; {took_s / 60:.0f} min",
         f"- Command: `{COMMAND.format(path=path)}`",
         f"- {len(most)} held-out prompts ({prompts}), {NEW_TOKENS} tokens each, greedy; one in {FEWER} for a "
-        "compiled step and for a pruned target",
+        "compiled step, a pruned target and the model as its own drafter",
     ]
     return "\n".join([HEAD, *facts, "", tables(results)])
 

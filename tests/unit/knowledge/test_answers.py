@@ -150,12 +150,19 @@ def test_drafting_of_both_arms_is_told_with_acceptance_step_time_and_parameters(
         "acceptance_length": 1.62,
         "acceptance_by_position": [0.62],
         "acceptance_length_by_class": {"text": 1.54, "code": 1.7},
+        "acceptance_by_class_and_position": {"text": [0.54], "code": [0.7]},
+        "draws_level_acceptance_length": 1.31,
         "break_even_acceptance_length": 1.31,
     }
     with history.database.write() as session:
         session.get_one(Verdict, verdict).quality = {
             "drafting": report,
-            "control_drafting": {**report, "acceptance_length": 2.5},
+            "control_drafting": {
+                **report,
+                "acceptance_length": 2.5,
+                "break_even_acceptance_length": None,
+                "draws_level_acceptance_length": 2.1,
+            },
         }
         for launch in session.scalars(select(Launch).where(Launch.experiment_id == experiment)).all():
             launch.resolved = {
@@ -170,10 +177,11 @@ def test_drafting_of_both_arms_is_told_with_acceptance_step_time_and_parameters(
     history.close()
     assert (
         "- Drafting of the candidate: 1.62 tokens a step (code 1.70, text 1.54); drafts stood by "
-        "position 62 %; breaks even at 1.31; a step takes 3 ms; "
+        "position 62 % (code 70 %; text 54 %); breaks even at 1.31; a step takes 3 ms; "
         "4,000 parameters in the target, 500 in what drafts."
     ) in page
     assert "- Drafting of the control: 2.50 tokens a step" in page
+    assert "draws level with the control at 2.10" in page
 
 
 def test_the_command_to_do_it_again_gives_what_was_not_as_in_the_file(tmp_path: Path) -> None:

@@ -284,8 +284,14 @@ def test_a_verdict_tells_acceptance_by_position_and_class_and_where_it_breaks_ev
     assert told["acceptance_length"] == pytest.approx((2 + 2 + 1) / 3)
     assert told["acceptance_by_position"] == pytest.approx([2 / 3 * 3 / 4, 2 / 3 * 1 / 4])
     assert told["acceptance_length_by_class"] == {"code": 2.0, "instruct": 2.0, "prose": 1.0}
+    assert told["acceptance_by_class_and_position"] == {
+        "code": [0.75, 0.25],
+        "instruct": [0.75, 0.25],
+        "prose": [0.0, 0.0],
+    }
     control = [v for r in launches if r.arm == Arm.CONTROL for v in r.values(Metric.TPOT_MS)]
     assert told["break_even_acceptance_length"] == pytest.approx(25.0 / float(np.median(control)))
+    assert told["draws_level_acceptance_length"] == told["break_even_acceptance_length"]
     assert told["prompts"] == {"code": 8, "instruct": 8, "prose": 8}
     assert told["near_tie_logits"] == 0.02
 
@@ -327,7 +333,7 @@ def test_a_checked_text_counts_the_tokens_it_kept() -> None:
     assert set(report.by_class.values()) == {report.acceptance}
 
 
-def test_a_control_that_drafts_has_no_tpot_to_break_even_with() -> None:
+def test_a_control_that_drafts_has_no_tpot_to_break_even_with_but_one_to_draw_level_with() -> None:
     found = SimulatedExperiment(PLAN, BOTH_DRAFT, np.random.default_rng(1), KNOWN)
     found.take(MeasurePair(Stage.QUICK, 4))
     evidence = replace(found.evidence(), launches=timed(found, STEPS))
@@ -335,6 +341,8 @@ def test_a_control_that_drafts_has_no_tpot_to_break_even_with() -> None:
     assert report is not None
     assert report.step_ms is not None
     assert report.break_even is None
+    control = [v for r in evidence.of(Arm.CONTROL) for v in r.values(Metric.TPOT_MS)]
+    assert report.draws_level == pytest.approx(report.step_ms / float(np.median(control)))
     without = drafting_report(replace(evidence, changes=MTP))
     assert without is not None
     assert without.break_even is not None
@@ -342,6 +350,7 @@ def test_a_control_that_drafts_has_no_tpot_to_break_even_with() -> None:
     with_more = drafting_report(replace(evidence, changes=compiled))
     assert with_more is not None
     assert with_more.break_even is None, "the compiler's gain is no reason to draft"
+    assert with_more.draws_level == without.break_even
 
 
 def test_decoding_without_drafting_tells_nothing_of_it() -> None:
@@ -363,12 +372,14 @@ def test_near_ties_that_turn_no_more_tokens_than_none_never_change_the_text_and_
         steps=100,
         by_position=(),
         by_class={},
+        by_class_and_position={},
         prompts=dict.fromkeys(CONTENT_CLASSES, 8),
         checked_tokens=1000,
         divergences=0,
         near_ties=near_ties,
         flips_without_draft=near_ties + more_flips,
         near_tie_logits=0.1,
+        draws_level=None,
         break_even=None,
         dropped=False,
     )
