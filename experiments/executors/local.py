@@ -24,7 +24,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +45,9 @@ from experiments.measurement.evidence import Stage
 
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
 """What is run with a job's folder; `-P` keeps a folder `experiments` of the user's from shadowing ours."""
+
+REAP_S = 30.0
+"""How long to wait for the exit status of a group's leader after the group has ended."""
 
 LOG_CHUNK_BYTES = 64 * 1024
 """Most that `logs` returns at once."""
@@ -148,7 +151,11 @@ class LocalExecutor:
         if self._is_alive(ref, group):
             (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
         end_group(group.pgid, group.started_at_s)
-        self._is_alive(ref, group)  # reaps it
+        if (started := self._started.get(ref)) is not None:
+            # a leader is a zombie as soon as its first thread has ended, and can be reaped when its last has
+            with suppress(subprocess.TimeoutExpired):
+                started.supervisor.wait(REAP_S)
+        self._is_alive(ref, group)  # lets go of what is held of it
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The run's output from byte `cursor` on, at most 64 KiB, cut between characters; None where its

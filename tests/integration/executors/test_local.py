@@ -100,6 +100,24 @@ def test_the_rest_of_the_group_ends_with_a_killed_member(place: LocalPlace, vict
         assert f"that of its last launch ({said.name}) ends: out of memory in layer 3" in status.failure
 
 
+def test_a_cancelled_run_leaves_no_zombie_though_its_leader_is_reaped_late(
+    place: LocalPlace, monkeypatch: pytest.MonkeyPatch
+):
+    """A leader counts as gone when its first thread has ended; its exit status comes with its last."""
+    executor, ref = measuring(place)
+    wait_for(lambda: in_measurement(executor, ref))
+    group = executor.group(ref)
+    assert group is not None
+
+    def kill(pgid: int, started_at_s: float) -> bool:
+        os.killpg(pgid, signal.SIGKILL)
+        return True
+
+    monkeypatch.setattr("experiments.executors.local.end_group", kill)
+    executor.cancel(ref)
+    assert not psutil.pid_exists(group.pgid)
+
+
 def test_a_stopped_group_is_ended_too(place: LocalPlace):
     executor, ref = measuring(place)
     wait_for(lambda: in_measurement(executor, ref))
