@@ -52,7 +52,7 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 
 # A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
 # workers end together; there is one more of them than cores, because many tests wait. What is timed runs alone.
-test: $(VENV)/.installed-dev ## all checks and all tests
+test: $(VENV)/.installed-dev ## all checks and all tests but the long proofs of make bench
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quantize-env
 	@$(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || \
 	  echo "No Chromium was found, so no page is looked at in a browser; get one with: apt-get install chromium"

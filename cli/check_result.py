@@ -22,7 +22,9 @@ class Check:
     verdict: Verdict
     found: str
     advice: str = ""
+    stops_runs: bool = False
+    """Whether no campaign can run here before it is mended, bad or not in itself."""
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, str | bool]:
         """Return the check as JSON data."""
         return {**asdict(self), "verdict": self.verdict.value}

@@ -163,7 +163,9 @@ def check_torch() -> Check:
     advice = f"Install it with: pip install 'autoinfer[reference]' --extra-index-url {CPU_INDEX}"
     found = installed("torch")
     if found is None:
-        return Check("torch", Verdict.WARN, "not installed: the reference engine cannot run", advice)
+        return Check(
+            "torch", Verdict.WARN, "not installed: the reference engine cannot run", advice, stops_runs=True
+        )
     if found.partition("+")[0] != TORCH_PIN:
         return Check("torch", Verdict.WARN, f"{found}, tested with {TORCH_PIN}", advice)
     return Check("torch", Verdict.OK, f"{found}, {_build(found)}")
@@ -178,6 +180,7 @@ def check_transformers() -> Check:
             Verdict.WARN,
             "not installed: the reference engine cannot run",
             "Install it with: pip install 'autoinfer[reference]'",
+            stops_runs=True,
         )
     return Check("transformers", Verdict.OK, found)
 

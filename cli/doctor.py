@@ -10,7 +10,8 @@ from cli.options import Json
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     """Check this machine and say what to do where something is wrong.
 
-    Ends with exit code 1 when something must be mended before a campaign can run; warnings do not count.
+    Ends with exit code 1 when something must be mended; what only the engine needs that measures here is a
+    warning, because looking at a database elsewhere needs none.
     """
     from cli.check_result import Verdict
     from cli.checks import run_checks
@@ -20,7 +21,10 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     checks = run_checks(settings_of(ctx))
     failed = [check for check in checks if check.verdict is Verdict.FAIL]
     if as_json:
-        print_json({"ok": not failed, "checks": [check.as_json() for check in checks]})
+        runs = not failed and not any(check.stops_runs for check in checks)
+        print_json(
+            {"ok": not failed, "can_run_campaigns": runs, "checks": [check.as_json() for check in checks]}
+        )
     else:
         rows = [
             (
@@ -33,7 +37,17 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
         out = console()
         out.print(table(("", "check", "found"), rows, wide=("found",)))
         out.print()
-        worst = "Something must be mended first." if failed else "This machine can run campaigns."
-        out.print(worst)
+        out.print(_summary(bool(failed), [check.name for check in checks if check.stops_runs]))
     if failed:
         raise typer.Exit(1)
+
+
+def _summary(failed: bool, missing: list[str]) -> str:
+    if failed:
+        return "Something must be mended first."
+    if missing:
+        return (
+            f"No campaign can run here without {' and '.join(missing)}; everything else is in order, so what "
+            "ran elsewhere can be looked at."
+        )
+    return "This machine can run campaigns."

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.options import Json
-from cli.training import DEFAULT_SEED, Seed, needs_new_folder, needs_torch
+from cli.training import Seed, make_folder, needs_new_folder, needs_torch
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Train, measure or show a drafter.")
 
@@ -21,6 +21,9 @@ REFERENCE = "reference"
 
 PACKAGED = "packaged"
 """The word for the reference model's packaged drafter."""
+
+PACKAGED_SEED = 7
+"""Seed when none is given: that of the packaged drafter, as its card says."""
 
 Model = Annotated[
     str, typer.Option("--model", metavar="DIR", help="The target: a checkpoint folder, or `reference`.")
@@ -44,7 +47,7 @@ def train(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="An empty or new folder for the drafter.")
     ] = Path("drafter"),
-    seed: Seed = DEFAULT_SEED,
+    seed: Seed = PACKAGED_SEED,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="Steps of training; 6,000 on a GPU, 20 on a CPU.")
     ] = None,
@@ -61,6 +64,7 @@ def train(
 
     needs_new_folder(out, "--out")
     needs_torch("autoinfer drafter train")
+    from experiments.compute_device import compute_device
     from experiments.drafters.dflash.recipe import train as train_drafter
     from experiments.drafters.dflash.training import Progress
 
@@ -73,6 +77,8 @@ def train(
         )
 
     with _told():
+        compute_device(device)  # refuses one that is not here before anything is made
+        make_folder(out, "--out")
         train_drafter(
             _checkpoint(model),
             out,
@@ -102,9 +108,9 @@ def score(
     from cli.output import print_json, say
 
     needs_torch("autoinfer drafter score")
+    from experiments.compute_device import compute_device
     from experiments.drafters.dflash.card import measure, write_card
     from experiments.drafters.dflash.card_text import render
-    from experiments.drafters.dflash.target import compute_device
 
     with _told():
         card = measure(_drafter(folder), _checkpoint(model), compute_device(device))

@@ -201,22 +201,25 @@ def _drive(
             times=LoopTimes(lease_s=settings.lease_s),
             announce=announce,
         )
+        interrupted = False
         try:
             with interrupt:
                 if beside.worker:
                     process.keep_alive()
                 loop.run()
         except KeyboardInterrupt:
-            if not as_json:
-                say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")
-            raise
+            interrupted = True
         finally:
             process.stop()
         with database.read() as session:
             outcome = campaign_outcome(session, campaign_id)
         if as_json:
             print_json(outcome, line=True)
-        else:
+        elif interrupted:
+            say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")
+        if interrupted:
+            raise KeyboardInterrupt
+        if not as_json:
             teller.result(outcome)
             if dashboard is not None and interrupt.is_heard and sys.stdout.isatty():
                 dashboard.stay()

@@ -8,12 +8,23 @@ from typing import Annotated
 
 import typer
 
-from configs.errors import UsageError
-
-DEFAULT_SEED = 7
-"""Seed when none is given; the card of the weights says which one they were trained with."""
+from configs.errors import DiskFull, PermissionRefused, UsageError
 
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of the weights and of the order of the text.")]
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make the folder that `option` names, before anything is trained that could not be kept there.
+
+    Raises `PermissionRefused` and `DiskFull`, and `UsageError` where a file is in the way.
+    """
+    from experiments.disk import check_writable
+
+    try:
+        check_writable(folder, "trained weights")
+    except (PermissionRefused, DiskFull) as refused:
+        hint = f"Name another folder with {option}; nothing was trained."
+        raise type(refused)(refused.message, hint) from refused
 
 
 def needs_torch(command: str) -> None:

@@ -81,7 +81,7 @@ class Settings(BaseSettings):
         description="Compiled code and other things that can be made again; in the data folder.",
     )
     log_dir: Path = Field(
-        default=Path(), description="The logs of jobs and engine processes; in the data folder."
+        default=Path(), description="The logs of the worker and the dashboard; in the data folder."
     )
     quantize_python: Path = Field(
         default=Path(),

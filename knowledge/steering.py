@@ -317,13 +317,14 @@ def _add(
     value: JsonObject | None = None,
 ) -> Directive:
     subject = format_label(Noun.CAMPAIGN, campaign_id) if hypothesis is None else _label(hypothesis)
-    data = {"kind": kind.value, "lever": lever}
+    about = None if hypothesis is None else hypothesis.id
+    data = {"kind": kind.value, "lever": lever, "hypothesis_id": about}
     event_id = events.append(session, EventKind.DIRECTIVE_GIVEN, text, subject, campaign_id, data)
     directive = Directive(
         campaign_id=campaign_id,
         kind=kind,
         lever=lever,
-        hypothesis_id=None if hypothesis is None else hypothesis.id,
+        hypothesis_id=about,
         value=value,
         text=text,
         event_id=event_id,
@@ -346,7 +347,11 @@ def _lift(session: Session, directive: Directive) -> None:
     directive.active = False
     session.flush()
     label = format_label(Noun.DIRECTIVE, directive.id)
-    data = {"kind": directive.kind.value, "lever": directive.lever}
+    data = {
+        "kind": directive.kind.value,
+        "lever": directive.lever,
+        "hypothesis_id": directive.hypothesis_id,
+    }
     text = f"Lifted: {directive.text}"
     events.append(session, EventKind.DIRECTIVE_LIFTED, text, label, directive.campaign_id, data)
 

@@ -1,7 +1,8 @@
 """The user's hypotheses from before the baseline: held, and put on the baseline as soon as it is known.
 
-Until then such a hypothesis is `proposed`, its control the engine's own default in place of the baseline, and
-what the user wrote is kept with its change. A control cannot be changed once a hypothesis is queued.
+Until then such a hypothesis is `proposed`, its control the engine's own default in place of the baseline (or
+another configuration that the baseline is chosen from, where the default has what it asks for), and what the
+user wrote is kept with its change. A control cannot be changed once a hypothesis is queued.
 """
 
 from __future__ import annotations
@@ -43,19 +44,31 @@ WAITS = "waits for the baseline, on which it will be tested"
 def hold(session: Session, facts: Facts, asked: Enqueued, metric: Metric, legal: Legal) -> int:
     """Write the user's hypothesis down until the baseline is known; returns its id.
 
-    Raises `UsageError` as `user_draft` and `accept`, with the engine's own default in place of the baseline.
+    Raises `UsageError` as `user_draft` and `accept`, with `_control` in place of the baseline.
     """
 
     def nothing_known(control: Configuration, candidate: Configuration) -> Prediction:
         return unpredicted(metric, facts.spec.plan.min_effect)
 
-    draft = draft_on(asked, legal, legal.space.configuration({}), facts, metric, nothing_known)
+    draft = draft_on(asked, legal, _control(asked, legal, facts), facts, metric, nothing_known)
     number = accept(session, facts.id, draft, metric.value, legal.space).hypothesis_id
     row = session.get_one(Hypothesis, number)
     row.state, row.rank_reason = HypothesisState.PROPOSED, WAITS
     row.change = {**row.change, HELD: {**asdict(asked), "assignments": list(asked.assignments)}}
     session.flush()
     return number
+
+
+def _control(asked: Enqueued, legal: Legal, facts: Facts) -> Configuration:
+    """What may become the baseline and is changed by what the user asked for: the engine's own default, else
+    the first such configuration of the sweep; the default where none is, or where it can't be said."""
+    default = legal.space.configuration({})
+    try:
+        assigned = legal.space.parse_assignments(asked.assignments)
+        maybe = (default, *legal.space.crossing(default, facts.spec.baseline.sweep))
+        return next((each for each in maybe if legal.space.with_change(each, assigned) != each), default)
+    except UsageError:
+        return default  # on which the fault is told
 
 
 def check_asked(asked: Enqueued, facts: Facts, metric: Metric) -> None:

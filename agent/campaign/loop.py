@@ -7,6 +7,7 @@ the loop only reads, rarely, because it shares the machine with what is measured
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
 from agent.campaign.waiting import give_up, nobody_takes, overdue
 from agent.campaign.worker_process import WorkerProcess
-from configs.errors import AutoinferError, LeaseLost
+from configs.errors import AutoinferError, DatabaseLocked, LeaseLost
 from configs.quantities import format_duration
 from db import campaign_lease, events
 from db.campaign_owner import free_from_the_dead, new_owner
@@ -43,6 +44,8 @@ from db.states import CampaignState, ExperimentKind, ExperimentState
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
 from knowledge.figures import counted
+
+_LOG = logging.getLogger(__name__)
 
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
@@ -111,12 +114,18 @@ class CampaignLoop:
     def run(self) -> str:
         """Drive the campaign to its end and return the sentence that says why it stopped.
 
-        Raises `LeaseLost` when another loop has it, and `AutoinferError` when it can't go on.
+        Raises `LeaseLost` when another loop has it, and `AutoinferError` when it can't go on. A database that
+        another process keeps locked is no such thing: the same step is tried again.
         """
         self._take_over()
         try:
             while True:
-                reason = self._turn()
+                try:
+                    reason = self._turn()
+                except DatabaseLocked as locked:
+                    _LOG.warning("%s The campaign goes on when it is free.", locked.message)
+                    self._wait(self._times.busy_poll_s)
+                    continue
                 self._announce()
                 if reason is not None:
                     return reason
@@ -124,10 +133,17 @@ class CampaignLoop:
                     rarely = nothing_soon(session, self._campaign_id)
                 self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
+            self._let_go()
+            self._announce()
+
+    def _let_go(self) -> None:
+        """Count the time and give the lease back; where the database is locked, it runs out by itself."""
+        try:
             with self._database.write() as session:
                 self._count_time(session)
                 campaign_lease.release(session, self._campaign_id, self._owner)
-            self._announce()
+        except DatabaseLocked as locked:
+            _LOG.warning("%s", locked.message)
 
     def _take_over(self) -> None:
         with self._database.write() as session:

@@ -14,7 +14,7 @@ from agent.campaign.plugins import load_proposer
 from agent.proposers.port import Draft
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
-from agent.ranking.values import Cause, Directive, Place, Ranking
+from agent.ranking.values import Cause, Directive, Place, Ranking, Steering
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
@@ -111,9 +111,12 @@ def rank_queue(session: Session, desk: Desk) -> int:
         for row in session.scalars(select(Hypothesis).where(Hypothesis.campaign_id == desk.facts.id))
     }
     previous = _previous(last_ranked, rows)
-    cause = _cause(session, desk.facts.id, 0 if last_ranked is None else last_ranked.id)
+    since = events.read(
+        session, 0 if last_ranked is None else last_ranked.id, kinds=CAUSES, campaign_id=desk.facts.id
+    )
+    cause = _cause(since) or _latest(session, desk.facts.id)
     ranking = desk.ranking
-    found = moves(previous, ranking, cause)
+    found = moves(previous, ranking, cause, _steering(since))
     for place in ranking.places:
         row = rows[place.hypothesis_id]
         if row.state in (HypothesisState.QUEUED, HypothesisState.PROPOSED):
@@ -154,15 +157,31 @@ def _previous(last_ranked: Event | None, rows: dict[int, Hypothesis]) -> Ranking
     return Ranking(tuple(Place(**score) for score in scores if score is not None))
 
 
-def _cause(session: Session, campaign_id: int, after_id: int) -> Cause:
+def _cause(since: Sequence[Event]) -> Cause | None:
     """What to name as the cause: the weightiest kind of event since the last ranking, its newest one."""
-    found = events.read(session, after_id, kinds=CAUSES, campaign_id=campaign_id)
-    if not found:
-        last = events.latest(session, 1, campaign_id=campaign_id)[0]
-        return Cause(last.id, _words(last))
+    if not since:
+        return None
     weight = {kind.value: at for at, kind in enumerate(CAUSES)}
-    chosen = min(found, key=lambda event: (weight[event.kind], -event.id))
+    chosen = min(since, key=lambda event: (weight[event.kind], -event.id))
     return Cause(chosen.id, _words(chosen))
+
+
+def _latest(session: Session, campaign_id: int) -> Cause:
+    last = events.latest(session, 1, campaign_id=campaign_id)[0]
+    return Cause(last.id, _words(last))
+
+
+def _steering(since: Sequence[Event]) -> Steering:
+    """What the user said since the last ranking, by the hypotheses that it is about."""
+    of_hypothesis: dict[int, Cause] = {}
+    newest = None
+    for event in since:
+        if event.kind in (EventKind.DIRECTIVE_GIVEN.value, EventKind.DIRECTIVE_LIFTED.value):
+            newest = Cause(event.id, _words(event))
+            about = (event.data or {}).get("hypothesis_id")
+            if about is not None:
+                of_hypothesis[int(about)] = newest
+    return Steering(of_hypothesis, newest)
 
 
 def _words(event: Event) -> str:

@@ -3,7 +3,7 @@
 A hypothesis moves because its own score changed (then the part that changed most is named, with both values),
 or because others did: one ahead left the queue, one entered ahead, it overtook or was overtaken. Its own
 change is the reason only if it points the way it moved; a hypothesis whose gain rose and that fell all the
-same was overtaken.
+same was overtaken. One that a directive moved names that directive, whatever else happened meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.sentences import ordinal
-from agent.ranking.values import Cause, Move, Place, Ranking, Shift
+from agent.ranking.values import Cause, Move, Place, Ranking, Shift, Steering
 from db.labels import Noun, format_label
 
 SAME = 1e-9
@@ -23,24 +23,35 @@ SAME = 1e-9
 LEAST_CHANCE = 0.01
 """Chances below are not told apart."""
 
+FACTOR = "the factor of the directives"
+"""The part of a score that directives about levers make."""
+
 ABSENT = np.iinfo(np.int64).max
 """Stands for the place of a hypothesis that is not in the queue: behind all others."""
 
 Places = npt.NDArray[np.int64]
 
 
-def moves(previous: Ranking, new: Ranking, cause: Cause) -> list[Move]:
-    """Every change of place, entries and exits too, in the new order and then those who left."""
-    return [
-        Move(
-            each.hypothesis_id,
-            each.from_place,
-            each.to_place,
-            cause.event_id,
-            f"{each.why}, after {cause.text} (event {cause.event_id})",
+def moves(previous: Ranking, new: Ranking, cause: Cause, steering: Steering | None = None) -> list[Move]:
+    """Every change of place, entries and exits too, in the new order and then those who left.
+
+    `cause` is what the queue was ranked again for, `steering` the directives that came meanwhile.
+    """
+    found = []
+    for each in shifts(previous, new):
+        behind = cause
+        if each.steered and steering is not None:
+            behind = steering.of_hypothesis.get(each.hypothesis_id) or steering.newest or cause
+        found.append(
+            Move(
+                each.hypothesis_id,
+                each.from_place,
+                each.to_place,
+                behind.event_id,
+                f"{each.why}, after {behind.text} (event {behind.event_id})",
+            )
         )
-        for each in shifts(previous, new)
-    ]
+    return found
 
 
 def shifts(previous: Ranking, new: Ranking) -> list[Shift]:
@@ -63,7 +74,7 @@ def shifts(previous: Ranking, new: Ranking) -> list[Shift]:
                 hypothesis,
                 was.place if was else None,
                 now.place if now else None,
-                _why(number, was, now, crowd),
+                *_why(number, was, now, crowd),
             )
         )
     return found
@@ -98,24 +109,36 @@ class _Crowd:
         return name if len(found) == 1 else f"{name} and {len(found) - 1} more"
 
 
-def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> str:
+def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> tuple[str, bool]:
+    """Why its place differs, and whether by a directive about it."""
     if was is None:
         assert now is not None
-        return f"entered the queue as {ordinal(now.place)}"
+        return f"entered the queue as {ordinal(now.place)}", False
     if now is None:
-        return "left the queue"
+        return "left the queue", False
+    steered = _by_directive(was, now)
+    if steered is not None:
+        return steered, True
     own = _own_change(was, now)
-    return own if own is not None else crowd.others(number)
+    if own is None:
+        return crowd.others(number), False
+    name, why = own
+    return why, name == FACTOR
 
 
-def _own_change(was: Place, now: Place) -> str | None:
-    """The part of its own that moved it; None if nothing changed, or not the way it moved."""
+def _by_directive(was: Place, now: Place) -> str | None:
+    """The pin, ban or move by hand that holds now and did not, or the reverse."""
     if was.paused != now.paused:
         return "paused by a ban" if now.paused else "no longer banned"
     if was.pinned != now.pinned:
         return "pinned" if now.pinned else "no longer pinned"
     if was.moved_by != now.moved_by:
         return "moved by hand" if now.moved_by is not None else "no longer held by a move"
+    return None
+
+
+def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
+    """The part of its own score that moved it, and how; None if nothing changed, or not the way it moved."""
     rose = now.place < was.place
     if (
         was.pinned
@@ -130,7 +153,7 @@ def _own_change(was: Place, now: Place) -> str | None:
         ("the chance that quality holds", was.p_quality, now.p_quality, 1),
         ("the chance that it runs", was.p_feasible, now.p_feasible, 1),
         ("the expected cost", was.cost_s, now.cost_s, -1),
-        ("the factor of the directives", was.directive_factor, now.directive_factor, 1),
+        (FACTOR, was.directive_factor, now.directive_factor, 1),
     )
     way = 1 if rose else -1
     told = [
@@ -142,7 +165,10 @@ def _own_change(was: Place, now: Place) -> str | None:
     if not moved_it:
         return None
     _, name, old, new = max(moved_it, key=lambda part: part[0])
-    return f"{name} {'rose' if new > old else 'fell'} from {_shown(name, old)} to {_shown(name, new)}"
+    return (
+        name,
+        f"{name} {'rose' if new > old else 'fell'} from {_shown(name, old)} to {_shown(name, new)}",
+    )
 
 
 def _same(a: float, b: float) -> bool:

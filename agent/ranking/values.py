@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from db.states import DirectiveKind
@@ -117,13 +117,23 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class Steering:
+    """The directives given or lifted since the last ranking: the newest of each hypothesis, and of all."""
+
+    of_hypothesis: Mapping[int, Cause] = field(default_factory=dict)
+    newest: Cause | None = None
+
+
+@dataclass(frozen=True)
 class Shift:
-    """What a hypothesis's place is in two orders, None where it is not in one, and why it differs."""
+    """What a hypothesis's place is in two orders, None where it is not in one, and why it differs; `steered`
+    where a directive about it is why."""
 
     hypothesis_id: int
     from_place: int | None
     to_place: int | None
     why: str
+    steered: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ import torch
 from tokenizers import Tokenizer
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.compute_device import compute_device
 from experiments.drafters.dflash.card import TRAINING_FILE, measure, write_card
 from experiments.drafters.dflash.files import save_drafter
 from experiments.drafters.dflash.network import DFlashNetwork, initialise
 from experiments.drafters.dflash.self_text import SelfTextPlan, write_self_text
 from experiments.drafters.dflash.shape import DFlashShape
-from experiments.drafters.dflash.target import compute_device, load_target
+from experiments.drafters.dflash.target import load_target
 from experiments.drafters.dflash.target_layers import spread_layers
 from experiments.drafters.dflash.training import Progress, TrainingPlan, train_network
 from experiments.reference_model.load import checkpoint_fingerprint

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
-from configs.errors import UsageError
 from experiments.drafters.dflash.files import for_pruned_target
 from experiments.drafters.dflash.network import DFlashNetwork
 from experiments.drafters.dflash.shape import DFlashShape
@@ -21,24 +20,6 @@ from experiments.reference_model.scores import LoadedCheckpoint
 
 FLOAT32_MAX_PARAMETERS = 1_000_000_000
 """A target with more runs in bfloat16 on a GPU: a billion weights in float32 are 4 GB, and slow."""
-
-
-def compute_device(name: str | None) -> torch.device:
-    """Return the device of this name, or without one a GPU if there is one, else the CPU.
-
-    Raises:
-        UsageError: there is no such device here.
-    """
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        raise UsageError(
-            f"There is no device {name!r} here.", "Give cpu, or cuda where there is a GPU."
-        ) from None
-    return device
 
 
 def load_target(checkpoint: Path, device: torch.device) -> LoadedCheckpoint:

@@ -4,11 +4,14 @@ No process and no sleeping: whatever happens meanwhile happens when the loop wai
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from agent.campaign import loop as loop_module
 from agent.campaign import order
@@ -16,6 +19,7 @@ from agent.campaign.desk import CONFIRMATION, Choice, Desk
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.proposers.port import Draft
+from configs.errors import DatabaseLocked
 from db import events, queue
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis, Job
@@ -116,6 +120,25 @@ def test_a_loop_that_is_paused_waits_until_it_is_resumed(bench: Bench) -> None:
     assert bench.drive(*steps, bench.one_runs) == "stopped by the user"
     assert bench.told(EventKind.EXPERIMENT_JUDGED)
     assert bench.waited[3:7] == [TIMES.busy_poll_s] * 4
+
+
+def test_a_loop_waits_for_a_database_that_another_process_keeps_locked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Locked at the second write, then at the fourth and the two after: each step is tried again, once."""
+    write, number = bench.database.write, count(1)
+
+    def refused_at_times() -> AbstractContextManager[Session]:
+        if next(number) in (2, 4, 5, 6):
+            raise DatabaseLocked("Another process keeps the database locked.", "Try again.")
+        return write()
+
+    monkeypatch.setattr(bench.database, "write", refused_at_times)
+    assert bench.drive(*[bench.nothing] * 8, bench.one_runs, bench.finish, bench.nothing) == (
+        "stopped by the user"
+    )
+    assert len([each for each in caplog.messages if each.endswith("goes on when it is free.")]) == 4
+    assert len(bench.told(EventKind.EXPERIMENT_JUDGED)) == 1
 
 
 @pytest.mark.parametrize(

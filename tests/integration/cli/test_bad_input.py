@@ -199,6 +199,8 @@ def test_a_locked_database(
         ("reference train", ["--output"]),
         ("reference train --output . --minutes 1 --steps 1", ["--minutes and --steps cannot both hold."]),
         ("reference train --output .", [". is not an empty folder."]),
+        ("reference train --output weights --device moon", ["There is no device 'moon' here.", "cpu"]),
+        ("drafter train --out drafter --device moon", ["There is no device 'moon' here.", "cpu"]),
         ("worker --executor moon", ["There is no executor 'moon'.", "local"]),
         ("worker --device moon --once", ["There is no device 'moon'.", "cpu, cuda or cuda:NUMBER"]),
         ("worker --device cuda: --once", ["There is no device 'cuda:'."]),

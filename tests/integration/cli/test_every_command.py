@@ -12,7 +12,7 @@ from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
 from tests.integration.cli.command import Autoinfer
-from tests.new_database import database_url
+from tests.new_database import database_url, new_database
 
 READING = {
     "summary": {
@@ -262,6 +262,23 @@ def test_a_worker_ends_when_asked_and_tells_how_many_jobs(with_history: Autoinfe
     done = with_history("worker --once --json")
     assert done.code == 0, done.err
     assert done.json()["jobs_ended"] == 0
+
+
+def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> None:
+    new_database(autoinfer.data_dir).close()
+    process = autoinfer.start("run --no-worker --no-dashboard --json")
+    database = open_database(database_url(autoinfer.data_dir))
+    try:
+        for event in events.follow(database, 0, lambda: process.poll() is None):
+            if event.kind == EventKind.WORKER_MISSING:
+                break
+    finally:
+        database.close()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    told = json.loads(out.splitlines()[-1])
+    assert (told["campaign_id"], told["stopped_because"], told["baseline"]) == ("C-1", None, None)
 
 
 def test_a_worker_ends_in_good_order_on_ctrl_c(with_history: Autoinfer) -> None:

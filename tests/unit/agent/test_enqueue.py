@@ -95,6 +95,21 @@ class TestBeforeTheBaseline:
         find_baseline(database)
         assert row_of(database, number).prediction != before
 
+    def test_what_the_engine_does_by_default_can_be_asked_for_while_the_baseline_may_be_another(
+        self, database: Database
+    ) -> None:
+        with database.read() as session:
+            facts = read_facts(session, 1)
+        default = legal_here(facts.spec, facts.checkpoint, facts.cores).space.configuration({})
+        number = put(database, "The default is faster", f"serving.dtype={default['serving.dtype']}")
+        assert row_of(database, number).state is HypothesisState.PROPOSED
+        find_baseline(database, **{"serving.dtype": "bfloat16"})
+        row = row_of(database, number)
+        assert row.state is HypothesisState.QUEUED
+        assert row.change == {
+            "changes": [{"knob": "serving.dtype", "before": "bfloat16", "after": default["serving.dtype"]}]
+        }
+
     def test_what_the_baseline_has_already_is_withdrawn_with_the_reason(self, database: Database) -> None:
         number = put(database, "Half precision is faster", "serving.dtype=bfloat16")
         find_baseline(database, **{"serving.dtype": "bfloat16"})

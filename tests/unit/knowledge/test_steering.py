@@ -42,7 +42,7 @@ def test_a_directive_is_stored_with_the_event_that_the_ranking_cites(history: Hi
     given = steer(history, DirectiveKind.FOCUS, "threads")
     (event,) = events(history, "directive.given")
     assert given.event_id == event.id
-    assert event.data == {"kind": "focus", "lever": "threads"}
+    assert event.data == {"kind": "focus", "lever": "threads", "hypothesis_id": None}
     assert active(history) == [("focus", "threads")]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.ranking.moves import moves
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate, Cause, Directive
+from agent.ranking.values import Candidate, Cause, Directive, Steering
 from db.states import DirectiveKind
 from tests.unit.agent.ranking.queues import directives, queues
 
@@ -135,6 +135,23 @@ def test_a_directive_is_the_reason_of_the_moves_it_makes() -> None:
     assert reasons(before, before, [boost])[2].startswith("the factor of the directives rose from 1 to 2")
     assert reasons(before, before, [ban])[1].startswith("paused by a ban")
     assert reasons(before, before, [pin])[2].startswith("pinned")
+
+
+def test_what_a_directive_moved_cites_it_although_a_verdict_came_meanwhile() -> None:
+    before = queue(-0.3, -0.2, -0.1)
+    pinned = Directive(DirectiveKind.PIN, 43, "sam", "12:03", hypothesis_id=3)
+    pin, focus = Cause(43, "your directive: pin H-003"), Cause(44, "your directive: focus on dtype")
+    found = {
+        move.hypothesis_id: move
+        for move in moves(rank(before), rank(before, [pinned]), CAUSE, Steering({3: pin}, focus))
+    }
+    assert (found[3].event_id, found[3].reason) == (43, "pinned, after your directive: pin H-003 (event 43)")
+    assert found[1].event_id == found[2].event_id == CAUSE.event_id, "they were overtaken, not steered"
+    banned = Directive(DirectiveKind.BAN, 45, "sam", "12:04", "compile")
+    ban = Cause(45, "your directive: ban compile")
+    others = [*before, Candidate(4, ("dtype",), -0.01, 0.01, 0.9, 0.9, 60.0)]
+    told = moves(rank(others), rank(others, [banned]), CAUSE, Steering({}, ban))
+    assert {move.event_id for move in told if move.reason.startswith("paused by a ban")} == {45}
 
 
 @given(queues(), st.integers(0, 11))
