@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from experiments.compute_device import compute_device
 from experiments.corpora.standard_library import LICENCE, fingerprint, training_documents
 from experiments.reference_model.architecture import REFERENCE_SHAPE, Shape
 from experiments.reference_model.card import TRAINING_FILE, write_card
@@ -75,10 +76,11 @@ def train(
 
     Raises:
         ValueError: both `minutes` and `steps` are given.
+        UsageError: there is no such device here.
     """
     if minutes is None and steps is None:
         minutes = DEFAULT_MINUTES
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    chosen = compute_device(device)
     scale = GPU_SCALE if chosen.type == "cuda" else CPU_SCALE
     plan = TrainingPlan(
         rows=scale.rows,

@@ -4,6 +4,7 @@ fields."""
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -264,17 +265,22 @@ def test_a_worker_ends_when_asked_and_tells_how_many_jobs(with_history: Autoinfe
     assert done.json()["jobs_ended"] == 0
 
 
-def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> None:
-    new_database(autoinfer.data_dir).close()
-    process = autoinfer.start("run --no-worker --no-dashboard --json")
-    database = open_database(database_url(autoinfer.data_dir))
+def interrupt_after(kind: EventKind, process: subprocess.Popen[str], data_dir: Path) -> None:
+    """Send Ctrl C once the database tells of such an event, or the process has ended."""
+    database = open_database(database_url(data_dir))
     try:
         for event in events.follow(database, 0, lambda: process.poll() is None):
-            if event.kind == EventKind.WORKER_MISSING:
+            if event.kind == kind:
                 break
     finally:
         database.close()
     process.send_signal(signal.SIGINT)
+
+
+def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> None:
+    new_database(autoinfer.data_dir).close()
+    process = autoinfer.start("run --no-worker --no-dashboard --json")
+    interrupt_after(EventKind.WORKER_MISSING, process, autoinfer.data_dir)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     told = json.loads(out.splitlines()[-1])
@@ -283,14 +289,7 @@ def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> N
 
 def test_a_worker_ends_in_good_order_on_ctrl_c(with_history: Autoinfer) -> None:
     process = with_history.start("worker --json")
-    database = open_database(database_url(with_history.data_dir))
-    try:
-        for event in events.follow(database, 0, lambda: process.poll() is None):
-            if event.kind == EventKind.WORKER_STARTED:
-                break
-    finally:
-        database.close()
-    process.send_signal(signal.SIGINT)
+    interrupt_after(EventKind.WORKER_STARTED, process, with_history.data_dir)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
     assert json.loads(out)["jobs_ended"] == 0

@@ -12,6 +12,7 @@ from db.samples import Sample, insert_samples
 from db.states import Arm, HypothesisState, VerdictOutcome
 from knowledge.answers import answers_markdown
 from knowledge.queries.answers import AnswersView, campaign_answers
+from knowledge.queries.drafting import drafting_of
 from knowledge.queries.lookup import asking_campaign
 from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history
 from tests.history.campaign_history import History
@@ -161,7 +162,7 @@ def test_drafting_of_both_arms_is_told_with_acceptance_step_time_and_parameters(
                 **report,
                 "acceptance_length": 2.5,
                 "break_even_acceptance_length": None,
-                "draws_level_acceptance_length": 2.1,
+                "draws_level_acceptance_length": None,
             },
         }
         for launch in session.scalars(select(Launch).where(Launch.experiment_id == experiment)).all():
@@ -181,7 +182,16 @@ def test_drafting_of_both_arms_is_told_with_acceptance_step_time_and_parameters(
         "4,000 parameters in the target, 500 in what drafts."
     ) in page
     assert "- Drafting of the control: 2.50 tokens a step" in page
-    assert "draws level with the control at 2.10" in page
+    assert page.count("breaks even at") == 1
+    assert "draws level" not in page
+
+
+def test_a_change_of_more_than_drafting_tells_when_it_draws_level_and_no_break_even() -> None:
+    told = drafting_of(
+        {"drafting": {"acceptance_length": 1.7, "draws_level_acceptance_length": 2.1}}, "candidate"
+    )
+    assert told is not None
+    assert told.sentence() == "1.70 tokens a step; draws level with the control at 2.10"
 
 
 def test_the_command_to_do_it_again_gives_what_was_not_as_in_the_file(tmp_path: Path) -> None:
