@@ -20,11 +20,16 @@ class Port(StrEnum):
     PROPOSER = "autoinfer.proposers"
 
 
+def names(port: Port) -> list[str]:
+    """What is registered for a port, by name; loads nothing."""
+    return sorted(_entry_points(port, tuple(sys.path)).names)
+
+
 def check_registered(port: Port, name: str) -> None:
     """Raise `UsageError` with the names that are when nothing is registered under `name`; loads nothing."""
-    known = _entry_points(port, tuple(sys.path)).names
+    known = names(port)
     if name not in known:
-        told = ", ".join(sorted(known)) or "none"
+        told = ", ".join(known) or "none"
         raise UsageError(
             f"There is no {port.name.lower()} {name!r}.", f"Registered are: {told}. Is its package installed?"
         )

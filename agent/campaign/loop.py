@@ -25,7 +25,7 @@ from agent.campaign.glance import Seen, look, nothing_soon
 from agent.campaign.held import release_held
 from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.legal import legal_here
-from agent.campaign.measured import read_measured
+from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.outcome import note_best
 from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
@@ -110,6 +110,7 @@ class CampaignLoop:
         self._counted_at = 0.0
         self._ranked_through = -1
         self._told_of_nobody = False
+        self._baselines: dict[int, Baseline] = {}
 
     def run(self) -> str:
         """Drive the campaign to its end and return the sentence that says why it stopped.
@@ -305,9 +306,17 @@ class CampaignLoop:
 
     def _desk(self, facts: Facts) -> Desk:
         with self._database.read() as session:
-            baseline = read_measured(session, facts)
+            baseline = self._baseline(session, facts)
             directives = order.read_directives(session, facts.id)
         return Desk(facts, legal_here(facts.spec, facts.checkpoint, facts.cores), baseline, directives)
+
+    def _baseline(self, session: Session, facts: Facts) -> Baseline:
+        """What the baseline measured, read once: an experiment that was learnt from never changes."""
+        experiment_id = facts.baseline_experiment_id
+        assert experiment_id is not None
+        if experiment_id not in self._baselines:
+            self._baselines = {experiment_id: read_baseline(session, experiment_id)}
+        return under_digests(self._baselines[experiment_id], facts)
 
     def _facts(self) -> Facts:
         with self._database.read() as session:

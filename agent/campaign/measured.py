@@ -63,7 +63,11 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
 def read_measured(session: Session, facts: Facts) -> Baseline:
     """The baseline of a campaign that has one; see `settling` for why digests may have changed."""
     assert facts.baseline_experiment_id is not None
-    measured = read_baseline(session, facts.baseline_experiment_id)
+    return under_digests(read_baseline(session, facts.baseline_experiment_id), facts)
+
+
+def under_digests(measured: Baseline, facts: Facts) -> Baseline:
+    """What was measured, by the digests that its configurations have now."""
     return replace(
         measured,
         tpot_ms=_now(measured.tpot_ms, facts.stored_digests),

@@ -8,6 +8,7 @@ can be paired document by document.
 """
 
 import hashlib
+import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -96,25 +97,48 @@ def all_modules() -> tuple[Document, ...]:
 
     Files that are empty or no UTF-8 are left out.
     """
+    return tuple(_read(_module_files()))
+
+
+@lru_cache(maxsize=1)
+def held_out_modules() -> tuple[Document, ...]:
+    """Return the held-out modules as whole files, in the same order; the others are not read for it."""
+    return tuple(_read((name, path) for name, path in _module_files() if is_held_out(name)))
+
+
+def _module_files() -> list[tuple[str, Path]]:
+    """The dotted names of all modules in use here and their files, in order of the names."""
     root = standard_library_root()
-    documents = []
-    for path in root.rglob("*.py"):
-        parts = path.relative_to(root).with_suffix("").parts
-        if parts[0] in LEFT_OUT or parts[0].startswith(GENERATED_PREFIXES) or {"test", "tests"} & set(parts):
-            continue
+    found = []
+    for folder, inner, files in os.walk(root):
+        packages = Path(folder).relative_to(root).parts
+        # a folder that is left out is not looked into: site-packages is larger than the library
+        inner[:] = [name for name in inner if not _is_left_out((*packages, name))]
+        for file in files:
+            name, dot, suffix = file.rpartition(".")
+            parts = (*packages, name)
+            if dot and suffix == "py" and not _is_left_out(parts):
+                names = packages if name == "__init__" else parts
+                found.append((".".join(names), Path(folder, file)))
+    return sorted(found)
+
+
+def _is_left_out(parts: tuple[str, ...]) -> bool:
+    return (
+        parts[0] in LEFT_OUT
+        or parts[0].startswith(GENERATED_PREFIXES)
+        or not {"test", "tests"}.isdisjoint(parts)
+    )
+
+
+def _read(files: Iterable[tuple[str, Path]]) -> Iterator[Document]:
+    for name, path in files:
         try:
             text = path.read_text(encoding="utf-8")
         except (UnicodeDecodeError, OSError):
             continue
         if text.strip():
-            names = parts[:-1] if parts[-1] == "__init__" else parts
-            documents.append(Document(".".join(names), text))
-    return tuple(sorted(documents, key=lambda document: document.name))
-
-
-def held_out_modules() -> tuple[Document, ...]:
-    """Return the held-out modules as whole files."""
-    return tuple(document for document in all_modules() if is_held_out(document.name))
+            yield Document(name, text)
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@
 
 The group's leader is a small supervisor (`supervise`) that ends the whole group with the job. When the
 process that holds this object dies, by SIGKILL too, the guard pipe ends the group (`guard`). A ref is the
-key.
+key. The processes of the next run may be made ready before it is known (`started`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 import experiments
 from configs.errors import UsageError
 from experiments.disk import disk_in_words
-from experiments.executors.guard import GUARD_VARIABLE
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.executors.process_group import end_group, leader_is_alive
+from experiments.executors.started import REAP_S, Started, start
 from experiments.executors.supervise import EXIT_NAME
 from experiments.job.journal import Journal
 from experiments.job.launching import LAUNCH_LOGS
@@ -44,10 +42,8 @@ from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.evidence import Stage
 
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
-"""What is run with a job's folder; `-P` keeps a folder `experiments` of the user's from shadowing ours."""
-
-REAP_S = 30.0
-"""How long to wait for the exit status of a group's leader after the group has ended."""
+"""What is run, and told a job's folder by its standard input; `-P` keeps a folder `experiments` of the
+user's from shadowing ours."""
 
 LOG_CHUNK_BYTES = 64 * 1024
 """Most that `logs` returns at once."""
@@ -55,7 +51,6 @@ LOG_CHUNK_BYTES = 64 * 1024
 _PROCESS_NAME = "process.json"
 _CANCELLED_NAME = "cancelled.json"
 _LOG_NAME = "log.txt"
-_SUPERVISOR = Path(__file__).with_name("supervise.py")
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _EXPECTED_S: Mapping[type, float] = {BaselineJob: 120.0, TestJob: 60.0, AaJob: 20.0}
 """Seconds a job takes on the reference model on two cores, for a quote without history; measured in
@@ -70,17 +65,8 @@ class ProcessGroup:
     started_at_s: float
 
 
-@dataclass
-class _Started:
-    """A group that this object started: it must be reaped, its guard kept open, its end can be waited for."""
-
-    supervisor: subprocess.Popen[bytes]
-    guard: int
-    ended: int
-
-
 class LocalExecutor:
-    """Runs jobs below `root`; `place` tells their folders; `command` gets the job's folder as last word."""
+    """Runs jobs below `root`; `place` tells their folders; `command` is told the job's by its input."""
 
     name = "local"
 
@@ -95,7 +81,8 @@ class LocalExecutor:
         self._place = place
         self._command = tuple(command)
         self._environment = dict(environment or {})
-        self._started: dict[str, _Started] = {}
+        self._started: dict[str, Started] = {}
+        self._ready: Started | None = None
         self._journals: dict[str, Journal] = {}
 
     def quote(self, spec: AnyJob) -> Quote:
@@ -180,13 +167,12 @@ class LocalExecutor:
 
     def reconcile(self) -> list[str]:
         """Refs of runs whose group's leader is alive, whoever started them."""
-        if not self.root.is_dir():
-            return []
         found = []
-        for folder in sorted(self.root.iterdir()):
-            group = self.group(folder.name)
-            if group is not None and self._is_alive(folder.name, group):
-                found.append(folder.name)
+        for told in sorted(self.root.glob(f"*/{_PROCESS_NAME}")):
+            ref = told.parent.name
+            group = self.group(ref)
+            if group is not None and self._is_alive(ref, group):
+                found.append(ref)
         return found
 
     def group(self, ref: str) -> ProcessGroup | None:
@@ -202,53 +188,65 @@ class LocalExecutor:
         else:
             select.select([started.ended], [], [], timeout_s)
 
+    def make_ready(self) -> None:
+        """Start the processes of the next run, which load what every job loads and wait for it.
+
+        They take the processor for about a second: call it when nothing is measured. Where it fails nothing
+        is lost but that time.
+        """
+        if self._ready is None:
+            with suppress(OSError):
+                self._ready = self._processes()
+
     def close(self) -> None:
         """End every run that this object started and that still runs, and let go of what it holds of them."""
         for ref in list(self._started):
             self.cancel(ref)
+        if (ready := self._take_ready()) is not None:
+            ready.end()
 
     def _start(self, key: str, folder: Path) -> None:
-        guard_read, guard_write = os.pipe()
-        ended_read, ended_write = os.pipe()
-        environment = {**os.environ, **self._environment, GUARD_VARIABLE: str(guard_read)}
+        submitted_at_s = time.time()
+        started = self._take_ready() or self._processes()
+        try:
+            started.log.replace(folder / _LOG_NAME)
+            temporary = folder / (_PROCESS_NAME + ".tmp")
+            told = {
+                "pid": started.supervisor.pid,
+                "started_at_s": started.started_at_s,
+                "submitted_at_s": submitted_at_s,
+            }
+            temporary.write_text(json.dumps(told))
+            temporary.rename(folder / _PROCESS_NAME)
+        except BaseException:
+            started.end()
+            raise
+        self._started[key] = started
+        started.tell(folder)
+
+    def _processes(self) -> Started:
+        environment = {**os.environ, **self._environment}
         if paths := _code_path(environment.get("PYTHONPATH")):
             environment["PYTHONPATH"] = paths
-        supervise = (sys.executable, "-I", "-S", str(_SUPERVISOR), str(folder))
-        submitted_at_s = time.time()
-        try:
-            with (folder / _LOG_NAME).open("ab") as log:
-                supervisor = subprocess.Popen(
-                    [*supervise, *self._command, str(folder)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                    pass_fds=(guard_read, ended_write),
-                    start_new_session=True,
-                )
-        except BaseException:
-            for descriptor in (guard_write, ended_read):
-                os.close(descriptor)
-            raise
-        finally:
-            for descriptor in (guard_read, ended_write):
-                os.close(descriptor)
-        self._started[key] = _Started(supervisor, guard_write, ended_read)
-        started_at_s = psutil.Process(supervisor.pid).create_time()
-        temporary = folder / (_PROCESS_NAME + ".tmp")
-        told = {"pid": supervisor.pid, "started_at_s": started_at_s, "submitted_at_s": submitted_at_s}
-        temporary.write_text(json.dumps(told))
-        temporary.rename(folder / _PROCESS_NAME)
+        self.root.mkdir(parents=True, exist_ok=True)
+        return start(self._command, environment, self.root)
+
+    def _take_ready(self) -> Started | None:
+        """What was made ready, unless it has died since."""
+        ready, self._ready = self._ready, None
+        if ready is None or ready.is_alive():
+            return ready
+        ready.end()
+        return None
 
     def _is_alive(self, ref: str, group: ProcessGroup) -> bool:
         started = self._started.get(ref)
         if started is None:
             return leader_is_alive(group.pgid, group.started_at_s)
-        if started.supervisor.poll() is None:
+        if started.is_alive():
             return True
         del self._started[ref]
-        os.close(started.guard)
-        os.close(started.ended)
+        started.release()
         return False
 
     def _without_result(self, folder: Path, journal: Journal) -> Status:

@@ -2,8 +2,9 @@
 group.
 
 Run as a script by the local executor, with the standard library alone, so that it starts at once and holds
-nothing but this loop: `python -I -S supervise.py FOLDER COMMAND…`. It ends in one way only: by killing its
-own group.
+nothing but this loop: `python -I -S supervise.py COMMAND…`. The job's folder comes by standard input and is
+handed on to the command, which may have loaded much by then. It ends in one way only: by killing its own
+group.
 """
 
 from __future__ import annotations
@@ -23,22 +24,29 @@ GUARD_VARIABLE = "_AUTOINFER_GUARD_FD"
 EXIT_NAME = "exit.json"
 
 
-def main(folder: Path, command: list[str]) -> None:
-    """Run `command` to its end, write `exit.json` into `folder`, and kill the group."""
+def main(command: list[str]) -> None:
+    """Run `command` in the folder that is told to its end, write `exit.json` there, and kill the group."""
     guard = int(os.environ[GUARD_VARIABLE])
     threading.Thread(target=_end_with, args=(guard,), daemon=True).start()
     # A handler, unlike SIG_IGN, is not inherited: the job ends by SIGTERM while this process stays to
     # record it.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     signal.signal(signal.SIGINT, lambda number, frame: None)
-    code = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(guard,)).wait()
+    job = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(guard,))
+    told = sys.stdin.buffer.read()
+    if told:
+        job.communicate(told)
+        _record(Path(os.fsdecode(told)), job.returncode)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _record(folder: Path, code: int) -> None:
     temporary = folder / (EXIT_NAME + ".tmp")
     with temporary.open("w") as file:
         json.dump({"code": code, "ended_at_s": time.time()}, file)
         file.flush()
         os.fsync(file.fileno())
     temporary.rename(folder / EXIT_NAME)
-    os.killpg(0, signal.SIGKILL)
 
 
 def _end_with(descriptor: int) -> None:
@@ -48,4 +56,4 @@ def _end_with(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1:])

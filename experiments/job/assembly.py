@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from configs.registry import Port, names, registered
+from experiments.corpora.standard_library import held_out_modules
 from experiments.job.named import load_engine, load_judge
 from experiments.job.process import Workshop
 from experiments.job.sameness import check_sameness
@@ -44,6 +47,18 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
         ),
         tool_versions={name: package_version(name) for name in SCORING_PACKAGES},
     )
+
+
+def prepare() -> None:
+    """Load what most jobs need, whatever their specs say, so that a job that comes later waits for less.
+
+    What can't be loaded, whatever a plug-in raises, is left to the job that names it, which says so.
+    """
+    held_out_modules()
+    for port in (Port.ENGINE, Port.JUDGE):
+        for name in names(port):
+            with suppress(Exception):
+                registered(port, name)
 
 
 def checkpoint_path(model: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -99,7 +100,15 @@ def load_space(name_or_path: str | Path) -> Space:
     Raises `UsageError` that names the file for anything a space cannot be: see `Knob`, `Space`, and
     conditions on values that the other knob never has.
     """
+    if name_or_path in packaged_names(Kind.SPACES):
+        return _packaged(str(name_or_path))
     return space_of(read_document(Kind.SPACES, name_or_path))
+
+
+@cache
+def _packaged(name: str) -> Space:
+    """A packaged space, read once: a campaign asks for it at every step."""
+    return space_of(read_document(Kind.SPACES, name))
 
 
 def parse_assignments_in(name_or_path: str | Path, texts: Iterable[str]) -> dict[str, KnobValue]:

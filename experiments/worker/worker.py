@@ -50,6 +50,14 @@ class RunsHere(Protocol):
         """Block until the run ends or the time is over."""
         ...
 
+    def make_ready(self) -> None:
+        """Start loading what the next run will need; nothing is measured now."""
+        ...
+
+    def close(self) -> None:
+        """End what was started and still runs."""
+        ...
+
 
 class _Stopping(Exception):
     """The worker is to end while a job runs."""
@@ -113,6 +121,8 @@ class _Worker:
                     self._say_idle()
                     self._stop.wait(self._idle_wait_s())
         finally:
+            if isinstance(self._executor, RunsHere):
+                self._executor.close()
             self._unregister()
         return ended
 
@@ -159,6 +169,8 @@ class _Worker:
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
             reporter.bind(BoundProcess(self._name.host, group.pgid, group.started_at_s))
         status = self._follow(ref, reporter)
+        if isinstance(self._executor, RunsHere):
+            self._executor.make_ready()  # the next run loads while this one's result is recorded and judged
         match status.state:
             case RunState.DONE:
                 assert status.result is not None

@@ -1,4 +1,4 @@
-"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main FOLDER`.
+"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main [FOLDER]`.
 
 A spec whose engine is `checked` gets that one, and the real stage that quantizes.
 """
@@ -11,7 +11,7 @@ from experiments.executors import guard
 
 def main() -> int:
     guard.watch_from_environment()
-    from experiments.job.process import Workshop, run_in_folder
+    from experiments.job.process import Workshop, run_in_folder, told_folder
     from tests.simulated.engine import SimulatedEngine
     from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 
@@ -36,7 +36,8 @@ def main() -> int:
             {"simulated": "1"},
         )
 
-    return run_in_folder(Path(sys.argv[1]), assemble)
+    folder = told_folder(sys.argv[1:])
+    return 0 if folder is None else run_in_folder(folder, assemble)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
@@ -23,6 +22,7 @@ from db.session import Database, open_database
 from db.states import ExperimentKind, HypothesisState, JobState
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from knowledge import steering
+from tests.integration.worker.processes import processes_of
 from tests.simulated.campaign import drive, start
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import database_url
@@ -97,12 +97,7 @@ def test_findings_hold_what_was_learnt_within_their_scope(finished: tuple[Databa
 def test_nothing_of_it_runs_afterwards(folder: Path, finished: tuple[Database, str]) -> None:
     assert list((folder / "jobs").iterdir())
     assert simulated_executor(folder).reconcile() == []
-    left = [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if any(str(folder) in word for word in process.info["cmdline"] or [])
-    ]
-    assert left == []
+    assert processes_of(folder) == []
 
 
 @pytest.mark.bench_only

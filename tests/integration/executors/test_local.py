@@ -15,6 +15,7 @@ from experiments.executors.port import RunState
 from experiments.executors.process_group import end_group, members
 from experiments.job.place import Place
 from tests.integration.executors.conformance import SLOW, ExecutorConformance
+from tests.integration.worker.processes import processes_of
 from tests.simulated.places import JOB_COMMAND, simulated_executor
 from tests.simulated.specs import FASTER, a_test_job
 
@@ -134,6 +135,81 @@ def test_a_group_of_another_start_time_is_left_alone(place: LocalPlace):
     assert group is not None
     assert not end_group(group.pgid, group.started_at_s - 100)
     assert executor.poll(ref).state in (RunState.PENDING, RunState.RUNNING)
+
+
+def finished(executor: LocalExecutor, ref: str) -> RunState:
+    wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
+    return executor.poll(ref).state
+
+
+def waiting(place: LocalPlace) -> list[psutil.Process]:
+    """The supervisor and the job that wait to be told a run."""
+    return [each for each in processes_of(place.folder) if ".ready-" in os.readlink(f"/proc/{each.pid}/fd/1")]
+
+
+def test_processes_made_ready_run_what_is_submitted_next_and_no_more(place: LocalPlace):
+    executor = place.executor()
+    executor.make_ready()
+    executor.make_ready()
+    wait_for(lambda: len(waiting(place)) == 2)
+    leader = min(waiting(place), key=lambda each: each.pid)
+    for ref in ("first", "second"):
+        executor.submit(ref, a_test_job())
+        assert finished(executor, ref) is RunState.DONE
+        assert "records.jsonl" in {each.name for each in (place.folder / "jobs" / ref).iterdir()}
+    groups = executor.group("first"), executor.group("second")
+    assert groups[0] is not None
+    assert groups[1] is not None
+    assert groups[0].pgid == leader.pid
+    assert groups[1].pgid != leader.pid
+    said = executor.logs("first")
+    assert said is not None
+    assert "stopped: The list of steps is done." in said.text
+    assert [each for each in (place.folder / "jobs").iterdir() if each.name.startswith(".ready-")] == []
+
+
+def test_processes_made_ready_that_died_are_replaced(place: LocalPlace):
+    executor = place.executor()
+    executor.make_ready()
+    wait_for(lambda: len(waiting(place)) == 2)
+    leader = min(waiting(place), key=lambda each: each.pid)
+    leader.kill()
+    wait_for(lambda: not waiting(place))
+    executor.submit("k", a_test_job())
+    assert finished(executor, "k") is RunState.DONE
+
+
+def test_processes_made_ready_end_with_their_executor(place: LocalPlace):
+    executor = place.executor()
+    executor.make_ready()
+    wait_for(lambda: len(waiting(place)) == 2)
+    executor.close()
+    assert processes_of(place.folder) == []
+    assert list((place.folder / "jobs").iterdir()) == []
+
+
+READY_AND_SLEEP = """
+import sys, time
+from pathlib import Path
+from tests.simulated.places import simulated_executor
+executor = simulated_executor(Path(sys.argv[1]))
+executor.make_ready()
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_processes_made_ready_by_one_that_is_killed_leave_nothing(place: LocalPlace):
+    command = [sys.executable, "-c", READY_AND_SLEEP, str(place.folder)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "ready"
+        wait_for(lambda: len(waiting(place)) == 2)
+        holder.kill()
+    wait_for(lambda: not processes_of(place.folder))
+    [left] = (place.folder / "jobs").iterdir()
+    place.executor().make_ready()
+    assert not left.exists()
 
 
 SUBMIT_AND_SLEEP = """

@@ -52,12 +52,16 @@ class Workers:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """All processes that work below `folder`: supervisors, jobs, and the launches that hang on them."""
+    """All supervisors and jobs that speak to a log below `folder`, those that wait for a run too; launches
+    have logs of their own."""
     found = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        line = " ".join(process.info["cmdline"] or [])
-        at_work = str(folder / "jobs") in line
-        if at_work and process.info["status"] != psutil.STATUS_ZOMBIE:
+    for process in psutil.process_iter(["status"]):
+        try:
+            spoken_to = os.readlink(f"/proc/{process.pid}/fd/1")
+        except OSError:
+            continue
+        of_a_run = spoken_to.startswith(f"{folder / 'jobs'}/") and "/launches/" not in spoken_to
+        if of_a_run and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.append(process)
     return found
 
