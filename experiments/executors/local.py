@@ -7,9 +7,9 @@
     <root>/<key>/exit.json               how the job's process ended
     <root>/<key>/cancelled.json          somebody asked for its end
 
-The group's leader is a small supervisor (`supervise`) that ends the whole group with the job. When the
-process that holds this object dies, by SIGKILL too, the guard pipe ends the group (`guard`). A ref is the
-key. The processes of the next run may be made ready before it is known (`started`).
+The group is forked from a process that has loaded what every job loads (`forking`); its leader ends the whole
+group with the job. When the process that holds this object dies, by SIGKILL too, the guard pipe ends the
+group (`guard`). A ref is the key.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ import json
 import os
 import re
 import select
-import subprocess
 import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import experiments
-from configs.errors import UsageError
+from configs.errors import AutoinferError, UsageError
 from experiments.disk import disk_in_words
+from experiments.executors.forking import EXIT_NAME
+from experiments.executors.loaded import LoadedProcess, Started
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.executors.process_group import end_group, leader_is_alive
-from experiments.executors.started import REAP_S, Started, start
-from experiments.executors.supervise import EXIT_NAME
 from experiments.job.journal import Journal
 from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
@@ -42,8 +41,7 @@ from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.measurement.evidence import Stage
 
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
-"""What is run, and told a job's folder by its standard input; `-P` keeps a folder `experiments` of the
-user's from shadowing ours."""
+"""What is started to fork runs from; `-P` keeps a folder `experiments` of the user's from shadowing ours."""
 
 LOG_CHUNK_BYTES = 64 * 1024
 """Most that `logs` returns at once."""
@@ -66,7 +64,7 @@ class ProcessGroup:
 
 
 class LocalExecutor:
-    """Runs jobs below `root`; `place` tells their folders; `command` is told the job's by its input."""
+    """Runs jobs below `root`; `place` tells their folders; `command` loads what they load, and forks them."""
 
     name = "local"
 
@@ -82,7 +80,7 @@ class LocalExecutor:
         self._command = tuple(command)
         self._environment = dict(environment or {})
         self._started: dict[str, Started] = {}
-        self._ready: Started | None = None
+        self._loaded: LoadedProcess | None = None
         self._journals: dict[str, Journal] = {}
 
     def quote(self, spec: AnyJob) -> Quote:
@@ -139,9 +137,7 @@ class LocalExecutor:
             (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
         end_group(group.pgid, group.started_at_s)
         if (started := self._started.get(ref)) is not None:
-            # a leader is a zombie as soon as its first thread has ended, and can be reaped when its last has
-            with suppress(subprocess.TimeoutExpired):
-                started.supervisor.wait(REAP_S)
+            started.wait_until_gone()
         self._is_alive(ref, group)  # lets go of what is held of it
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
@@ -188,66 +184,52 @@ class LocalExecutor:
         else:
             select.select([started.ended], [], [], timeout_s)
 
-    def make_ready(self) -> None:
-        """Start the processes of the next run, which load what every job loads and wait for it.
-
-        They take the processor for about a second: call it when nothing is measured. Where it fails nothing
-        is lost but that time.
-        """
-        if self._ready is None:
-            with suppress(OSError):
-                self._ready = self._processes()
-
     def close(self) -> None:
         """End every run that this object started and that still runs, and let go of what it holds of them."""
         for ref in list(self._started):
             self.cancel(ref)
-        if (ready := self._take_ready()) is not None:
-            ready.end()
+        if self._loaded is not None:
+            self._loaded.end()
+            self._loaded = None
 
     def _start(self, key: str, folder: Path) -> None:
         submitted_at_s = time.time()
-        started = self._take_ready() or self._processes()
-        try:
-            started.log.replace(folder / _LOG_NAME)
-            temporary = folder / (_PROCESS_NAME + ".tmp")
-            told = {
-                "pid": started.supervisor.pid,
-                "started_at_s": started.started_at_s,
-                "submitted_at_s": submitted_at_s,
-            }
-            temporary.write_text(json.dumps(told))
-            temporary.rename(folder / _PROCESS_NAME)
-        except BaseException:
-            started.end()
-            raise
+        started = self._fork(folder)
         self._started[key] = started
-        started.tell(folder)
+        temporary = folder / (_PROCESS_NAME + ".tmp")
+        told = {
+            "pid": started.pgid,
+            "started_at_s": started.started_at_s,
+            "submitted_at_s": submitted_at_s,
+        }
+        temporary.write_text(json.dumps(told))
+        temporary.rename(folder / _PROCESS_NAME)
 
-    def _processes(self) -> Started:
+    def _fork(self, folder: Path) -> Started:
+        """The run's group, forked from the process that is loaded, or from a new one where that has died."""
+        if self._loaded is not None:
+            try:
+                return self._loaded.start(folder, folder / _LOG_NAME)
+            except AutoinferError:
+                self._loaded.end()
+                self._loaded = None
         environment = {**os.environ, **self._environment}
         if paths := _code_path(environment.get("PYTHONPATH")):
             environment["PYTHONPATH"] = paths
-        self.root.mkdir(parents=True, exist_ok=True)
-        return start(self._command, environment, self.root)
-
-    def _take_ready(self) -> Started | None:
-        """What was made ready, unless it has died since."""
-        ready, self._ready = self._ready, None
-        if ready is None or ready.is_alive():
-            return ready
-        ready.end()
-        return None
+        loaded = LoadedProcess(self._command, environment)
+        try:
+            started = loaded.start(folder, folder / _LOG_NAME)
+        except BaseException:
+            loaded.end()
+            raise
+        self._loaded = loaded
+        return started
 
     def _is_alive(self, ref: str, group: ProcessGroup) -> bool:
-        started = self._started.get(ref)
-        if started is None:
-            return leader_is_alive(group.pgid, group.started_at_s)
-        if started.is_alive():
-            return True
-        del self._started[ref]
-        started.release()
-        return False
+        alive = leader_is_alive(group.pgid, group.started_at_s)
+        if not alive and (started := self._started.pop(ref, None)) is not None:
+            started.release()
+        return alive
 
     def _without_result(self, folder: Path, journal: Journal) -> Status:
         ended = _read_json(folder / EXIT_NAME)

@@ -1,21 +1,24 @@
-"""`python -m experiments.job [FOLDER]`: the process of a job, started when the job is there or before."""
+"""`python -m experiments.job [FOLDER]`: runs the job of a folder, or forks what an executor asks for."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from experiments.executors import guard
+from experiments.executors.forking import serve, without_threads
 
 
 def main() -> int:
-    """Watch the executor first, then load what every job needs, then run the one that is told."""
-    guard.watch_from_environment()
-    from experiments.job.assembly import assemble, prepare
-    from experiments.job.process import run_in_folder, told_folder
+    """Load what every job needs, then run."""
+    with without_threads():
+        from experiments.job.assembly import assemble, prepare
+        from experiments.job.process import run_in_folder
 
-    prepare()
-    folder = told_folder(sys.argv[1:])
-    return 0 if folder is None else run_in_folder(folder, assemble)
+        prepare()
+    if sys.argv[1:]:
+        return run_in_folder(Path(sys.argv[1]), assemble)
+    serve(lambda folder: run_in_folder(folder, assemble))
+    return 0
 
 
 if __name__ == "__main__":

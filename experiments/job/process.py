@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,17 +38,6 @@ class Workshop:
 Assemble = Callable[[AnyJob, Path], Workshop]
 """Loads what a spec names, given the folder of the cache; raises `AutoinferError` when something is not
 installed."""
-
-
-def told_folder(words: Sequence[str]) -> Path | None:
-    """The job's folder: the command's word, else what the standard input says to its end; None for neither.
-
-    An executor tells it so when the job is there, and tells nothing when there will be none.
-    """
-    if words:
-        return Path(words[0])
-    told = sys.stdin.buffer.read()
-    return Path(os.fsdecode(told)) if told else None
 
 
 def run_in_folder(folder: Path, assemble: Assemble) -> int:

@@ -50,10 +50,6 @@ class RunsHere(Protocol):
         """Block until the run ends or the time is over."""
         ...
 
-    def make_ready(self) -> None:
-        """Start loading what the next run will need; nothing is measured now."""
-        ...
-
     def close(self) -> None:
         """End what was started and still runs."""
         ...
@@ -169,8 +165,6 @@ class _Worker:
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
             reporter.bind(BoundProcess(self._name.host, group.pgid, group.started_at_s))
         status = self._follow(ref, reporter)
-        if isinstance(self._executor, RunsHere):
-            self._executor.make_ready()  # the next run loads while this one's result is recorded and judged
         match status.state:
             case RunState.DONE:
                 assert status.result is not None

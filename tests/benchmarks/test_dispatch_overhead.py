@@ -4,7 +4,8 @@ The real loop (learn, propose with Optuna, believe, rank, dispatch), the real `a
 real database and real job processes that load everything a job loads, on the packaged model; only the engine
 is the simulated one, because its launches are no part of the gap. The gap is told in four parts: `record`,
 until the result is in the database; `loop`, until the next job is in the queue; `claim`, until the worker has
-submitted it; `spawn`, until its process has imported what it needs and writes its first record.
+submitted it; `spawn`, until its process, forked from one that has loaded what jobs need, writes its first
+record.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main [FOLDER]`.
+"""The job's process with the simulated engine in it: `python -P -m tests.simulated.job_main`.
 
 A spec whose engine is `checked` gets that one, and the real stage that quantizes.
 """
@@ -6,14 +6,14 @@ A spec whose engine is `checked` gets that one, and the real stage that quantize
 import sys
 from pathlib import Path
 
-from experiments.executors import guard
+from experiments.executors.forking import serve, without_threads
 
 
 def main() -> int:
-    guard.watch_from_environment()
-    from experiments.job.process import Workshop, run_in_folder, told_folder
-    from tests.simulated.engine import SimulatedEngine
-    from tests.simulated.material import SimulatedMaterial, SimulatedPruning
+    with without_threads():
+        from experiments.job.process import Workshop, run_in_folder
+        from tests.simulated.engine import SimulatedEngine
+        from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 
     def assemble(spec: object, cache_dir: Path) -> Workshop:
         if getattr(spec, "judge", "") == "launch-interval":
@@ -36,8 +36,8 @@ def main() -> int:
             {"simulated": "1"},
         )
 
-    folder = told_folder(sys.argv[1:])
-    return 0 if folder is None else run_in_folder(folder, assemble)
+    serve(lambda folder: run_in_folder(folder, assemble))
+    return 0
 
 
 if __name__ == "__main__":

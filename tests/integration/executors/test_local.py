@@ -9,13 +9,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from configs.errors import PermissionRefused
+from configs.errors import AutoinferError, PermissionRefused
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
 from experiments.executors.process_group import end_group, members
 from experiments.job.place import Place
 from tests.integration.executors.conformance import SLOW, ExecutorConformance
-from tests.integration.worker.processes import processes_of
 from tests.simulated.places import JOB_COMMAND, simulated_executor
 from tests.simulated.specs import FASTER, a_test_job
 
@@ -142,74 +141,66 @@ def finished(executor: LocalExecutor, ref: str) -> RunState:
     return executor.poll(ref).state
 
 
-def waiting(place: LocalPlace) -> list[psutil.Process]:
-    """The supervisor and the job that wait to be told a run."""
-    return [each for each in processes_of(place.folder) if ".ready-" in os.readlink(f"/proc/{each.pid}/fd/1")]
+def loaded(executor: LocalExecutor, ref: str) -> psutil.Process:
+    """The process that the run was forked from; the run must be alive."""
+    group = executor.group(ref)
+    assert group is not None
+    parent = psutil.Process(group.pgid).parent()
+    assert parent is not None
+    return parent
 
 
-def test_processes_made_ready_run_what_is_submitted_next_and_no_more(place: LocalPlace):
+def hanging(executor: LocalExecutor, ref: str) -> str:
+    return executor.submit(ref, a_test_job(FASTER | {"simulated.hangs": "generate"}))
+
+
+def test_runs_are_forked_from_one_process_that_loads_once(place: LocalPlace):
     executor = place.executor()
-    executor.make_ready()
-    executor.make_ready()
-    wait_for(lambda: len(waiting(place)) == 2)
-    leader = min(waiting(place), key=lambda each: each.pid)
-    for ref in ("first", "second"):
-        executor.submit(ref, a_test_job())
-        assert finished(executor, ref) is RunState.DONE
-        assert "records.jsonl" in {each.name for each in (place.folder / "jobs" / ref).iterdir()}
-    groups = executor.group("first"), executor.group("second")
-    assert groups[0] is not None
-    assert groups[1] is not None
-    assert groups[0].pgid == leader.pid
-    assert groups[1].pgid != leader.pid
+    executor.submit("first", a_test_job())
+    assert finished(executor, "first") is RunState.DONE
     said = executor.logs("first")
     assert said is not None
     assert "stopped: The list of steps is done." in said.text
-    assert [each for each in (place.folder / "jobs").iterdir() if each.name.startswith(".ready-")] == []
-
-
-def test_processes_made_ready_that_died_are_replaced(place: LocalPlace):
-    executor = place.executor()
-    executor.make_ready()
-    wait_for(lambda: len(waiting(place)) == 2)
-    leader = min(waiting(place), key=lambda each: each.pid)
-    leader.kill()
-    wait_for(lambda: not waiting(place))
-    executor.submit("k", a_test_job())
-    assert finished(executor, "k") is RunState.DONE
-
-
-def test_processes_made_ready_end_with_their_executor(place: LocalPlace):
-    executor = place.executor()
-    executor.make_ready()
-    wait_for(lambda: len(waiting(place)) == 2)
+    parents = {loaded(executor, hanging(executor, ref)) for ref in ("second", "third")}
+    assert len(parents) == 1
     executor.close()
-    assert processes_of(place.folder) == []
-    assert list((place.folder / "jobs").iterdir()) == []
+    assert not any(parent.is_running() for parent in parents)
+    assert place.living("second") == place.living("third") == 0
 
 
-READY_AND_SLEEP = """
-import sys, time
-from pathlib import Path
-from tests.simulated.places import simulated_executor
-executor = simulated_executor(Path(sys.argv[1]))
-executor.make_ready()
-print("ready", flush=True)
-time.sleep(600)
-"""
+def test_the_process_that_runs_are_forked_from_is_replaced_and_its_runs_go_on(place: LocalPlace):
+    executor = place.executor()
+    before = loaded(executor, hanging(executor, "first"))
+    before.kill()
+    assert loaded(executor, hanging(executor, "second")) != before
+    assert executor.poll("first").state in (RunState.PENDING, RunState.RUNNING)
+    executor.cancel("first")
+    assert place.living("first") == 0
 
 
-def test_processes_made_ready_by_one_that_is_killed_leave_nothing(place: LocalPlace):
-    command = [sys.executable, "-c", READY_AND_SLEEP, str(place.folder)]
-    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline().strip() == "ready"
-        wait_for(lambda: len(waiting(place)) == 2)
-        holder.kill()
-    wait_for(lambda: not processes_of(place.folder))
-    [left] = (place.folder / "jobs").iterdir()
-    place.executor().make_ready()
-    assert not left.exists()
+def test_a_process_that_can_t_load_is_told_with_its_last_words(place: LocalPlace):
+    words = (sys.executable, "-c", "import sys; sys.exit('no module named torch here')")
+    executor = simulated_executor(place.folder, command=words)
+    place.made.append(executor)
+    with pytest.raises(AutoinferError, match=r"did not start .*it said last: no module named torch here"):
+        executor.submit("k", a_test_job())
+    assert executor.reconcile() == []
+
+
+def test_a_job_that_raises_leaves_its_traceback_and_its_exit_code(place: LocalPlace):
+    words = (
+        sys.executable,
+        "-c",
+        "from experiments.executors.forking import serve; serve(lambda folder: 1 / 0)",
+    )
+    executor = simulated_executor(place.folder, command=words)
+    executor.submit("k", a_test_job())
+    assert finished(executor, "k") is RunState.LOST
+    failure = executor.poll("k").failure
+    assert failure is not None
+    assert "ended with exit code 1" in failure
+    assert "ZeroDivisionError" in failure
+    executor.close()
 
 
 SUBMIT_AND_SLEEP = """
@@ -236,10 +227,11 @@ def test_nothing_is_left_when_the_executor_is_killed(place: LocalPlace, also: st
         assert group is not None
         supervisor = psutil.Process(group.pgid)
         [job] = supervisor.children()
+        forked_from = loaded(executor, ref)
         killed = {"nobody": [], "job": [job.pid], "supervisor": [supervisor.pid]}[also]
         for pid in (holder.pid, *killed):
             os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: place.living(ref) == 0)
+    wait_for(lambda: place.living(ref) == 0 and not forked_from.is_running())
     assert executor.poll(ref).state is RunState.LOST
     assert executor.reconcile() == []
 
@@ -263,6 +255,7 @@ def test_a_job_that_says_why_it_can_t_go_on_has_failed(place: LocalPlace):
     executor = LocalExecutor(
         place.folder / "jobs", Place(artifacts_dir=UNWRITABLE, cache_dir=place.folder), JOB_COMMAND
     )
+    place.made.append(executor)
     ref = executor.submit("k", a_test_job(FASTER | {"simulated.layers": 3}))
     wait_for(lambda: executor.poll(ref).state not in (RunState.PENDING, RunState.RUNNING))
     status = executor.poll(ref)

@@ -17,9 +17,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def workers(tmp_path: Path, database: Database) -> Iterator[Workers]:
-    before = launches_alive()
     made = Workers(tmp_path)
     yield made
     made.end()
     wait_for(lambda: not processes_of(tmp_path))
-    wait_for(lambda: not launches_alive() - before)
+    wait_for(lambda: not launches_alive(tmp_path))

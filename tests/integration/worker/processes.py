@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from db.models import Event, Experiment, Job, Launch, Measurement, NoiseLaunch
 from db.session import Database
 from db.states import ExperimentState, JobState
+from experiments.job.launching import LAUNCH_LOGS
 from tests.simulated.queueing import database_url
 
 REPOSITORY = Path(__file__).parents[3]
@@ -52,28 +53,24 @@ class Workers:
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """All supervisors and jobs that speak to a log below `folder`, those that wait for a run too; launches
-    have logs of their own."""
-    found = []
+    """All leaders and jobs of runs below `folder`; launches, which have logs of their own, are not in it."""
+    return [each for each, log in _speaking_below(folder / "jobs") if LAUNCH_LOGS not in log.parts]
+
+
+def launches_alive(folder: Path) -> set[int]:
+    """The processes of the simulated engine that runs below `folder` have launched."""
+    return {each.pid for each, log in _speaking_below(folder / "jobs") if LAUNCH_LOGS in log.parts}
+
+
+def _speaking_below(root: Path) -> Iterator[tuple[psutil.Process, Path]]:
+    """Processes whose output goes to a file below `root`, and that file."""
     for process in psutil.process_iter(["status"]):
         try:
-            spoken_to = os.readlink(f"/proc/{process.pid}/fd/1")
+            log = Path(os.readlink(f"/proc/{process.pid}/fd/1"))
         except OSError:
             continue
-        of_a_run = spoken_to.startswith(f"{folder / 'jobs'}/") and "/launches/" not in spoken_to
-        if of_a_run and process.info["status"] != psutil.STATUS_ZOMBIE:
-            found.append(process)
-    return found
-
-
-def launches_alive() -> set[int]:
-    """The processes of the simulated engine on this machine."""
-    return {
-        process.pid
-        for process in psutil.process_iter(["cmdline", "status"])
-        if process.info["status"] != psutil.STATUS_ZOMBIE
-        and any(word.endswith("simulated/server.py") for word in process.info["cmdline"] or [])
-    }
+        if log.is_relative_to(root) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            yield process, log
 
 
 def job_states(database: Database) -> dict[int, JobState]:

@@ -136,13 +136,13 @@ def test_a_woken_worker_finds_that_its_run_was_ended(workers: Workers, database:
     first = workers.start()
     wait_for(lambda: stage_of(database, experiment) == "quick" and len(processes_of(workers.folder)) == 2)
     old = {process.pid for process in processes_of(workers.folder)}
-    old_launches = launches_alive()
+    old_launches = launches_alive(workers.folder)
     first.send_signal(signal.SIGSTOP)
     workers.start()
     wait_for(lambda: attempt_of(database) == 2)
     wait_for(lambda: len(processes_of(workers.folder)) == 2)
     assert not old & {process.pid for process in processes_of(workers.folder)}
-    assert not old_launches & launches_alive()
+    assert not old_launches & launches_alive(workers.folder)
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGTERM)
     assert first.wait(60) == 0
