@@ -107,7 +107,7 @@ class Scope:
 
 
 def workload_words(workload: Mapping[str, int]) -> str:
-    """Return a workload in words, such as `128 tokens in, 48 out, concurrency 1`."""
+    """Return a workload in words, such as `128 tokens in, 48 tokens out, concurrency 1`."""
     words = {
         "prompt_tokens": "{} tokens in",
         "new_tokens": "{} tokens out",

@@ -22,6 +22,7 @@ from experiments.measurement.evidence import Metric, NoiseProfile
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.recording import load_launches, load_noise
+from knowledge.scope import workload_words
 
 _JUDGED = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.INCONCLUSIVE, Outcome.CONFOUNDED, Outcome.INFEASIBLE)
 
@@ -103,6 +104,7 @@ def as_document(told: SeriesReport) -> dict[str, Any]:
         "engine": told.spec.engine,
         "metric": told.spec.plan.metric,
         "configuration": dict(asked.configuration),
+        "workload": workload_words(told.spec.plan.workload.model_dump()),
         "launches_asked": asked.launches,
         "launches": 2 * (found.pairs + found.pairs_apart),
         "blocks": asked.blocks,

@@ -60,7 +60,18 @@ def _requests(checkpoint: Path) -> list[GenerationRequest]:
 
 
 def _recipe(folder: Path) -> str:
-    """How a checkpoint was quantized, in words: from the stage's report, else from config.json."""
+    """How a checkpoint was made, in words: from the stages' reports, else from config.json."""
+    pruned = folder / "prune-report.json"
+    parts = []
+    if pruned.exists():
+        report = json.loads(pruned.read_text())
+        layers = " and ".join(map(str, report["removed"]))
+        parts.append(f"output of the prune stage, layers {layers} removed by {report['criterion']}")
+    parts.append(_quantization(folder))
+    return "; ".join(parts)
+
+
+def _quantization(folder: Path) -> str:
     config = json.loads((folder / "config.json").read_text())
     if "quantization_config" not in config:
         return "not quantized"

@@ -56,6 +56,16 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
         "environment": {"VLLM_DISABLED_KERNELS": "MacheteLinearKernel"},
     },
     "w4-g128-mtp-k1": {"checkpoint": "w4-g128", "drafting": {"method": "mtp", "num_speculative_tokens": 1}},
+    "w4-out8": {"checkpoint": "w4-out8"},
+    "w8": {"checkpoint": "w8"},
+    "pruned": {"checkpoint": "pruned"},
+    "pruned-w4": {"checkpoint": "pruned-w4"},
+    "w4-head": {"checkpoint": "w4-head"},
+    "pruned-w4-mtp-k1": {
+        "checkpoint": "pruned-w4",
+        "drafting": {"method": "mtp", "num_speculative_tokens": 1},
+    },
+    "w4-head-mtp-k1": {"checkpoint": "w4-head", "drafting": {"method": "mtp", "num_speculative_tokens": 1}},
 }
 """What is served, by name. `checkpoint` and the `model` of `drafting` are names from the command line."""
 
@@ -215,6 +225,7 @@ def main() -> None:
     step.add_argument("--reference", type=Path, metavar="FILE", help="write prompts and reference texts")
     step.add_argument("--serve", type=Path, metavar="FOLDER", help="serve, and write results.json there")
     step.add_argument("--report", type=Path, metavar="FILE", help="write the report from --results")
+    step.add_argument("--add", type=Path, metavar="FILE", help="add --results to a report that is there")
     step.add_argument("--one", nargs=2, metavar=("NAME", "RESULT"), help="serve one configuration here")
     parser.add_argument("--given", type=Path, help="the file that --reference wrote")
     parser.add_argument("--results", type=Path, help="the folder of --serve")
@@ -235,9 +246,11 @@ def main() -> None:
     elif given.one:
         serve_one(given.one[0], checkpoints, given.given, Path(given.one[1]))
     else:
-        from serving_report import write_report
+        from serving_report import add_report, write_report
 
-        write_report(given.report, given.results, given.given, given.command, given.date)
+        made = given.report or given.add
+        write = write_report if given.report else add_report
+        write(made, given.results, given.given, given.command, given.date)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,10 @@ HEAD = """# Served by vLLM
 
 What autoinfer makes, loaded and served by vLLM on a GPU, and compared token by token with the reference
 engine. Made by `tests/device/serve_on_vllm.py --report`; `tests/device/README.md` says how to repeat it.
-The checkpoints are the packaged reference model, outputs of the quantize stage on it, and the packaged
-DFlash drafter. Only tensor names and config.json are changed, by `wrapped_checkpoint.py`: vLLM 0.26 knows
-the model inside a multimodal wrapper alone. **This is about whether they are served and what they say. The
-model is far too small for its times to say anything about larger ones: TPOT here is the overhead of
+The checkpoints are the packaged reference model, outputs of the prune and quantize stages on it, and the
+packaged DFlash drafter. Only tensor names and config.json are changed, by `wrapped_checkpoint.py`: vLLM
+0.26 knows the model inside a multimodal wrapper alone. **This is about whether they are served and what they
+say. The model is far too small for its times to say anything about larger ones: TPOT here is the overhead of
 launching kernels, without CUDA graphs, with several configurations on one GPU if `--jobs` says so.**
 """
 
@@ -75,15 +75,32 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 def write_report(path: Path, results: Path, reference: Path, command: str, date: str) -> None:
     """Write the report of the folder of a serving."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEAD + _serving(results, reference, command, date, explained=True))
+
+
+def add_report(path: Path, results: Path, reference: Path, command: str, date: str) -> None:
+    """Add a later serving to a report, under a heading of its own; what columns mean is not said again."""
+    serving = _serving(results, reference, command, date, explained=False).replace("\n## ", "\n### ")
+    path.write_text(f"{path.read_text().rstrip()}\n\n## Later: {date}\n{serving}")
+
+
+def _serving(results: Path, reference: Path, command: str, date: str, *, explained: bool) -> str:
     outcomes: dict[str, Any] = json.loads((results / "results.json").read_text())
     asked: dict[str, Any] = json.loads(reference.read_text())
     outcomes = {name: outcomes[name] for name in CONFIGURATIONS if name in outcomes}
     served = {name: outcome for name, outcome in outcomes.items() if "failed" not in outcome}
-    parts = [HEAD, _conditions(served, asked, command, date), _served(outcomes)]
-    parts += [COMPARISON, _comparison(served, asked), _margins(asked)]
-    parts += [DRAFTING, _drafting(served, asked)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(parts))
+    drafting = {name: outcome for name, outcome in served.items() if "drafting" in CONFIGURATIONS[name]}
+    parts = [_conditions(served, asked, command, date), _served(outcomes)]
+    parts += [COMPARISON if explained else _heading(COMPARISON), _comparison(served, asked), _margins(asked)]
+    if drafting:
+        parts += [DRAFTING if explained else _heading(DRAFTING), _drafting(served, asked)]
+    return "".join(parts)
+
+
+def _heading(section: str) -> str:
+    """The heading of a section, without what it says."""
+    return "\n" + section.split("\n")[1] + "\n"
 
 
 def _conditions(served: dict[str, Any], asked: dict[str, Any], command: str, date: str) -> str:

@@ -117,8 +117,8 @@ def _real(series: Sequence[RealSeries]) -> str:
         return f"{title}\n\n{paragraph(text)}"
     told = [
         f"- Series {each.label}: {each.launches} launches of `{each.model}` (engine {each.engine}) with "
-        f"{each.configuration}, on {each.target}. Launches vary by {percent(each.launch_sd_log)} "
-        f"({percent(each.launch_sd_bounds[0])} to {percent(each.launch_sd_bounds[1])}, {each.freedom} "
+        f"{each.configuration}, {each.workload}, on {each.target}. Launches vary by "
+        f"{percent(each.launch_sd_log)} ({percent(each.launch_sd_bounds[0])} to {percent(each.launch_sd_bounds[1])}, {each.freedom} "
         "degrees of freedom)."
         for each in series
     ]

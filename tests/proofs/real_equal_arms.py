@@ -34,6 +34,7 @@ class RealSeries:
     model: str
     target: str
     configuration: str
+    workload: str
     metric: str
     launches: int
     launch_sd_log: float
@@ -108,7 +109,7 @@ def read_series_of(database: str) -> RealSeries | None:
 JUDGED_ALIKE = ("metric", "judge", "min_effect")
 """What all series must agree in, or their verdicts can't be counted together."""
 
-ONE_GROUND = ("engine", "model", "target", "configuration")
+ONE_GROUND = ("engine", "model", "target", "configuration", "workload")
 """Series that agree in these too vary alike, and are told as one."""
 
 COUNTS = (
@@ -207,6 +208,7 @@ def _of_document(told: Mapping[str, Any], held_everywhere: int, held_first: int)
             model=told["model"],
             target=told["target"],
             configuration=", ".join(f"{knob}={value}" for knob, value in told["configuration"].items()),
+            workload=told["workload"],
             metric=told["metric"],
             launches=told["launches"],
             launch_sd_log=sd["value"],

@@ -15,6 +15,7 @@ ONE = RealSeries(
     model="reference",
     target="cpu",
     configuration="serving.threads=2",
+    workload="128 tokens in, 48 out",
     metric="tpot_ms",
     launches=40,
     launch_sd_log=0.01,
@@ -47,8 +48,12 @@ def test_counts_add_up_and_variances_are_weighted_by_degrees_of_freedom() -> Non
     assert both.label == "C-1 of each of 2 databases"
 
 
-def test_series_of_another_ground_stay_apart_in_the_order_given() -> None:
-    other = replace(ONE, configuration="serving.threads=1")
+@pytest.mark.parametrize(
+    "other",
+    [replace(ONE, configuration="serving.threads=1"), replace(ONE, workload="128 tokens in, 32 out")],
+    ids=["configuration", "workload"],
+)
+def test_series_of_another_ground_stay_apart_in_the_order_given(other: RealSeries) -> None:
     found = grouped([ONE, other, ONE])
     assert [each.launches for each in found] == [80, 40]
     assert (supported(found).of, held(found).count) == (15, 15)

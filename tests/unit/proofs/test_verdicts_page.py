@@ -97,6 +97,7 @@ def a_series(experiments: int = 100, supported: int = 0, held: int = 96) -> Real
         model="reference",
         target="a machine",
         configuration="serving.threads=1",
+        workload="128 tokens in, 48 out",
         metric="tpot_ms",
         launches=2 * first_looks,
         launch_sd_log=0.006,
