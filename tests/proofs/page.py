@@ -118,8 +118,8 @@ def _real(series: Sequence[RealSeries]) -> str:
     told = [
         f"- Series {each.label}: {each.launches} launches of `{each.model}` (engine {each.engine}) with "
         f"{each.configuration}, {each.workload}, on {each.target}. Launches vary by "
-        f"{percent(each.launch_sd_log)} ({percent(each.launch_sd_bounds[0])} to {percent(each.launch_sd_bounds[1])}, {each.freedom} "
-        "degrees of freedom)."
+        f"{percent(each.launch_sd_log)} ({percent(each.launch_sd_bounds[0])} to "
+        f"{percent(each.launch_sd_bounds[1])}, {each.freedom} degrees of freedom)."
         for each in series
     ]
     rows = [(each.label, *_shares([each])) for each in series]
