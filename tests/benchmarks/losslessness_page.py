@@ -51,14 +51,14 @@ def page(
     took_s: float,
     busy: float,
 ) -> str:
-    """The whole page; `took_s` is the wall-clock time of all checks, `machine` and `versions` are words, `busy`
-    is how many processes wanted a core before they began."""
+    """The whole page; `took_s` is the wall-clock time of all checks, `machine` and `versions` are words, and
+    `busy` is how many processes wanted a core before they began."""
     most = max((each.checks for each in results), key=len)
     counts = by_content_class((check.item, (1,)) for check in most)
     prompts = ", ".join(f"{len(counts[content])} {content}" for content in CONTENT_CLASSES)
     facts = [
-        f"- {date}, {machine}; {versions}; one thread a method, two methods at a time; {took_s / 60:.0f} min; "
-        f"load of the machine before: {busy:.1f}",
+        f"- {date}, {machine}; {versions}; one thread a method, two methods at a time; "
+        f"{took_s / 60:.0f} min; load of the machine before: {busy:.1f}",
         f"- Command: `{COMMAND.format(path=path)}`",
         f"- {len(most)} held-out prompts ({prompts}), {NEW_TOKENS} tokens each, greedy; one in {FEWER} for a "
         "compiled step, a pruned target and the model as its own drafter",
