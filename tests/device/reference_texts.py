@@ -60,19 +60,18 @@ def _requests(checkpoint: Path) -> list[GenerationRequest]:
 
 
 def _recipe(folder: Path) -> str:
-    """How a checkpoint was made, in words: from the stages' reports, else from config.json."""
-    pruned = folder / "prune-report.json"
-    parts = []
-    if pruned.exists():
-        report = json.loads(pruned.read_text())
-        layers = " and ".join(map(str, report["removed"]))
-        parts.append(f"output of the prune stage, layers {layers} removed by {report['criterion']}")
-    parts.append(_quantization(folder))
-    return "; ".join(parts)
-
-
-def _quantization(folder: Path) -> str:
+    """How a checkpoint was made, in words: from the quantize stage's report and from config.json."""
     config = json.loads((folder / "config.json").read_text())
+    return "; ".join([*_pruning(config), _quantization(folder, config)])
+
+
+def _pruning(config: dict[str, Any]) -> list[str]:
+    if "kept_layers" not in config:
+        return []
+    return ["output of the prune stage, layers kept: " + ", ".join(map(str, config["kept_layers"]))]
+
+
+def _quantization(folder: Path, config: dict[str, Any]) -> str:
     if "quantization_config" not in config:
         return "not quantized"
     report = folder / "quantize-report.json"
