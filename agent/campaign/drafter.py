@@ -16,7 +16,7 @@ from experiments.engines.reference.inspection import (
     json_object,
 )
 from experiments.engines.reference.stored_parameters import stored_parameters
-from experiments.space.legality import DRAFTER, OwnDrafter
+from experiments.space.legality import DRAFTER, PACKAGED, OwnDrafter
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
@@ -49,6 +49,14 @@ def drafter_of(spec: CampaignSpec) -> OwnDrafter | None:
         f"{ARCHITECTURE} nor the type {' or '.join(MODEL_TYPES)}.",
         HINT,
     )
+
+
+def with_whole_path(assignment: str) -> str:
+    """The assignment, with a drafter's folder as it is from the root: whoever tests it stands elsewhere."""
+    knob, equals, value = (part.strip() for part in assignment.partition("="))
+    if knob != DRAFTER or not equals or not value or value == PACKAGED:
+        return assignment
+    return f"{knob}={Path(value).expanduser().absolute()}"
 
 
 def check_fits(drafter: OwnDrafter, checkpoint: Path) -> None:

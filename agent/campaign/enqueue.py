@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
+from agent.campaign.drafter import with_whole_path
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.held import check_asked, draft_on, hold
 from agent.campaign.legal import legal_here
@@ -47,7 +48,7 @@ def enqueue(
     if not given. Raises `UsageError` for anything that can't be tested: see `user_draft`; a duplicate is
     refused with a pointer to the earlier one.
     """
-    asked = Enqueued(claim, tuple(assignments), expect, min_effect, why, pin)
+    asked = Enqueued(claim, tuple(map(with_whole_path, assignments)), expect, min_effect, why, pin)
     with database.read() as session:
         facts, judged = _check(session, campaign_id, asked, metric)
         measured = None if _is_open(facts) else read_measured(session, facts)

@@ -16,7 +16,7 @@ from configs.campaign import CampaignSpec
 from configs.models import ModelProfile
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder
+from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafter_folder
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
@@ -89,7 +89,9 @@ def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
         reason = joint_refusal(configuration, facts)
         if reason is not None or budget is None:
             return reason
-        return replace(budget, drafter_parameters=drafter_parameters(configuration)).refusal(configuration)
+        known = drafter_parameters(configuration)
+        reason = replace(budget, drafter_parameters=known).refusal(configuration)
+        return reason if known or reason is None else _no_drafter(configuration, checkpoint) or reason
 
     return Legal(space, withheld, refused, profile)
 
@@ -110,6 +112,18 @@ def _packaged_for(checkpoint: Path) -> frozenset[str]:
     except CheckpointMissing:
         return frozenset()
     return frozenset({PACKAGED_METHOD}) if ours else frozenset()
+
+
+def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:
+    """Why what is to draft is no drafter of this checkpoint; None where it is one, or none is asked for."""
+    method, drafter = str(configuration.get(DRAFTING, "none")), str(configuration.get(DRAFTER, PACKAGED))
+    if method not in EXTERNAL_DRAFTERS:
+        return None
+    try:
+        check_drafter(DraftingOrder(method, 1, drafter), inspect_checkpoint(checkpoint))
+    except Infeasible as reason:
+        return reason.cause
+    return None
 
 
 def drafter_parameters(configuration: Configuration) -> dict[tuple[str, str], int]:

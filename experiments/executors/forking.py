@@ -3,8 +3,8 @@ between two experiments.
 
 The executor starts that process once, hands it a socket as its standard input, and sends it a folder for each
 run, with three open files: the log, the reading end of the guard pipe (`guard`), and the writing end of a
-pipe that closes with the run. It answers with the id of the run's group. The group's leader does nothing but
-wait for the job, record how it ended, and end the whole group with it.
+pipe that closes with the run. The group's leader answers with its id, and does nothing then but wait for the
+job, record how it ended, and end the whole group with it.
 
 The loading process has one thread and ends with its executor, when the socket closes. A run outlives it.
 """
@@ -64,19 +64,18 @@ def serve(run: Run) -> None:
             return
         for each in files:
             os.set_inheritable(each, False)
-        leader = os.fork()
-        if leader == 0:
-            channel.close()
-            _lead(Path(os.fsdecode(told)), files, run)
+        if os.fork() == 0:
+            _lead(channel, Path(os.fsdecode(told)), files, run)
         for each in files:
             os.close(each)
-        channel.send(str(leader).encode())
 
 
-def _lead(folder: Path, files: list[int], run: Run) -> None:
+def _lead(channel: socket.socket, folder: Path, files: list[int], run: Run) -> None:
     """Be the leader of a new group: start the job, wait for it, record its end, end the group."""
     log, watched, _ = files
     os.setsid()
+    channel.send(str(os.getpid()).encode())  # not before there is a group that can be ended by this id
+    channel.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):

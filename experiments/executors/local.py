@@ -136,9 +136,9 @@ class LocalExecutor:
         if self._is_alive(ref, group):
             (folder / _CANCELLED_NAME).write_text(json.dumps({"at_s": time.time()}))
         end_group(group.pgid, group.started_at_s)
-        if (started := self._started.get(ref)) is not None:
+        if (started := self._started.pop(ref, None)) is not None:
+            started.release()
             started.wait_until_gone()
-        self._is_alive(ref, group)  # lets go of what is held of it
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The run's output from byte `cursor` on, at most 64 KiB, cut between characters; None where its

@@ -64,7 +64,8 @@ def _conversation(messages: object) -> CalibrationText:
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"has a {type(value).__name__} in {name} where text is wanted")
+        found = "nothing" if value is None else f"a {type(value).__name__}"
+        raise ValueError(f"has {found} in {name} where text is wanted")
     if "\0" in value:
         raise ValueError(f"has a NUL character in {name}, which no text has")
     try:

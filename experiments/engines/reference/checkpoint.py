@@ -7,7 +7,7 @@ dtype. Quantized weights (`packed_layout.py`) are dequantized into it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from safetensors import safe_open
@@ -69,33 +69,40 @@ def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device)
 
 
 def _state(files: CheckpointFiles, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The text model's tensors by the names of its modules; packed weights are unpacked as soon as all of
-    their parts are read."""
-    state: dict[str, torch.Tensor] = {}
-    packed = packed_modules(files)
-    owners = {part: module for module in packed.values() for part in module.parts}
+    """The text model's tensors by the names of its modules."""
+
+    def ours(stored_name: str) -> bool:
+        return not module_tensor(stored_name).startswith(LEFT_OUT_PREFIXES)
+
+    return {module_tensor(name): tensor for name, tensor in read_tensors(files, dtype, ours)}
+
+
+def read_tensors(
+    files: CheckpointFiles, dtype: torch.dtype, wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The wanted tensors in `dtype`, by the names they are stored under; packed weights are unpacked, as soon
+    as all of their parts are read, and named as if they were not packed.
+
+    Raises `Infeasible` of kind `checkpoint` for files that can't be read.
+    """
+    owners = {part: module for module in packed_modules(files).values() for part in module.parts}
     waiting: dict[str, dict[str, torch.Tensor]] = {}
     for path in files.weight_files:
         try:
             with safe_open(path, framework="pt") as tensors:
-                for stored_name in tensors.keys():  # noqa: SIM118  (no mapping)
-                    name = module_tensor(stored_name)
-                    if name.startswith(LEFT_OUT_PREFIXES):
-                        continue
+                for stored_name in filter(wanted, tensors.keys()):
                     module = owners.get(stored_name)
                     if module is None:
-                        state[name] = tensors.get_tensor(stored_name).to(dtype, copy=True)
+                        yield stored_name, tensors.get_tensor(stored_name).to(dtype, copy=True)
                         continue
                     parts = waiting.setdefault(module.name, {})
                     parts[stored_name.rpartition(".")[2]] = tensors.get_tensor(stored_name)
                     if len(parts) == len(module.parts):
-                        weight = dequantized(module, waiting.pop(module.name))
-                        state[module_tensor(module.weight)] = weight.to(dtype)
+                        yield module.weight, dequantized(module, waiting.pop(module.name)).to(dtype)
         except Infeasible:
             raise
         except Exception as cause:  # safetensors raises its own error class and plain OS errors
             raise Infeasible("checkpoint", f"{path} can't be read: {cause}") from cause
-    return state
 
 
 def module_tensor(stored_name: str) -> str:

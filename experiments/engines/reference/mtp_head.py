@@ -11,13 +11,13 @@ from __future__ import annotations
 import copy
 
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5DecoderLayer, Qwen3_5RMSNorm
 
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.attention import KeyValueBuffers, visible
+from experiments.engines.reference.checkpoint import read_tensors
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles
 
 
@@ -103,15 +103,12 @@ def load_head(files: CheckpointFiles, model: Qwen3_5ForCausalLM) -> MtpHead:
 
 
 def _head_tensors(files: CheckpointFiles, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The head's tensors by their names within it."""
-    state: dict[str, Tensor] = {}
-    for stored_name, path in files.tensors.items():
-        prefix = next((prefix for prefix in MTP_PREFIXES if stored_name.startswith(prefix)), None)
-        if prefix is None:
-            continue
-        try:
-            with safe_open(path, framework="pt") as tensors:
-                state[stored_name.removeprefix(prefix)] = tensors.get_tensor(stored_name).to(dtype, copy=True)
-        except Exception as cause:  # safetensors raises its own error class and plain OS errors
-            raise Infeasible("checkpoint", f"{path} can't be read: {cause}") from cause
-    return state
+    """The head's tensors by their names within it; packed ones unpacked."""
+
+    def within(stored_name: str) -> str | None:
+        found = (each for each in MTP_PREFIXES if stored_name.startswith(each))
+        prefix = next(found, None)
+        return None if prefix is None else stored_name.removeprefix(prefix)
+
+    read = read_tensors(files, dtype, lambda stored_name: within(stored_name) is not None)
+    return {str(within(stored_name)): tensor for stored_name, tensor in read}

@@ -18,9 +18,12 @@ def by_hand(
     folder: Path,
     pack: Callable[..., dict[str, torch.Tensor]],
     quantization: dict[str, object],
+    *,
+    with_head: bool = False,
     **asked: object,
 ) -> dict[str, torch.Tensor]:
-    """Replace every `…_proj.weight` of a checkpoint in one file but in_proj_a/b by packed integers.
+    """Replace every `…_proj.weight` of a checkpoint in one file but in_proj_a/b by packed integers, those of
+    the MTP head only where asked to.
 
     Returns what each weight must be after dequantization, by its stored name.
     """
@@ -28,7 +31,7 @@ def by_hand(
     tensors, expected = load_file(folder / "model.safetensors"), dict[str, torch.Tensor]()
     for name in sorted(tensors):
         module = name.removesuffix(".weight")
-        if not module.endswith("_proj") or module.startswith("mtp."):
+        if not module.endswith("_proj") or (module.startswith("mtp.") and not with_head):
             continue
         outputs, inputs = tensors.pop(name).shape
         parts, expected[name] = drawn(random, pack, outputs, inputs, **asked)

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.mtp_head import MtpHead, load_head
 from experiments.engines.reference.packed_layout import packed_modules
 from experiments.engines.reference.stored_weights import (
     PARTS,
@@ -66,6 +67,25 @@ def test_the_weights_are_integer_less_zero_point_times_scale(
     narrow = load_model(inspect_checkpoint(tmp_path), torch.bfloat16, CPU).state_dict()
     for name, weight in expected.items():
         assert torch.equal(narrow[name], weight.to(torch.bfloat16)), name
+
+
+def test_a_packed_mtp_head_is_unpacked_too(tmp_path: Path) -> None:
+    """As of a checkpoint that was quantized without `mtp` among what to ignore."""
+    model = tiny_model()
+    write_checkpoint(tmp_path, model)
+    tensors = load_file(tmp_path / "model.safetensors")
+    head = {f"mtp.{name}": value for name, value in MtpHead(model.config).state_dict().items()}
+    trunk = {name: value for name, value in tensors.items() if not name.startswith("mtp.")}
+    save_file(trunk | head, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    config = compressed_tensors_config(4, False)
+    expected = by_hand(tmp_path, pack_quantized, config, with_head=True, bits=4, symmetric=False)
+    files = inspect_checkpoint(tmp_path)
+    loaded = load_head(files, load_model(files, torch.float32, CPU)).state_dict()
+    packed_too = {name.removeprefix("mtp.") for name in expected if name.startswith("mtp.")}
+    assert "layers.0.mlp.gate_proj.weight" in packed_too
+    for name, weight in loaded.items():
+        of_file = expected[f"mtp.{name}"] if name in packed_too else head[f"mtp.{name}"]
+        assert torch.equal(weight, of_file), name
 
 
 @pytest.mark.parametrize(("bits", "symmetric"), [(4, False), (4, True), (8, False)])

@@ -168,6 +168,18 @@ def test_runs_are_forked_from_one_process_that_loads_once(place: LocalPlace):
     assert place.living("second") == place.living("third") == 0
 
 
+def test_a_run_that_is_cancelled_as_soon_as_it_was_submitted_leaves_nothing(place: LocalPlace):
+    executor = place.executor()
+    for number in range(20):
+        ref = executor.submit(f"run-{number}", a_test_job(SLOW))
+        group = executor.group(ref)
+        assert group is not None
+        assert os.getpgid(group.pgid) == group.pgid
+        executor.cancel(ref)
+        assert not psutil.pid_exists(group.pgid)
+        assert executor.poll(ref).state is RunState.CANCELLED
+
+
 def test_the_process_that_runs_are_forked_from_is_replaced_and_its_runs_go_on(place: LocalPlace):
     executor = place.executor()
     before = loaded(executor, hanging(executor, "first"))

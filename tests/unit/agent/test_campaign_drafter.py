@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.create import create_campaign, interrupted, survey
+from agent.campaign.drafter import with_whole_path
 from agent.campaign.facts import read_facts
 from agent.campaign.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
@@ -155,3 +156,22 @@ def test_a_draft_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
 
 def test_a_space_without_drafters_has_no_use_for_one(drafter: Path) -> None:
     assert "has no knob drafting.drafter" in refused(load_campaign("default", {"drafter": str(drafter)}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "becomes"),
+    [
+        ("drafting.drafter=./mine", "drafting.drafter={here}/mine"),
+        (" drafting.drafter = mine", "drafting.drafter={here}/mine"),
+        ("drafting.drafter=/a/b", "drafting.drafter=/a/b"),
+        ("drafting.drafter=packaged", "drafting.drafter=packaged"),
+        ("drafting.drafter=", "drafting.drafter="),
+        ("serving.threads=2", "serving.threads=2"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_a_drafter_is_found_by_whoever_tests_it(
+    asked: str, becomes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert with_whole_path(asked) == becomes.format(here=tmp_path)

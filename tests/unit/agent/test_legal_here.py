@@ -56,6 +56,15 @@ def test_a_head_that_is_not_there_is_not_counted_as_paid(tmp_path: Path) -> None
     assert "64 must be pruned" in refused
 
 
+def test_under_a_budget_a_drafter_that_is_not_there_is_told_before_what_it_costs(tmp_path: Path) -> None:
+    limited = legal(checkpoint(tmp_path / "model", {"norm.weight": (4,)}), "baseline")
+    drafted = {"drafting.method": "dflash", "drafting.drafter": str(tmp_path / "nothing")}
+    refused = limited.refused(limited.space.configuration(drafted))
+    assert refused is not None
+    assert str(tmp_path / "nothing") in refused
+    assert "How many parameters" not in refused
+
+
 def test_a_head_is_known_by_its_tensors_where_config_json_is_silent(tmp_path: Path) -> None:
     found = legal(checkpoint(tmp_path, HEAD, mtp_num_hidden_layers=0))
     assert found.why_not({"drafting.method": "mtp"}) is None

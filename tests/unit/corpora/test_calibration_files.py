@@ -120,7 +120,7 @@ def test_the_content_is_the_identity_and_not_the_place(tmp_path: Path) -> None:
         ),
         ("{}", "holds nothing where text"),
         ('{"text": 5}', "has a int in text where text is wanted"),
-        ('{"text": null}', "has a NoneType in text"),
+        ('{"text": null}', "has nothing in text"),
         ('{"text": "a\\u0000b"}', "has a NUL character in text"),
         ('{"text": "a\\ud800b"}', "half of a surrogate pair"),
         ('{"prompt": "x"}', "has prompt but no answer"),
