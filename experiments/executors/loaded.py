@@ -75,21 +75,19 @@ class LoadedProcess:
     def start(self, folder: Path, log: Path) -> Started:
         """Fork the run of `folder`, which speaks to `log`; waits until everything is loaded.
 
-        Raises `AutoinferError` when it can't be loaded.
+        Raises `AutoinferError` when it can't be loaded, and `OSError` when the log can't be written.
         """
-        watched, guard = os.pipe()
-        ended, end = os.pipe()
-        try:
-            with log.open("ab") as output:
+        with log.open("ab") as output:
+            watched, guard = os.pipe()
+            ended, end = os.pipe()
+            try:
                 socket.send_fds(self._channel, [os.fsencode(folder)], [output.fileno(), watched, end])
-            leader = int(self._channel.recv(MESSAGE_BYTES) or b"0")
-        except OSError as error:
-            leader, cause = 0, str(error)
-        else:
-            cause = "it ended"
-        finally:
-            for descriptor in (watched, end):
-                os.close(descriptor)
+                leader, cause = int(self._channel.recv(MESSAGE_BYTES) or b"0"), "it ended"
+            except OSError as error:
+                leader, cause = 0, str(error)
+            finally:
+                for descriptor in (watched, end):
+                    os.close(descriptor)
         if leader == 0:
             for descriptor in (guard, ended):
                 os.close(descriptor)

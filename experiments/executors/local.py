@@ -202,8 +202,12 @@ class LocalExecutor:
             "started_at_s": started.started_at_s,
             "submitted_at_s": submitted_at_s,
         }
-        temporary.write_text(json.dumps(told))
-        temporary.rename(folder / _PROCESS_NAME)
+        try:
+            temporary.write_text(json.dumps(told))
+            temporary.rename(folder / _PROCESS_NAME)
+        except BaseException:  # nobody could find it any more: its guard ends it
+            self._started.pop(key).release()
+            raise
 
     def _fork(self, folder: Path) -> Started:
         """The run's group, forked from the process that is loaded, or from a new one where that has died."""

@@ -15,6 +15,7 @@ from experiments.executors.port import RunState
 from experiments.executors.process_group import end_group, members
 from experiments.job.place import Place
 from tests.integration.executors.conformance import SLOW, ExecutorConformance
+from tests.integration.worker.processes import processes_of
 from tests.simulated.places import JOB_COMMAND, simulated_executor
 from tests.simulated.specs import FASTER, a_test_job
 
@@ -197,6 +198,23 @@ def test_a_process_that_can_t_load_is_told_with_its_last_words(place: LocalPlace
     with pytest.raises(AutoinferError, match=r"did not start .*it said last: no module named torch here"):
         executor.submit("k", a_test_job())
     assert executor.reconcile() == []
+
+
+def test_a_log_that_can_t_be_written_is_told_as_such_and_harms_no_later_run(place: LocalPlace):
+    executor = place.executor()
+    parent = loaded(executor, hanging(executor, "first"))
+    (place.folder / "jobs" / "second" / "log.txt").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        executor.submit("second", a_test_job())
+    assert loaded(executor, hanging(executor, "third")) == parent
+
+
+def test_a_run_that_can_t_be_written_down_is_ended(place: LocalPlace):
+    executor = place.executor()
+    (place.folder / "jobs" / "k" / "process.json.tmp").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        executor.submit("k", a_test_job(SLOW))
+    wait_for(lambda: not processes_of(place.folder))
 
 
 def test_a_job_that_raises_leaves_its_traceback_and_its_exit_code(place: LocalPlace):
