@@ -110,7 +110,7 @@ def _real(series: Sequence[RealSeries]) -> str:
     title = "## Equal arms on the reference engine"
     if not series:
         text = (
-            "**Not measured**: no database with a series was given. `autoinfer aa --launches 200` measures "
+            "**Not measured**: no series was given. `autoinfer aa --launches 200` measures "
             "one (where an experiment takes four pairs it makes 25, and 800 launches make the 100 that the "
             'target asks for); then `make verdicts VERDICTS_ARGS="--real-aa DATABASE"`.'
         )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from agent.judge.aa_pairs import AaPair, profile
-from agent.judge.aa_replay import plan_of, replay
 from agent.judge.aa_statistics import standard_deviation
+from agent.judge.assumptions import report
 from configs.errors import UsageError
 from experiments.job.named import load_judge
 from experiments.measurement.evidence import Evidence, NoiseProfile, Stage
-from experiments.measurement.judging import Judge, JudgeVerdict
+from experiments.measurement.judging import Judge, JudgeVerdict, Outcome
 from experiments.measurement.plan import StoppingPlan
+from knowledge.scope import workload_words
 from tests.proofs.counting import Share
+from tests.proofs.recorded_series import StoredSeries
 
 
 @dataclass(frozen=True)
@@ -73,37 +73,38 @@ def held(series: Iterable[RealSeries]) -> Share:
     return Share(sum(each.held_everywhere for each in found), sum(each.experiments for each in found))
 
 
-def read_series_of(database: str) -> RealSeries | None:
-    """The longest series in a database (an address or a file); None where it holds none that was measured."""
-    from sqlalchemy import select
-
-    from agent.noise.report import as_document, load_pairs, plan_of_campaign, series_report
-    from agent.noise.series import read_series
-    from db.models import Campaign
-    from db.noise import SERIES_NAME
-    from db.session import open_database
-
-    address = database if "://" in database else f"sqlite:///{Path(database).resolve()}"
-    opened = open_database(address)
-    try:
-        with opened.read() as session:
-            ids = list(session.scalars(select(Campaign.id).where(Campaign.name == SERIES_NAME)))
-            measured = [
-                (each, told)
-                for each in ids
-                if (told := as_document(series_report(session, each)))["launches"]
-                and told["launch_sd_log"] is not None
-            ]
-            if not measured:
-                return None
-            chosen, told = max(measured, key=lambda each: int(each[1]["launches"]))
-            spec, asked = read_series(session, chosen)
-            pairs = [each for each in load_pairs(session, chosen) if not each.differs]
-    finally:
-        opened.close()
-    plan, judge = plan_of(plan_of_campaign(spec), asked.blocks), load_judge(spec.judge)
-    sizes = [each.pairs for each in replay(pairs, plan, judge).experiments]
-    return _of_document(told, held_at_every_look(pairs, sizes, plan, judge), first_held(pairs, plan, judge))
+def told_of(series: StoredSeries) -> RealSeries | None:
+    """What the judge says of a series; None where it is too short to tell how launches vary."""
+    ground, judge = series.ground, load_judge(series.ground.judge)
+    found = report(series.pairs, ground.stopping_plan, judge, ground.blocks, ground.condition)
+    spread = found.launch_sd
+    if spread is None or spread.low is None or spread.high is None:
+        return None
+    kept = [each for each in series.pairs if not each.differs]
+    experiments, looks = found.judged.experiments, found.judged.first_looks
+    outcomes = [each.outcome for each in experiments]
+    return RealSeries(
+        label=ground.label,
+        engine=ground.engine,
+        model=ground.model,
+        target=ground.target,
+        configuration=ground.configuration,
+        workload=workload_words(ground.stopping_plan.workload.model_dump()),
+        metric=ground.stopping_plan.metric.value,
+        launches=2 * len(series.pairs),
+        launch_sd_log=spread.value,
+        launch_sd_bounds=(spread.low, spread.high),
+        freedom=spread.n,
+        judge=f"{judge.name} {judge.version}",
+        min_effect=found.plan.min_effect,
+        experiments=len(experiments),
+        experiments_supported=outcomes.count(Outcome.SUPPORTED),
+        experiments_refuted=outcomes.count(Outcome.REFUTED),
+        held_everywhere=held_at_every_look(kept, [each.pairs for each in experiments], found.plan, judge),
+        first_looks=len(looks),
+        first_held=first_held(kept, found.plan, judge),
+        beyond=found.judged.first_beyond,
+    )
 
 
 JUDGED_ALIKE = ("metric", "judge", "min_effect")
@@ -139,7 +140,7 @@ def grouped(series: Sequence[RealSeries]) -> tuple[RealSeries, ...]:
             raise UsageError(
                 f"The series can't be counted together: {name} is {getattr(series[0], name)} in one and "
                 f"{getattr(each, name)} in another.",
-                "Give --real-aa databases of series that are judged alike.",
+                "Give --real-aa series that are judged alike.",
             )
         grounds.setdefault(tuple(getattr(each, name) for name in ONE_GROUND), []).append(each)
     return tuple(_as_one(found) for found in grounds.values())
@@ -157,7 +158,7 @@ def _as_one(series: Sequence[RealSeries]) -> RealSeries:
     assert spread.high is not None
     return replace(
         series[0],
-        label=f"{series[0].label} of each of {len(series)} databases",
+        label=f"{series[0].label} and {len(series) - 1} more",
         launch_sd_log=spread.value,
         launch_sd_bounds=(spread.low, spread.high),
         freedom=freedom,
@@ -196,35 +197,3 @@ def _evidence(taken: Sequence[AaPair], known: NoiseProfile) -> Evidence:
 def _holds_nothing(verdict: JudgeVerdict) -> bool:
     low, high = verdict.interval_low_log, verdict.interval_high_log
     return low is None or high is None or low <= 0 <= high
-
-
-def _of_document(told: Mapping[str, Any], held_everywhere: int, held_first: int) -> RealSeries:
-    judged, sd = told["judged"], told["launch_sd_log"]
-    experiments, looks = judged["experiments"], judged["first_looks"]
-    try:
-        return RealSeries(
-            label=told["series"],
-            engine=told["engine"],
-            model=told["model"],
-            target=told["target"],
-            configuration=", ".join(f"{knob}={value}" for knob, value in told["configuration"].items()),
-            workload=told["workload"],
-            metric=told["metric"],
-            launches=told["launches"],
-            launch_sd_log=sd["value"],
-            launch_sd_bounds=(sd["low"], sd["high"]),
-            freedom=sd["n"],
-            judge=judged["judge"],
-            min_effect=judged["min_effect"],
-            experiments=experiments["n"],
-            experiments_supported=experiments["supported"]["count"],
-            experiments_refuted=experiments["refuted"]["count"],
-            held_everywhere=held_everywhere,
-            first_looks=looks["n"],
-            first_held=held_first,
-            beyond=looks["beyond_min_effect"]["count"],
-        )
-    except KeyError as missing:
-        raise UsageError(
-            f"The report of series {told.get('series')} lacks {missing}.", "Measure it with this version."
-        ) from None

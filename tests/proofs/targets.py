@@ -259,7 +259,7 @@ def _real_coverage(series: Sequence[RealSeries]) -> Target:
 
 def _of_real(what: str, asked: str, found: Share, met: bool, series: Sequence[RealSeries]) -> Target:
     if not series:
-        return Target(what, asked, "not measured", None, "no database of `autoinfer aa` was given")
+        return Target(what, asked, "not measured", None, "no series of `autoinfer aa` was given")
     enough = found.of >= LEAST_REAL
     launches = sum(each.launches for each in series)
     why = "" if enough else f"the {launches} launches make {found.of} experiments"

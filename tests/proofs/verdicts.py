@@ -1,6 +1,6 @@
 """The proof of the verdicts: simulates, reads the real A/A series, and writes docs/results/verdicts.md.
 
-python -m tests.proofs.verdicts [--quick] [--real-aa DATABASE …] [--launch-sd SHARE] [--seed N]
+python -m tests.proofs.verdicts [--quick] [--real-aa SERIES …] [--launch-sd SHARE] [--seed N]
                                 [--processes N] [--output FILE]
 
 Equal seeds give equal counts, whatever the number of processes.
@@ -28,7 +28,8 @@ from tests.proofs.discovery_rate import discoveries
 from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture
 from tests.proofs.later_tests import cells, later_powers
 from tests.proofs.page import Made, page
-from tests.proofs.real_equal_arms import RealSeries, grouped, read_series_of
+from tests.proofs.real_equal_arms import RealSeries, grouped, told_of
+from tests.proofs.recorded_series import read
 from tests.proofs.shared_profile import sharing
 from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
 from tests.proofs.stopping_early import PROFILE_FREEDOM, Streams, run_stream
@@ -44,6 +45,9 @@ from tests.proofs.targets import (
 from tests.simulation.experiment import DEFAULT_PLAN
 
 OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "verdicts.md"
+RECORDED = OUTPUT.parent / "aa" / "reference.jsonl"
+"""Launches of equal arms on the reference engine, recorded by tests/proofs/recorded_series.py."""
+
 ASSUMED_LAUNCH_SD = "1%"
 """Between launches where no series was measured: what the simulations of docs/judging.md take."""
 
@@ -75,10 +79,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a hundredth of the experiments: does it work?")
     parser.add_argument(
         "--real-aa",
-        metavar="DATABASE",
-        nargs="+",
-        default=[],
-        help="where autoinfer aa stored series; power is at the noise of the first",
+        metavar="SERIES",
+        nargs="*",
+        default=[str(RECORDED)],
+        help="recorded series, or databases in which autoinfer aa stored one; power is at the noise of the "
+        f"first [default: {RECORDED.name}]",
     )
     parser.add_argument("--launch-sd", metavar="SHARE", help="between launches, where no series was measured")
     parser.add_argument("--seed", type=int, default=1)
@@ -87,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
     begun, used = time.monotonic(), _processor_s()
-    series = grouped([each for name in asked.real_aa if (each := read_series_of(name)) is not None])
+    stored = [each for name in asked.real_aa for each in read(name)]
+    series = grouped([told for each in stored if (told := told_of(each)) is not None])
     sizes, launch_sd = QUICK if asked.quick else WHOLE, parse_percent(asked.launch_sd or ASSUMED_LAUNCH_SD)
     with Workers(asked.processes) as workers:
         results = measure(workers, sizes, asked.seed, series, launch_sd)

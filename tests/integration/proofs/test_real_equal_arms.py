@@ -7,9 +7,10 @@ import pytest
 from agent.campaign.create import survey
 from agent.noise.measure import SeriesLoop
 from agent.noise.series import AaAsked, configuration_of, create_series
-from configs.errors import DatabaseMissing
+from configs.errors import DatabaseMissing, UsageError
 from tests.new_database import database_url, new_database
-from tests.proofs.real_equal_arms import read_series_of
+from tests.proofs.real_equal_arms import told_of
+from tests.proofs.recorded_series import main, read
 from tests.simulated.campaign import LEASE_S, registered_here, simulated_spec, worker_process
 
 pytestmark = pytest.mark.timeout(240)
@@ -21,7 +22,7 @@ def test_a_stored_series_is_read_with_its_noise_and_its_verdicts(tmp_path: Path)
     spec, url = simulated_spec(tmp_path), database_url(tmp_path)
     database = new_database(tmp_path)
     with registered_here(tmp_path):
-        assert read_series_of(url) is None  # nothing was measured yet
+        assert read(url) == []  # nothing was measured yet
         ground = survey(spec)
         with database.write() as session:
             asked = AaAsked(configuration_of(spec, ground, []), 2, LAUNCHES)
@@ -31,8 +32,14 @@ def test_a_stored_series_is_read_with_its_noise_and_its_verdicts(tmp_path: Path)
             database, series_id, worker=worker, tell=lambda told: None, lease_s=LEASE_S, poll_s=0.05
         ).run()
         database.close()
-        found = read_series_of(url)
+        [stored] = read(url)
+        found = told_of(stored)
+        recorded = tmp_path / "series.jsonl"
+        assert main([str(recorded), url]) == 0
     assert found is not None
+    [again] = read(str(recorded))
+    assert told_of(again) == found  # a recorded series says the same
+    assert again.ground == stored.ground
     assert found.launches == LAUNCHES
     assert found.first_looks == LAUNCHES // 2
     assert 0 <= found.beyond <= found.first_looks - found.first_held <= found.first_looks
@@ -44,4 +51,12 @@ def test_a_stored_series_is_read_with_its_noise_and_its_verdicts(tmp_path: Path)
 
 def test_a_database_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(DatabaseMissing):
-        read_series_of(str(tmp_path / "nowhere.db"))
+        read(str(tmp_path / "nowhere.db"))
+
+
+@pytest.mark.parametrize("text", ["{}", '{"series": {}}', "no JSON", '{"pair": 1}'])
+def test_a_file_that_was_not_recorded_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="no recorded series"):
+        read(str(path))

@@ -45,7 +45,7 @@ def test_counts_add_up_and_variances_are_weighted_by_degrees_of_freedom() -> Non
     assert (both.held.count, both.held.of) == (7, 8)
     assert both.launch_sd_log == pytest.approx(((20 * 0.01**2 + 10 * 0.02**2) / 30) ** 0.5)
     assert both.launch_sd_bounds[0] < both.launch_sd_log < both.launch_sd_bounds[1]
-    assert both.label == "C-1 of each of 2 databases"
+    assert both.label == "C-1 and 1 more"
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_missed_target_is_told_as_it_is(missed: Results, line: str, words: str
 def test_what_was_not_measured_is_said_plainly() -> None:
     told = page(results(), MADE)
     assert state(told, "equal arms called supported, on the reference engine") == "–"
-    assert "**Not measured**: no database with a series was given." in told
+    assert "**Not measured**: no series was given." in told
     assert "assumed, for no series was given" in " ".join(told.split())
 
 
