@@ -68,8 +68,9 @@ def _differing(stored: Verdict, now: JudgeVerdict) -> Iterator[tuple[str, object
 def _differing_numbers(
     name: str, stored: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[tuple[str, object, object]]:
-    for key in sorted({*stored, *now}):
-        one, other = stored.get(key), now.get(key)
+    """What both tell: a judge may tell more than it did without deciding otherwise."""
+    for key in sorted(stored.keys() & now.keys()):
+        one, other = stored[key], now[key]
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             yield from _differing_numbers(f"{name}.{key}", one, other)
         elif not _alike(one, other):
@@ -79,6 +80,8 @@ def _differing_numbers(
 def _alike(one: object, other: object) -> bool:
     if isinstance(one, int | float) and isinstance(other, int | float):
         return math.isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
     return one == other
 
 
