@@ -81,12 +81,12 @@ def check_cores() -> Check:
 
 
 def check_memory() -> Check:
-    """Look at the memory that is available now."""
-    import psutil
+    """Look at the memory that is available to this process now."""
+    from configs.memory import available_memory_bytes, usable_memory_bytes
 
-    memory = psutil.virtual_memory()
-    found = f"{size(memory.available)} available of {size(memory.total)}"
-    if memory.available < LEAST_MEMORY_BYTES:
+    available = available_memory_bytes()
+    found = f"{size(available)} available of {size(usable_memory_bytes())}"
+    if available < LEAST_MEMORY_BYTES:
         return Check("memory", Verdict.WARN, found, "Close something: launches may be ended by the system.")
     return Check("memory", Verdict.OK, found)
 

@@ -80,6 +80,8 @@ def opened(file: str) -> Iterator[BinaryIO]:
     from configs.errors import UsageError
 
     if file == STANDARD_INPUT:
+        if sys.stdin is None:  # the shell closed it: `<&-`
+            raise UsageError("Standard input is closed.", "Give a table on it, or name a CSV file.")
         yield sys.stdin.buffer
         return
     path = Path(file)

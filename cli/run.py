@@ -22,6 +22,10 @@ WORKER_LOG = "worker.log"
 """The file in the log folder that the campaign's worker writes to."""
 
 
+MEANT_BESIDE_RESUME = frozenset({"resume", "budget", "worker", "dashboard", "json"})
+"""Options of a campaign that goes on; the others tell how one is begun."""
+
+
 @dataclass(frozen=True)
 class Beside:
     """What runs beside a campaign."""
@@ -94,6 +98,7 @@ def run(
 
     beside = Beside(worker, not json if dashboard is None else dashboard)
     if resume is not None:
+        _refuse_beside_resume(ctx, resume)
         _resume(ctx, resume, budget, beside, as_json=json)
         return
     asked = _one_of(name, campaign)
@@ -128,6 +133,20 @@ def _one_of(name: str | None, option: str | None) -> str:
             "Name it once: autoinfer run NAME",
         )
     return name or option or "default"
+
+
+def _refuse_beside_resume(ctx: typer.Context, label: str) -> None:
+    """A campaign that goes on is the one it was: what it measures, and what it judges by, was fixed then."""
+    from configs.errors import UsageError
+
+    for name in ctx.params:
+        given = str(ctx.get_parameter_source(name)).endswith("COMMANDLINE")
+        if given and name not in MEANT_BESIDE_RESUME:
+            what = "CAMPAIGN" if name == "name" else f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{label} goes on as it was begun, so {what} has no meaning beside --resume.",
+                "Leave it out, or start another campaign without --resume.",
+            )
 
 
 def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, *, as_json: bool) -> None:

@@ -94,7 +94,7 @@ def _show_experiment(session: Session, number: int, samples: bool, as_json: bool
     from cli.sheets.experiment import print_experiment
     from knowledge.queries.experiment_detail import experiment_detail
 
-    detail = experiment_detail(session, number, samples=samples)
+    detail = experiment_detail(session, number, samples=samples, judge=True)
     print_json(detail) if as_json else print_experiment(detail)
 
 

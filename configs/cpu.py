@@ -10,11 +10,10 @@ from pathlib import Path
 
 import psutil
 
+from configs.memory import usable_memory_bytes
+
 _SUFFIX_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 """Bytes of the units in which Linux states cache sizes."""
-
-NO_LIMIT = "max"
-"""What a control group writes where it sets no limit."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +67,6 @@ def probe_cpu(root: Path = Path("/")) -> CpuProfile:
         caches=_caches(root),
         memory_bytes=usable_memory_bytes(root),
     )
-
-
-def usable_memory_bytes(root: Path = Path("/")) -> int:
-    """Memory that there is or that the control group allows, the smaller, in bytes; free or not."""
-    memory = psutil.virtual_memory().total
-    limit = _number(_text(root / "sys/fs/cgroup/memory.max"))
-    return min(memory, limit) if limit else memory
 
 
 def usable_cores(root: Path = Path("/")) -> int:

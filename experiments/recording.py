@@ -119,8 +119,10 @@ def load_test_spec(session: Session, experiment_id: int) -> TestJob:
     query = select(Job.spec).where(Job.experiment_id == experiment_id).order_by(Job.id.desc()).limit(1)
     data = session.execute(query).scalar_one_or_none()
     label = format_label(Noun.EXPERIMENT, experiment_id)
+    if data is None:
+        raise AutoinferError(f"{label} has no job.", "There is nothing to judge in it.")
     try:
-        spec = None if data is None else parse_job(data)
+        spec = parse_job(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -4,6 +4,7 @@ the seal.
 What was sealed stands in more than one place: in the job that was run, in the experiment's plan and arms, in
 the hypothesis, and as a hash in all three and in the event log. All of them must still say the same. That
 finds what was changed by accident or by hand; who rewrites every copy and makes the hash anew is not found.
+A verdict carries the hash too, once there is one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sqlalchemy.orm import Session
 from configs.errors import AutoinferError
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Configuration, Event, Experiment, Hypothesis
+from db.models import Configuration, Event, Experiment, Hypothesis, Verdict
 from db.states import ExperimentKind
 from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
@@ -58,10 +59,11 @@ def _changed(session: Session, experiment: Experiment, spec: TestJob) -> Iterato
         yield from _other_arm(session, f"its {arm}", number, Point.of(knobs))
     if experiment.preregistration_digest != sealed:
         yield f"its seal is {_hash(experiment.preregistration_digest)}, and that of its job {_hash(sealed)}"
+    yield from _other_verdict(session, experiment.id, sealed)
     if experiment.kind is ExperimentKind.TEST and experiment.hypothesis_id is not None:
         hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
         yield from _other_hypothesis(session, hypothesis, spec, plan)
-        yield from _other_event(session, hypothesis, experiment.id, sealed)
+        yield from _other_event(session, hypothesis, experiment.id, spec)
 
 
 def _other_hypothesis(
@@ -108,18 +110,35 @@ def _other_arm(
         yield f"{what} was sealed otherwise ({', '.join(map(str, changes))})"
 
 
-def _other_event(session: Session, hypothesis: Hypothesis, experiment_id: int, sealed: str) -> Iterator[str]:
-    """The log tells the seal too, and a log is only added to."""
+def _other_event(
+    session: Session, hypothesis: Hypothesis, experiment_id: int, spec: TestJob
+) -> Iterator[str]:
+    """The log tells the seal too, and a log is only added to: its line must be there and say the same."""
+    sealed = spec.preregistration_digest
     query = select(Event.data).where(
         Event.campaign_id == hypothesis.campaign_id,
         Event.kind == EventKind.HYPOTHESIS_PREREGISTERED.value,
         Event.subject == format_label(Noun.HYPOTHESIS, hypothesis.id),
     )
-    for data in session.scalars(query):
-        if data is not None and data.get("experiment_id") == experiment_id:
-            told = data.get("preregistration_digest")
-            if told != sealed:
-                yield f"the log tells the seal {_hash(told)}, and its job {_hash(sealed)}"
+    told = [
+        data.get("preregistration_digest")
+        for data in session.scalars(query)
+        if data is not None and data.get("experiment_id") == experiment_id
+    ]
+    for each in told:
+        if each != sealed:
+            yield f"the log tells the seal {_hash(each)}, and its job {_hash(sealed)}"
+    if not told and spec.judge_version is not None:
+        yield f"the log no longer tells its seal {_hash(sealed)}"
+
+
+def _other_verdict(session: Session, experiment_id: int, sealed: str) -> Iterator[str]:
+    """The verdict carries the seal that it was given under."""
+    for told in session.scalars(
+        select(Verdict.preregistration_digest).where(Verdict.experiment_id == experiment_id)
+    ):
+        if told != sealed:
+            yield f"the seal of its verdict is {_hash(told)}, and that of its job {_hash(sealed)}"
 
 
 def _differing(

@@ -98,6 +98,7 @@ def _verdict(out: Console, detail: ExperimentDetail) -> None:
                 ("judge", judge),
                 ("level", None if detail.level is None else _level_words(detail.level)),
                 ("sealed as", verdict.preregistration_digest),
+                ("judged again", detail.judged_again),
             ]
         )
     )

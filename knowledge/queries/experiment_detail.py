@@ -20,6 +20,7 @@ from db.models import (
 )
 from db.models.base import JsonObject
 from db.states import Arm
+from experiments.rejudging import judged_again
 from experiments.sealing import tampered
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
@@ -47,10 +48,11 @@ class LaunchView(View):
 
 
 class ExperimentDetail(ExperimentRow):
-    """Everything about one experiment; `samples` is filled when they were asked for.
+    """Everything about one experiment; `samples` and `judged_again` are filled when they were asked for.
 
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
-    since it was preregistered, `resolved` what the first launch of each arm told that it ran.
+    since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
+    the first launch of each arm told that it ran.
     """
 
     rationale: str | None
@@ -63,6 +65,7 @@ class ExperimentDetail(ExperimentRow):
     changed_since_sealed: str | None
     level: LevelView | None
     verdict: VerdictView | None
+    judged_again: str | None
     launches: tuple[LaunchView, ...]
     resolved_differences: tuple[DifferenceView, ...]
     resolved: dict[Arm, JsonObject]
@@ -75,8 +78,13 @@ class ExperimentDetail(ExperimentRow):
     samples: tuple[SampleView, ...] | None
 
 
-def experiment_detail(session: Session, experiment_id: int, *, samples: bool = False) -> ExperimentDetail:
-    """Return everything about one experiment, which must exist; with `samples` the raw ones too."""
+def experiment_detail(
+    session: Session, experiment_id: int, *, samples: bool = False, judge: bool = False
+) -> ExperimentDetail:
+    """Return everything about one experiment, which must exist; with `samples` the raw ones too.
+
+    `judge`: its judge is asked again, which takes its import and a look at every sample.
+    """
     control, candidate = aliased(Configuration), aliased(Configuration)
     row = session.execute(
         select(Experiment, Hypothesis, Verdict, control.knobs, candidate.knobs)
@@ -118,6 +126,7 @@ def experiment_detail(session: Session, experiment_id: int, *, samples: bool = F
         changed_since_sealed=_changed(session, experiment),
         level=level_of(session, experiment, _details(verdict)),
         verdict=None if verdict is None else verdict_view(verdict),
+        judged_again=judged_again(session, experiment, verdict) if judge and verdict is not None else None,
         launches=tuple(
             _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
         ),

@@ -143,6 +143,11 @@ def _fields(reader: Reader) -> Iterator[tuple[int, Sequence[str]]]:
                 yield reader.line_num, found
     except csv.Error as error:
         line = reader.line_num
+        if "new-line character" in str(error):
+            raise UsageError(
+                f"Line {line} holds a carriage return that does not end it.",
+                "End lines with LF or CR LF, such as: tr '\\r' '\\n' < FILE | autoinfer judge -",
+            ) from None
         raise UsageError(f"Line {line} is not CSV: {error}.", _not_a_table()) from None
 
 

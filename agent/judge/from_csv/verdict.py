@@ -149,8 +149,9 @@ def _decide(
             f", beyond the {share} asked for, but {told}, one-sided at most {high} %, which does not agree"
         )
     more = pairs_to_settle(asked.plan(metric), now)
+    open_still = "which neither reaches nor excludes" if now.bounded else "so nothing is said yet of"
     return Outcome.INCONCLUSIVE, (
-        f", which neither reaches nor excludes the {share} asked for; "
+        f", {open_still} the {share} asked for; "
         + (
             f"more than {MOST_TOLD_PAIRS} pairs like these would be needed to settle it"
             if more is None

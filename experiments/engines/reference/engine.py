@@ -15,11 +15,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-import psutil
-
 from configs.cpu import usable_cores
 from configs.errors import AutoinferError
 from configs.limits import LOAD_LIMIT_S
+from configs.memory import available_memory_bytes
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import check_fits_device
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
@@ -50,10 +49,6 @@ GPU_DRIVER = Path("/dev/nvidiactl")
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
 
-def _available_bytes() -> int:
-    return int(psutil.virtual_memory().available)
-
-
 class ReferenceEngine:
     """Serves Qwen3.5-type checkpoints with PyTorch + transformers. Entry point `reference`."""
 
@@ -63,7 +58,7 @@ class ReferenceEngine:
     def __init__(
         self,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
-        available_bytes: Callable[[], int] = _available_bytes,
+        available_bytes: Callable[[], int] = available_memory_bytes,
         gpu_memory: Callable[[str], DeviceMemory] = device_memory,
         gpu_driver: Path = GPU_DRIVER,
     ) -> None:

@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 
 from configs.checkpoints import profile_of_checkpoint
-from configs.cpu import usable_memory_bytes
 from configs.errors import AutoinferError
+from configs.memory import usable_memory_bytes
 from configs.models import ModelProfile
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CONFIG_FILE, CheckpointFiles, inspect_checkpoint

@@ -12,9 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
-from configs.cpu import usable_memory_bytes
+from configs.memory import available_memory_bytes
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
@@ -62,7 +60,7 @@ def available_bytes(device: torch.device) -> int:
 
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return min(psutil.virtual_memory().available, usable_memory_bytes())
+    return available_memory_bytes()
 
 
 def _ranking(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import Duplicate, accept
@@ -21,9 +21,20 @@ from agent.surrogate.levers import joined
 from configs.errors import AutoinferError
 from db import events
 from db.event_kinds import EventKind
-from db.models import Configuration, Environment, Event, Experiment, Hypothesis, Job, Launch, Verdict
+from db.models import (
+    Configuration,
+    Environment,
+    Event,
+    Experiment,
+    Hypothesis,
+    Job,
+    Launch,
+    Measurement,
+    Verdict,
+)
 from db.session import Database, open_database
-from db.states import ExperimentState, HypothesisState, JobState
+from db.states import Arm as StoredArm
+from db.states import ExperimentState, HypothesisState, JobState, VerdictOutcome
 from experiments.job.result import Failure
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import TestJob
@@ -31,6 +42,7 @@ from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.recording import load_test_spec
+from experiments.rejudging import ALIKE
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration as Point
 from knowledge.queries.experiment_detail import experiment_detail
@@ -151,6 +163,10 @@ def change_log(session: Session, it: Dispatched) -> None:
     )
 
 
+def forget_log(session: Session) -> None:
+    session.execute(delete(Event).where(Event.kind == EventKind.HYPOTHESIS_PREREGISTERED.value))
+
+
 MARGINS = {"bits_per_byte": 0.5, "task_points": 50.0}
 SURER = {"log_ratio_mean": -0.35, "log_ratio_sd": 0.01}
 
@@ -224,6 +240,7 @@ TAMPERINGS: dict[str, tuple[Callable[[Session, Dispatched], None], str]] = {
         "its seal is missing",
     ),
     "log": (lambda s, it: change_log(s, it), "the log tells the seal eeeeeeeeeeee"),
+    "no log": (lambda s, it: forget_log(s), "the log no longer tells its seal"),
 }
 
 
@@ -308,6 +325,77 @@ def test_an_experiment_that_is_altered_after_its_verdict_says_so_when_it_is_show
     with dispatched.database.read() as session:
         detail = experiment_detail(session, dispatched.experiment_id)
     assert "min_effect of its plan is 0.5" in str(detail.changed_since_sealed)
+
+
+def test_a_verdict_under_another_seal_says_so_when_it_is_shown(dispatched: Dispatched) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.write() as session:
+        session.execute(update(Verdict).values(preregistration_digest="e" * 64))
+    with dispatched.database.read() as session:
+        detail = experiment_detail(session, dispatched.experiment_id)
+    assert "the seal of its verdict is eeeeeeeeeeee" in str(detail.changed_since_sealed)
+
+
+def forget_the_last_time(session: Session) -> None:
+    last = session.scalar(select(func.max(Measurement.id)).where(Measurement.metric == "tpot_ms"))
+    session.execute(delete(Measurement).where(Measurement.id == last))
+
+
+REWRITTEN: dict[str, tuple[Callable[[Session], object], str]] = {
+    "nothing": (lambda s: None, ALIKE),
+    "every sample alike": (
+        lambda s: s.execute(update(Measurement).values(value=Measurement.value * 1.001)),
+        ALIKE,  # the ratio is what it was
+    ),
+    "samples of one arm": (
+        lambda s: s.execute(
+            update(Measurement)
+            .where(Measurement.launch_id.in_(select(Launch.id).where(Launch.arm == StoredArm.CANDIDATE)))
+            .values(value=Measurement.value * 0.9)
+        ),
+        "another verdict: its effect_log is -0.356675, and comes to -0.462035",
+    ),
+    "a sample that is gone": (lambda s: forget_the_last_time(s), "its samples is 16, and comes to 15"),
+    "the outcome": (
+        lambda s: s.execute(update(Verdict).values(outcome=VerdictOutcome.SUPPORTED)),
+        "its outcome is supported, and comes to inconclusive",
+    ),
+    "the quality": (
+        lambda s: s.execute(update(Verdict).values(quality={"state": "held"})),
+        "quality.state is held, and comes to not measured",
+    ),
+    "a sample of no known metric": (
+        lambda s: s.execute(update(Measurement).values(metric="speed")),
+        "not possible: a stored sample can't be read",
+    ),
+    "the job": (lambda s: s.execute(delete(Job)), "not possible: E-0002 has no job"),
+}
+
+
+@pytest.mark.parametrize("what", REWRITTEN)
+def test_a_verdict_that_the_stored_samples_do_not_give_says_so_when_it_is_shown(
+    dispatched: Dispatched, what: str
+) -> None:
+    rewrite, words = REWRITTEN[what]
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.write() as session:
+        rewrite(session)
+    with dispatched.database.read() as session:
+        detail = experiment_detail(session, dispatched.experiment_id, judge=True)
+    assert words in str(detail.judged_again)
+
+
+def test_a_verdict_of_another_version_of_the_judge_is_not_held_against_this_one(
+    dispatched: Dispatched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    monkeypatch.setattr("agent.judge.launch_interval.LaunchIntervalJudge.version", "999")
+    with dispatched.database.read() as session:
+        detail = experiment_detail(session, dispatched.experiment_id, judge=True)
+    assert "and version 999 is installed" in str(detail.judged_again)
 
 
 def test_a_reproduction_that_is_altered_is_not_concluded(dispatched: Dispatched) -> None:

@@ -83,6 +83,18 @@ def test_what_cant_be_judged_gets_one_sentence_and_what_to_do(
     assert document.error["hint"]
 
 
+def test_standard_input_that_the_shell_closed_is_told(autoinfer: Autoinfer) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m cli judge - <&-', sys.executable],
+        env=autoinfer.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("autoinfer: Standard input is closed.")
+
+
 @pytest.mark.parametrize("line", re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)[0].splitlines())
 def test_the_examples_of_the_page_run(autoinfer: Autoinfer, times: Path, line: str) -> None:
     with gzip.open(times.with_name("times.csv.gz"), "wb") as packed:

@@ -108,6 +108,29 @@ def test_the_checkpoint_is_not_read_while_others_wait_for_the_database(
 
 
 @pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["--min-effect", "1%"], "--min-effect"),
+        (["--seed", "3"], "--seed"),
+        (["--target", "cpu"], "--target"),
+        (["--new"], "--new"),
+        (["levers"], "CAMPAIGN"),
+    ],
+)
+def test_a_campaign_that_goes_on_is_not_given_other_terms(
+    database: Database, tmp_path: Path, given: list[str], named: str
+) -> None:
+    with database.write() as session:
+        create_campaign(session, load_campaign("default"), survey(load_campaign("default")))
+    words = ["--db", f"sqlite:///{tmp_path / 'a.db'}", "run", *given, "--resume", "C-1", "--no-worker"]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, UsageError)
+    assert (
+        result.exception.message == f"C-1 goes on as it was begun, so {named} has no meaning beside --resume."
+    )
+
+
+@pytest.mark.parametrize(
     ("field", "value", "said"),
     [
         ("engine", "vllm-next", r"mine\.yaml: engine: There is no engine 'vllm-next'"),

@@ -60,6 +60,7 @@ def first(**fields: str) -> bytes:
         (b"\x7fELF\0\0\0", "no text"),
         (b"x" * (LONGEST_LINE_BYTES + 1), "longer than"),
         (as_csv(ROWS) + b'control,0,0,"p"0,tpot_ms,1,0\n', "Line 66 is not CSV"),
+        (as_csv(ROWS).replace(b"\n", b"\r"), "Line 1 holds a carriage return"),
         (first(value="nan"), "Line 2: the value 'nan' of tpot_ms is not finite"),
         (first(value="-inf"), "is not finite"),
         (first(value="1e999"), "must be a number above 0"),

@@ -66,6 +66,7 @@ def test_two_pairs_say_nothing_unless_the_noise_is_known() -> None:
     assert alone.outcome is Outcome.INCONCLUSIVE
     assert alone.as_json()["interval"] is None
     assert "with no interval yet" in alone.reason
+    assert "so nothing is said yet of the 3 % asked for" in alone.reason
     assert judged(rows, KNOWN).outcome is Outcome.SUPPORTED
 
 
