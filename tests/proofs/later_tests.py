@@ -13,7 +13,7 @@ from agent.campaign.length import LEAST_PAIRS
 from agent.discovery.e_lond import level
 from configs.campaign import load_campaign
 from tests.proofs.counting import Workers
-from tests.proofs.simulated_rates import counted, gain_of, plan_of
+from tests.proofs.simulated_rates import TimeNoise, counted, gain_of, plan_of
 from tests.proofs.targets import TRUE_GAIN, LaterPower, Power
 from tests.simulation.experiment import DEFAULT_PLAN
 
@@ -53,15 +53,15 @@ def cells() -> Iterator[Cell]:
 
 
 def later_powers(
-    workers: Workers, experiments: int, launch_sd: float, seed: int, place: int, told: Sequence[Cell]
+    workers: Workers, experiments: int, noise: TimeNoise, seed: int, place: int, told: Sequence[Cell]
 ) -> list[LaterPower]:
     """The power of each gain at each of these tests, so many experiments each; `place` is that of the first
     seed."""
     found = []
     for number, (cell, gain) in enumerate((cell, gain) for cell in told for gain in GAINS):
         plan = plan_of(cell.full_pairs, cell.support_alpha)
-        counts = counted(workers, plan, gain_of(gain, launch_sd), experiments, seed, place + number)
+        counts = counted(workers, plan, gain_of(gain, noise), experiments, seed, place + number)
         who = f"test {cell.test} of a campaign of {cell.campaign}"
-        power = Power(plan, gain, launch_sd, counts, who)
+        power = Power(plan, gain, noise, counts, who)
         found.append(LaterPower(cell.campaign, cell.test, cell.supported, power))
     return found

@@ -116,8 +116,8 @@ def _real(series: Sequence[RealSeries]) -> str:
         )
         return f"{title}\n\n{paragraph(text)}"
     told = [
-        f"- Series {each.label}: {each.launches} launches of `{each.model}` (engine {each.engine}) with "
-        f"{each.configuration}, {each.workload}, on {each.target}. Launches vary by "
+        f"- *{each.label}*: {each.launches} launches of `{each.model}` (engine {each.engine}) with "
+        f"{each.configuration}, {each.workload}, on {each.target} ({each.host}). Launches vary by "
         f"{percent(each.launch_sd_log)} ({percent(each.launch_sd_bounds[0])} to "
         f"{percent(each.launch_sd_bounds[1])}, {each.freedom} degrees of freedom)."
         for each in series
@@ -157,7 +157,7 @@ def _shares(series: Sequence[RealSeries]) -> tuple[str, str, str, str]:
 
 def _power(results: Results) -> str:
     source = (
-        f"as measured by series {results.series[0].label} on {results.series[0].target}"
+        f"as measured by {results.series[0].label} on {results.series[0].target}"
         if results.series
         else "assumed, for no series was given"
     )
@@ -185,11 +185,14 @@ def _power(results: Results) -> str:
     first = results.power[0]
     text = (
         f"Found means supported within the plan, at min_effect {plain(first.plan.min_effect)}. Launches vary "
-        f"by {percent(results.launch_sd)}, {source}. The gain lies {percent(first.beyond)} beyond min_effect "
-        "(log scale): support needs an interval that reaches less far. A campaign tests at the level that "
-        f"its online control gives: the first test's, and that of test {LATER_TEST} where nothing was "
-        "supported before, are shown. A campaign of minutes, such as the default one, pays for "
-        f"{LEAST_PAIRS} exploratory pairs a test; one of some hours for the whole plan."
+        f"by {percent(results.noise.launch_sd)} beyond what is timed within them, blocks by "
+        f"{percent(results.noise.block_sd)} and requests by {percent(results.noise.request_sd)}, {source}. "
+        "The judge asks for more blocks a pair where that is what narrows the interval. The gain lies "
+        f"{percent(first.beyond)} beyond min_effect (log scale): support needs an interval that reaches less "
+        "far. A campaign tests at the level that its online control gives: the first test's, and that of "
+        f"test {LATER_TEST} where nothing was supported before, are shown. A campaign of minutes, such as "
+        f"the default one, pays for {LEAST_PAIRS} exploratory pairs a test; one of some hours "
+        "for the whole plan."
     )
     return f"## A true gain of {plain(first.gain)}\n\n{paragraph(text)}\n\n{table(columns, rows)}"
 

@@ -28,8 +28,8 @@ def later_part(results: Results) -> str:
     text = (
         "The online control makes a campaign's later tests stricter, the less was supported before them: "
         "each is shown with nothing supported before, which is as strict as it gets, and with every fifth "
-        f"test supported. Launches vary by {percent(results.launch_sd)}, as above, and have as many blocks "
-        "as the plan says; found means supported within the plan. A gain can be found where it lies "
+        "test supported. Times vary as above; the intervals are those of launches with as many blocks as the "
+        "plan says; found means supported within the plan. A gain can be found where it lies "
         "further beyond min_effect than the interval of "
         f"the whole plan reaches at the test's level: the gains lie {beyond} beyond it (log scale). A "
         "campaign of minutes rarely comes to a twentieth test; it is told all the same."

@@ -17,11 +17,14 @@ from experiments.measurement.plan import StoppingPlan
 from knowledge.scope import workload_words
 from tests.proofs.counting import Share
 from tests.proofs.recorded_series import StoredSeries
+from tests.proofs.simulated_rates import TimeNoise
 
 
 @dataclass(frozen=True)
 class RealSeries:
     """A series: how it was made, how its launches vary, and what the judge said of its pairs.
+
+    `launch_sd_log` is that of a launch's centre, as the noise profile takes it; `noise` is its parts.
 
     `experiments` are whole experiments of consecutive pairs, each pair used once; `held_everywhere` are those
     whose interval held 0 after each of their pairs. `first_looks` judge every pair as the quick pair of an
@@ -35,10 +38,12 @@ class RealSeries:
     target: str
     configuration: str
     workload: str
+    host: str
     metric: str
     launches: int
     launch_sd_log: float
     launch_sd_bounds: tuple[float, float]
+    noise: TimeNoise
     freedom: int
     judge: str
     min_effect: float
@@ -78,7 +83,7 @@ def told_of(series: StoredSeries) -> RealSeries | None:
     ground, judge = series.ground, load_judge(series.ground.judge)
     found = report(series.pairs, ground.stopping_plan, judge, ground.blocks, ground.condition)
     spread = found.launch_sd
-    if spread is None or spread.low is None or spread.high is None:
+    if spread is None or spread.low is None or spread.high is None or found.parts is None:
         return None
     kept = [each for each in series.pairs if not each.differs]
     experiments, looks = found.judged.experiments, found.judged.first_looks
@@ -90,10 +95,17 @@ def told_of(series: StoredSeries) -> RealSeries | None:
         target=ground.target,
         configuration=ground.configuration,
         workload=workload_words(ground.stopping_plan.workload.model_dump()),
+        host=ground.host,
         metric=ground.stopping_plan.metric.value,
         launches=2 * len(series.pairs),
         launch_sd_log=spread.value,
         launch_sd_bounds=(spread.low, spread.high),
+        noise=TimeNoise(
+            *(
+                math.sqrt(each.value)
+                for each in (found.parts.launches, found.parts.blocks, found.parts.requests)
+            )
+        ),
         freedom=spread.n,
         judge=f"{judge.name} {judge.version}",
         min_effect=found.plan.min_effect,
@@ -110,7 +122,7 @@ def told_of(series: StoredSeries) -> RealSeries | None:
 JUDGED_ALIKE = ("metric", "judge", "min_effect")
 """What all series must agree in, or their verdicts can't be counted together."""
 
-ONE_GROUND = ("engine", "model", "target", "configuration", "workload")
+ONE_GROUND = ("engine", "model", "target", "configuration", "workload", "host")
 """Series that agree in these too vary alike, and are told as one."""
 
 COUNTS = (
@@ -161,6 +173,14 @@ def _as_one(series: Sequence[RealSeries]) -> RealSeries:
         label=f"{series[0].label} and {len(series) - 1} more",
         launch_sd_log=spread.value,
         launch_sd_bounds=(spread.low, spread.high),
+        noise=TimeNoise(
+            *(
+                math.sqrt(
+                    math.fsum(getattr(each.noise, name) ** 2 * each.freedom for each in series) / freedom
+                )
+                for name in ("launch_sd", "block_sd", "request_sd")
+            )
+        ),
         freedom=freedom,
         **{name: sum(getattr(each, name) for each in series) for name in COUNTS},
     )

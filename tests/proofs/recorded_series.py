@@ -46,6 +46,16 @@ class Ground:
         """The plan of its experiments."""
         return StoppingPlan.model_validate(self.plan)
 
+    @property
+    def host(self) -> str:
+        """The machine in words: which cores it gave, of how many, and what ran on it."""
+        machine: Any = self.machine
+        cpu, packages = machine["cpu"], machine["packages"]
+        return (
+            f"{cpu['cores']} of {cpu['machine_cores']} cores, Python {machine['python']}, "
+            f"torch {packages['torch']}"
+        )
+
 
 @dataclass(frozen=True)
 class StoredSeries:

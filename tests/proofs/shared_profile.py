@@ -16,7 +16,7 @@ import numpy as np
 from agent.judge.launch_interval import LaunchIntervalJudge
 from tests.proofs.counting import Share, Workers, seed_of
 from tests.proofs.hypothesis_streams import LENGTH
-from tests.proofs.simulated_rates import Counts, counts_of, gain_of
+from tests.proofs.simulated_rates import Counts, TimeNoise, counts_of, gain_of
 from tests.simulation.experiment import DEFAULT_PLAN, profile_of
 from tests.simulation.rates import simulate
 
@@ -61,6 +61,6 @@ def sharing(workers: Workers, freedom: int, campaigns: int, seed: int) -> Shared
 
 def _campaign(job: tuple[int, int]) -> Counts:
     freedom, seed = job
-    truth = gain_of(DEFAULT_PLAN.min_effect, LAUNCH_SD)
+    truth = gain_of(DEFAULT_PLAN.min_effect, TimeNoise(LAUNCH_SD))
     noise = profile_of(DEFAULT_PLAN, truth, freedom, np.random.default_rng(seed))
     return counts_of(simulate(LaunchIntervalJudge(), DEFAULT_PLAN, truth, LENGTH, seed=seed + 1, noise=noise))

@@ -130,6 +130,30 @@ def plan_of(full_pairs: int, support_alpha: float | None = None) -> StoppingPlan
     return StoppingPlan.model_validate({**DEFAULT_PLAN.model_dump(), **changes})
 
 
-def gain_of(gain: float, launch_sd: float) -> Truth:
-    """A true gain where launches vary by `launch_sd`; 0.05 is 5 % less time."""
-    return replace(Truth(), effect_log=math.log(1 - gain), launch_sd=launch_sd)
+@dataclass(frozen=True)
+class TimeNoise:
+    """What times vary by, standard deviations of natural logs: from launch to launch beyond what is timed
+    within them, from block to block beyond their requests, and from request to request."""
+
+    launch_sd: float
+    block_sd: float = Truth.disturbance_sd
+    request_sd: float = Truth.request_sd
+
+    def of_mean(self, blocks: int, requests: int) -> float:
+        """The standard deviation of a launch's mean over `blocks` of `requests` each."""
+        return math.hypot(
+            self.launch_sd,
+            self.block_sd / math.sqrt(blocks),
+            self.request_sd / math.sqrt(blocks * requests),
+        )
+
+
+def gain_of(gain: float, noise: TimeNoise) -> Truth:
+    """A true gain where times vary so; 0.05 is 5 % less time."""
+    return replace(
+        Truth(),
+        effect_log=math.log(1 - gain),
+        launch_sd=noise.launch_sd,
+        disturbance_sd=noise.block_sd,
+        request_sd=noise.request_sd,
+    )

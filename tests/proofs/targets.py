@@ -13,7 +13,7 @@ from tests.proofs.discovery_rate import Discoveries, FalseRate
 from tests.proofs.hypothesis_streams import Kind, Mixture
 from tests.proofs.real_equal_arms import RealSeries, held, supported
 from tests.proofs.shared_profile import SharedProfile
-from tests.proofs.simulated_rates import FREEDOM, Counts
+from tests.proofs.simulated_rates import FREEDOM, Counts, TimeNoise
 from tests.proofs.stopping_early import Compared, Streams
 
 MOST_SUPPORTED = 0.01
@@ -41,7 +41,7 @@ class Power:
 
     plan: StoppingPlan
     gain: float
-    launch_sd: float
+    noise: TimeNoise
     found: Counts
     who: str = ""
 
@@ -52,7 +52,7 @@ class Power:
 
     @property
     def reach(self) -> float:
-        """Half the interval over the whole plan at this noise, natural log."""
+        """Half the interval over the whole plan at this noise, natural log: with the plan's blocks."""
         return self._reach(self.plan.alpha)
 
     @property
@@ -68,7 +68,8 @@ class Power:
 
     def _reach(self, alpha: float) -> float:
         pairs = self.plan.full_pairs + self.plan.validation_pairs
-        squares = 2 * self.launch_sd**2 * (FREEDOM + pairs - 1)
+        spread = self.noise.of_mean(self.plan.full_blocks, self.plan.workload.prompts_per_block)
+        squares = 2 * spread**2 * (FREEDOM + pairs - 1)
         return PairNoise(squares, FREEDOM, pairs, "pooled").reach(pairs, alpha)
 
 
@@ -102,7 +103,7 @@ class Results:
     """Of hypotheses that lose exactly the margin of quality, those called supported, under online control."""
     series: tuple[RealSeries, ...]
     """Power is at the noise of the first."""
-    launch_sd: float
+    noise: TimeNoise
     plan: StoppingPlan
 
 

@@ -31,7 +31,7 @@ from tests.proofs.page import Made, page
 from tests.proofs.real_equal_arms import RealSeries, grouped, told_of
 from tests.proofs.recorded_series import read
 from tests.proofs.shared_profile import sharing
-from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, counted, gain_of, plan_of
+from tests.proofs.simulated_rates import CONDITIONS, EVERYTHING, TimeNoise, counted, gain_of, plan_of
 from tests.proofs.stopping_early import PROFILE_FREEDOM, Streams, run_stream
 from tests.proofs.targets import (
     LATER_TEST,
@@ -95,8 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stored = [each for name in asked.real_aa for each in read(name)]
     series = grouped([told for each in stored if (told := told_of(each)) is not None])
     sizes, launch_sd = QUICK if asked.quick else WHOLE, parse_percent(asked.launch_sd or ASSUMED_LAUNCH_SD)
+    noise = series[0].noise if series else TimeNoise(launch_sd)
     with Workers(asked.processes) as workers:
-        results = measure(workers, sizes, asked.seed, series, launch_sd)
+        results = measure(workers, sizes, asked.seed, series, noise)
     made = Made(
         command=f"python -m tests.proofs.verdicts {shlex.join(given)}".strip(),
         seed=asked.seed,
@@ -112,10 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(
-    workers: Workers, sizes: Sizes, seed: int, series: tuple[RealSeries, ...], assumed_launch_sd: float
+    workers: Workers, sizes: Sizes, seed: int, series: tuple[RealSeries, ...], noise: TimeNoise
 ) -> Results:
-    """Everything that the page tells; power is that at the noise of the first series."""
-    launch_sd = series[0].launch_sd_log if series else assumed_launch_sd
+    """Everything that the page tells; `noise` is that at which power is told."""
     _say(f"{sizes.equal_arms} experiments of equal arms")
     equal = counted(workers, DEFAULT_PLAN, EVERYTHING, sizes.equal_arms, seed, _EQUAL_ARMS)
     _say("equal arms under single conditions")
@@ -126,11 +126,11 @@ def measure(
     power = []
     for place, plan in enumerate(power_plans(sizes.full_pairs)):
         _say(f"a gain of 5 % with {plan.full_pairs} exploratory pairs")
-        truth = gain_of(TRUE_GAIN, launch_sd)
+        truth = gain_of(TRUE_GAIN, noise)
         found = counted(workers, plan, truth, sizes.each_power, seed, _POWER + place)
-        power.append(Power(plan, TRUE_GAIN, launch_sd, found))
+        power.append(Power(plan, TRUE_GAIN, noise, found))
     _say("gains at later tests of a campaign")
-    later = later_powers(workers, sizes.each_power, launch_sd, seed, _LATER, list(cells()))
+    later = later_powers(workers, sizes.each_power, noise, seed, _LATER, list(cells()))
     _say(f"{sizes.streams} streams to the end of their plans")
     streams = run_streams(workers, sizes.streams, controlled=True, in_full=True)
     _say("the same streams without online control, and the hardest ones")
@@ -161,7 +161,7 @@ def measure(
         scarce=discoveries(scarce),
         at_margin=Share(sum(each.early is Outcome.SUPPORTED for each in lossy), len(lossy)),
         series=series,
-        launch_sd=launch_sd,
+        noise=noise,
         plan=DEFAULT_PLAN,
     )
 

@@ -8,6 +8,7 @@ import pytest
 
 from configs.errors import UsageError
 from tests.proofs.real_equal_arms import RealSeries, grouped, held, supported
+from tests.proofs.simulated_rates import TimeNoise
 
 ONE = RealSeries(
     label="C-1",
@@ -16,10 +17,12 @@ ONE = RealSeries(
     target="cpu",
     configuration="serving.threads=2",
     workload="128 tokens in, 48 out",
+    host="2 cores",
     metric="tpot_ms",
     launches=40,
     launch_sd_log=0.01,
     launch_sd_bounds=(0.008, 0.014),
+    noise=TimeNoise(0.008, 0.0, 0.02),
     freedom=20,
     judge="launch-interval 6",
     min_effect=0.03,
@@ -44,14 +47,19 @@ def test_counts_add_up_and_variances_are_weighted_by_degrees_of_freedom() -> Non
     assert (both.launches, both.experiments, both.freedom) == (60, 8, 30)
     assert (both.held.count, both.held.of) == (7, 8)
     assert both.launch_sd_log == pytest.approx(((20 * 0.01**2 + 10 * 0.02**2) / 30) ** 0.5)
+    assert both.noise == ONE.noise
     assert both.launch_sd_bounds[0] < both.launch_sd_log < both.launch_sd_bounds[1]
     assert both.label == "C-1 and 1 more"
 
 
 @pytest.mark.parametrize(
     "other",
-    [replace(ONE, configuration="serving.threads=1"), replace(ONE, workload="128 tokens in, 32 out")],
-    ids=["configuration", "workload"],
+    [
+        replace(ONE, configuration="serving.threads=1"),
+        replace(ONE, workload="128 tokens in, 32 out"),
+        replace(ONE, host="2 of 32 cores"),
+    ],
+    ids=["configuration", "workload", "host"],
 )
 def test_series_of_another_ground_stay_apart_in_the_order_given(other: RealSeries) -> None:
     found = grouped([ONE, other, ONE])

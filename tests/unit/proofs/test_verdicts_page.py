@@ -18,7 +18,7 @@ from tests.proofs.hypothesis_streams import LENGTH, Kind, Mixture, digest, strea
 from tests.proofs.page import Made, page
 from tests.proofs.real_equal_arms import RealSeries
 from tests.proofs.shared_profile import SharedProfile
-from tests.proofs.simulated_rates import EVERYTHING, PIECE, Counts, pieces, plan_of
+from tests.proofs.simulated_rates import EVERYTHING, PIECE, Counts, TimeNoise, pieces, plan_of
 from tests.proofs.stopping_early import Compared
 from tests.proofs.targets import LaterPower, Power, Results, Stopping, targets
 from tests.proofs.verdicts import dispatched, power_plans
@@ -59,11 +59,13 @@ def results(
     equal = Counts(1000, supported, 700, held, held, 4000)
     counts = Counts(100, found, 0, 100, 100, 450)
     power = [
-        Power(plan_of(4), 0.05, 0.01, counts),
-        Power(plan_of(16, 0.02), 0.05, 0.01, counts, "test 1 of a campaign of hours"),
+        Power(plan_of(4), 0.05, TimeNoise(0.01), counts),
+        Power(plan_of(16, 0.02), 0.05, TimeNoise(0.01), counts, "test 1 of a campaign of hours"),
     ]
     later = [
-        LaterPower("hours", test, before, Power(plan_of(16, support), gain, 0.01, counts, f"test {test}"))
+        LaterPower(
+            "hours", test, before, Power(plan_of(16, support), gain, TimeNoise(0.01), counts, f"test {test}")
+        )
         for test, before, support in ((1, 0, 0.02), (5, 0, 0.002), (20, 0, 0.0002), (20, 3, 0.0007))
         for gain in (0.05, 0.10)
     ]
@@ -84,7 +86,7 @@ def results(
         scarce=quiet,
         at_margin=at_margin,
         series=series,
-        launch_sd=0.01,
+        noise=TimeNoise(0.01),
         plan=DEFAULT_PLAN,
     )
 
@@ -98,10 +100,12 @@ def a_series(experiments: int = 100, supported: int = 0, held: int = 96) -> Real
         target="a machine",
         configuration="serving.threads=1",
         workload="128 tokens in, 48 out",
+        host="2 of 2 cores",
         metric="tpot_ms",
         launches=2 * first_looks,
         launch_sd_log=0.006,
         launch_sd_bounds=(0.005, 0.007),
+        noise=TimeNoise(0.006),
         freedom=first_looks,
         judge="launch-interval 4",
         min_effect=0.03,
@@ -185,7 +189,7 @@ def test_a_measured_series_is_told_with_its_noise_and_its_coverage() -> None:
     assert "96.0 % (96 of 100; 90.1 % to 98.9 %)" in told
     assert "99.2 % (397 of 400;" in told
     assert [state(told, line) for line in REAL] == ["yes", "yes"]
-    assert "as measured by series C-3" in " ".join(told.split())
+    assert "as measured by C-3" in " ".join(told.split())
 
 
 def test_series_on_several_grounds_are_told_each_and_together() -> None:
@@ -193,7 +197,7 @@ def test_series_on_several_grounds_are_told_each_and_together() -> None:
     told = page(results(series=(a_series(), other)), MADE)
     assert "100 % (20 of 20;" in told
     assert "96.7 % (116 of 120;" in told
-    assert "as measured by series C-3" in " ".join(told.split())
+    assert "as measured by C-3" in " ".join(told.split())
     assert [state(told, line) for line in REAL] == ["yes", "yes"]
 
 
