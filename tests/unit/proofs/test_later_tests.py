@@ -4,9 +4,10 @@ from agent.campaign.length import LEAST_PAIRS
 from agent.discovery.e_lond import level
 from tests.proofs.counting import Workers
 from tests.proofs.later_tests import GAINS, TESTS, Cell, cells, later_powers
+from tests.proofs.simulated_rates import TimeNoise
 from tests.simulation.experiment import DEFAULT_PLAN
 
-LAUNCH_SD = 0.01
+NOISE = TimeNoise(0.01)
 EACH = 8
 
 
@@ -25,7 +26,7 @@ def test_the_level_is_the_one_that_a_campaign_dispatches_at() -> None:
 def test_a_later_test_finds_less_of_a_small_gain_and_as_much_of_a_large_one() -> None:
     told = [Cell("hours", 16, 1, 0), Cell("hours", 16, 50, 0)]
     with Workers(1) as workers:
-        found = later_powers(workers, EACH, LAUNCH_SD, 1, 300, told)
+        found = later_powers(workers, EACH, NOISE, 1, 300, told)
     assert [(each.test, each.power.gain) for each in found] == [
         (cell.test, gain) for cell in told for gain in GAINS
     ]
