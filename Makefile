@@ -42,8 +42,8 @@ $(QUANTIZE_VENV)/.installed: pyproject.toml | $(VENV)/.installed-reference
 
 quantize-env: $(QUANTIZE_VENV)/.installed ## what quantizes (test, bench and a run of levers make it too)
 
-# Of the packaged campaigns only `levers` has knobs that quantize; for a file of one's own: make quantize-env.
-run: $(VENV)/.installed-reference dashboard/static/vendor/.installed $(if $(findstring levers,$(RUN_ARGS)),$(QUANTIZE_VENV)/.installed) ## run an autonomous campaign on the packaged reference model, on this CPU
+# Of the packaged campaigns `levers` and `controls` have knobs that quantize; for a file of one's own: make quantize-env.
+run: $(VENV)/.installed-reference dashboard/static/vendor/.installed $(if $(findstring levers,$(RUN_ARGS))$(findstring controls,$(RUN_ARGS)),$(QUANTIZE_VENV)/.installed) ## run an autonomous campaign on the packaged reference model, on this CPU
 	$(BIN)/autoinfer run $(RUN_ARGS)
 
 lint: $(VENV)/.installed-dev ## ruff, mypy --strict

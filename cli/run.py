@@ -120,8 +120,8 @@ def run(
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
-        campaign_id = _start_or_continue(database, spec, where, new=new)
-        _drive(ctx, database, settings, spec, campaign_id, beside, as_json=json)
+        campaign_id, warning = _start_or_continue(database, spec, where, new=new)
+        _drive(ctx, database, settings, spec, campaign_id, beside, warning, as_json=json)
 
 
 def _one_of(name: str | None, option: str | None) -> str:
@@ -166,20 +166,23 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, 
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
             spec = read_facts(session, campaign_id).spec
-        survey(spec)
+        warning = survey(spec).warning
         with database.write() as session:
             extend(session, campaign_id, more_s)
             spec = read_facts(session, campaign_id).spec
-        _drive(ctx, database, settings, spec, campaign_id, beside, as_json=as_json)
+        _drive(ctx, database, settings, spec, campaign_id, beside, warning, as_json=as_json)
 
 
-def _start_or_continue(database: Database, spec: CampaignSpec, where: str, *, new: bool) -> int:
+def _start_or_continue(
+    database: Database, spec: CampaignSpec, where: str, *, new: bool
+) -> tuple[int, str | None]:
+    """The campaign, and what is to be known before it runs."""
     from agent.campaign.create import create_campaign, interrupted, survey
 
     ground = survey(spec, where)
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)
-        return create_campaign(session, spec, ground) if found is None else found
+        return create_campaign(session, spec, ground) if found is None else found, ground.warning
 
 
 def _drive(
@@ -189,6 +192,7 @@ def _drive(
     spec: CampaignSpec,
     campaign_id: int,
     beside: Beside,
+    warning: str | None,
     *,
     as_json: bool,
 ) -> None:
@@ -203,7 +207,7 @@ def _drive(
     teller = Teller(database, campaign_id, quiet=as_json)
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
-        teller.header(spec, database.shown, None if dashboard is None else dashboard.address)
+        teller.header(spec, database.shown, None if dashboard is None else dashboard.address, warning)
         command = worker_command(ctx, settings, spec.target, spec.executor)
         process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
 

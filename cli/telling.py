@@ -48,8 +48,11 @@ class Teller:
         with database.read() as session:
             self._seen = last_id(session)
 
-    def header(self, spec: CampaignSpec, database: str, dashboard: str | None = None) -> None:
-        """Say what begins, where everything is kept, and the address to look at it, if there is one."""
+    def header(
+        self, spec: CampaignSpec, database: str, dashboard: str | None = None, warning: str | None = None
+    ) -> None:
+        """Say what begins, where everything is kept, the address to look at it, if there is one, and what is
+        to be known before."""
         if self._quiet:
             return
         from configs.quantities import format_duration
@@ -68,6 +71,8 @@ class Teller:
         self._out.print(f"everything is kept in {database}", style="dim")
         if dashboard is not None:
             self._out.print(f"the dashboard is at {dashboard}")
+        if warning is not None:
+            self._out.print(warning, style=state("warn").style)
         self._out.print()
 
     def tell_new(self) -> None:

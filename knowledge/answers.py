@@ -210,7 +210,9 @@ def _rankings(view: AnswersView) -> list[str]:
     for contrast in view.contrasts:
         for report in contrast.reports:
             if report.rank_correlation is not None and contrast.experiment is not None:
-                entry = found.setdefault(report.artifact, (report.rank_correlation, []))
+                # one ranking takes out one layer or two: two artifacts, and one correlation
+                same = report.rank_correlation.model_dump_json()
+                entry = found.setdefault(same, (report.rank_correlation, []))
                 if contrast.experiment not in entry[1]:
                     entry[1].append(contrast.experiment)
     if not found:

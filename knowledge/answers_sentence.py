@@ -1,5 +1,5 @@
 """A question's answer in a sentence, by template: the clauses of the contrasts that decide it, each with its
-effect, and what is open. Pure."""
+effect and the quality that an arm lost beside it, and what is open. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from db.states import HypothesisState, VerdictOutcome
 from knowledge.draws import Reading, read_against_draws
 from knowledge.figures import effect, listed
+from knowledge.lost_quality import lost_quality
 from knowledge.queries.answers import ContrastView
 
 _SAMPLES = "With these calibration samples: "
@@ -75,7 +76,8 @@ def _open(contrast: ContrastView, reading: Reading | None) -> str:
 
 def _figures(contrast: ContrastView, reading: Reading | None) -> str:
     figures = effect(contrast.effect, contrast.low, contrast.high, contrast.metric)
-    return f"`{contrast.id}`: {figures}{'' if reading is None else _AGAINST[reading.beyond]}"
+    against = "" if reading is None else _AGAINST[reading.beyond]
+    return "; ".join([f"`{contrast.id}`: {figures}{against}", *lost_quality(contrast)])
 
 
 def _draws(readings: Iterable[Reading | None]) -> list[str]:

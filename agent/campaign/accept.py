@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.drafter import drafter_content
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.port import Draft
 from configs.errors import UsageError
@@ -51,9 +52,9 @@ def accept(
 
     `question` is the id of the campaign's question that it answers, `separates` the confounded experiment
     whose causes it takes apart (see `agent.campaign.separating`). Raises `Duplicate` for the same candidate
-    against the same control on the same metric (a campaign's question may repeat what another one asked, and
-    the user what was withdrawn or broke), and `UsageError` for a draft that is illegal in the space or says
-    nothing.
+    against the same control on the same metric (a campaign's question may repeat what another one asked, the
+    user what was withdrawn or broke, and anyone what drafted with a drafter that was trained again since),
+    and `UsageError` for a draft that is illegal in the space or says nothing.
     """
     judged = metric if draft.metric is None else draft.metric.value
     earlier = () if question is not None else same_arms(session, campaign_id, draft, judged)
@@ -67,7 +68,12 @@ def accept(
 def same_arms(
     session: Session, campaign_id: int, draft: Draft, metric: str, *, with_questions: bool = True
 ) -> tuple[Earlier, ...]:
-    """The campaign's hypotheses that compare what the draft compares, oldest first."""
+    """The campaign's hypotheses that compare what the draft compares, oldest first.
+
+    One with another drafter in the same folder compared something else; where it is not known what was in
+    it, it counts.
+    """
+    content = drafter_content(draft.control, draft.candidate)
     broke = (
         select(Verdict.id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
@@ -78,7 +84,7 @@ def same_arms(
         )
     )
     rows = session.execute(
-        select(Hypothesis.id, Hypothesis.state, broke.exists())
+        select(Hypothesis.id, Hypothesis.state, Hypothesis.drafter_content, broke.exists())
         .where(
             Hypothesis.campaign_id == campaign_id,
             Hypothesis.control_configuration_id == store.configuration_id(session, draft.control),
@@ -97,7 +103,8 @@ def same_arms(
             void=state is HypothesisState.WITHDRAWN
             or (state is HypothesisState.INCONCLUSIVE and without_launches),
         )
-        for number, state, without_launches in rows
+        for number, state, before, without_launches in rows
+        if not before or not content or before == content
     )
 
 
@@ -125,6 +132,7 @@ def put_down(
         change_digest=change_digest(changes),
         metric=metric,
         question=question,
+        drafter_content=drafter_content(draft.control, draft.candidate),
         prediction=draft.prediction.model_dump(),
         min_effect=draft.min_effect,
         refuted_if=draft.refuted_if,

@@ -36,7 +36,9 @@ from experiments.space.loading import load_space
 @dataclass(frozen=True)
 class Ground:
     """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers, and
-    the folder of its own drafter, absolute, where it was given one."""
+    the folder of its own drafter, absolute, where it was given one.
+
+    `warning` is what the user should know before it begins, in a sentence: a baseline above the budget."""
 
     checkpoint: Path
     fingerprint: str
@@ -44,6 +46,7 @@ class Ground:
     cores: int
     model_layers: tuple[str, ...]
     drafter: str | None = None
+    warning: str | None = None
 
 
 def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
@@ -68,7 +71,8 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     drafter = drafter_of(spec)
     if drafter is not None:
         check_fits(drafter, folder)
-    default = legal_here(spec, folder, cpu.cores).space.configuration({})
+    legal = legal_here(spec, folder, cpu.cores)
+    default = legal.space.configuration({})
     load_tokenizer(folder)
     try:
         engine.check(default, folder, spec.target)
@@ -84,6 +88,7 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
         cores=cpu.cores,
         model_layers=read_profile(folder).layer_types,
         drafter=None if drafter is None else drafter.folder,
+        warning=legal.over_budget(spec.parameter_budget),
     )
 
 
@@ -207,7 +212,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         f"{plan.workload.concurrency} on {ground.target_key.removeprefix('cpu:')}: worth having from "
         f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
         f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, "
-        f"seed {spec.seed}",
+        f"seed {spec.seed}" + ("" if ground.warning is None else f". {ground.warning}"),
         subject=format_label(Noun.CAMPAIGN, campaign.id),
         campaign_id=campaign.id,
     )

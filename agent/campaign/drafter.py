@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from configs.campaign import CampaignSpec
@@ -16,6 +17,8 @@ from experiments.engines.reference.inspection import (
     json_object,
 )
 from experiments.engines.reference.stored_parameters import stored_parameters
+from experiments.job.drafting import drafter_identity
+from experiments.space.configuration import Configuration
 from experiments.space.legality import DRAFTER, PACKAGED, OwnDrafter
 from experiments.space.loading import load_space
 from experiments.space.space import Space
@@ -57,6 +60,15 @@ def with_whole_path(assignment: str) -> str:
     if knob != DRAFTER or not equals or not value or value == PACKAGED:
         return assignment
     return f"{knob}={Path(value).expanduser().absolute()}"
+
+
+def drafter_content(control: Configuration, candidate: Configuration) -> str:
+    """What is in the external drafters of two arms now, as a digest: a folder may be trained again in place,
+    and is another drafter then. Empty where none drafts, or what drafts is not on this machine."""
+    found = [drafter_identity(arm).get("drafter") for arm in (control, candidate)]
+    if not any(found):
+        return ""
+    return hashlib.sha256("\n".join(str(each or "") for each in found).encode()).hexdigest()
 
 
 def check_fits(drafter: OwnDrafter, checkpoint: Path) -> None:

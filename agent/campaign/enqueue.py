@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
-from agent.campaign.drafter import with_whole_path
+from agent.campaign.drafter import drafter_content, with_whole_path
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.held import check_asked, draft_on, hold
 from agent.campaign.legal import legal_here
@@ -63,6 +63,7 @@ def enqueue(
         return desk.beliefs.predict(control, candidate, judged)
 
     draft = draft_on(asked, legal, desk.incumbent.configuration, facts, judged, predict)
+    drafter_content(draft.control, draft.candidate)  # a large one is read here, and known while we write
     with database.write() as session:
         return accept(session, campaign_id, draft, judged.value, legal.space).hypothesis_id
 

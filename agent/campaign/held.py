@@ -18,6 +18,7 @@ from agent.campaign import store
 from agent.campaign.accept import accept, change_digest, same_arms
 from agent.campaign.claims import refuted_if, unpredicted
 from agent.campaign.desk import Desk
+from agent.campaign.drafter import drafter_content
 from agent.campaign.facts import Facts
 from agent.campaign.legal import Legal
 from agent.proposers.port import Draft
@@ -142,6 +143,7 @@ def _rebase(session: Session, row: Hypothesis, draft: Draft) -> None:
     row.control_configuration_id, row.candidate_configuration_id = control, candidate
     row.change = {"changes": [asdict(change) for change in changes]}
     row.change_digest = change_digest(changes)
+    row.drafter_content = drafter_content(draft.control, draft.candidate)
     row.lever = draft.lever
     row.prediction = draft.prediction.model_dump()
     row.state, row.state_changed_at, row.rank_reason = HypothesisState.QUEUED, now(), None

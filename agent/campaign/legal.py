@@ -22,12 +22,13 @@ from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
-from experiments.space.budget import ParameterBudget
+from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import (
     DRAFTER,
     DRAFTING,
     EXTERNAL_DRAFTERS,
+    LAYERS,
     PACKAGED,
     ModelFacts,
     Withheld,
@@ -57,6 +58,30 @@ class Legal:
     def why_never(self, knobs: Mapping[str, KnobValue]) -> str | None:
         """Why one of these values can't be here, whatever stands beside it; None where each of them can."""
         return self._first_reason(knobs, [each for each in self.withheld if not each.when_given])
+
+    def over_budget(self, parameter_budget: int | str | None) -> str | None:
+        """That the baseline is above the campaign's parameter budget, and what to do, in a sentence; None
+        where it is not."""
+        whole = self.space.configuration({})
+        if self.profile is None or not isinstance(parameter_budget, int) or self.refused(whole) is None:
+            return None
+        has = self.profile.text_parameters + self.profile.mtp_parameters
+        told = (
+            f"The baseline has {has:,} parameters, more than the parameter budget of {parameter_budget:,}: "
+            "it is measured to compare with, and "
+        )
+        paid = with_pruning_that_pays(self.space, self.refused, whole)
+        counts = [count for each in paid if isinstance(count := each.get(LAYERS), int)]
+        if not counts:
+            return (
+                f"{told}no pruning in this space takes enough out of it, so nothing is proposed; allow more, "
+                f"or write parameter_budget: {BASELINE} for the whole model."
+            )
+        layers = "1 layer" if min(counts) == 1 else f"{min(counts)} layers"
+        return (
+            f"{told}nothing is proposed that does not take out {layers} at least; write parameter_budget: "
+            f"{BASELINE} to leave the model whole."
+        )
 
     @staticmethod
     def _first_reason(knobs: Mapping[str, KnobValue], withheld: Iterable[Withheld]) -> str | None:

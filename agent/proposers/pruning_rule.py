@@ -2,7 +2,8 @@
 
 A few layers at a time, and none where fewer of the same choice lost the quality. Where a choice lost it, the
 same number of layers by another criterion is proposed, since another criterion takes other layers; on a
-quantized model layers are ranked on that model too.
+quantized model layers are ranked on that model too. An incumbent above the parameter budget is pruned at once
+by the fewest layers that bring it within.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from agent.proposers.port import CampaignView, Trial
 from agent.proposers.step_profile import StepProfile
 from db.labels import Noun, format_label
 from experiments.measurement.judging import Outcome
+from experiments.space.budget import with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import same_value
 
@@ -40,11 +42,11 @@ def pruning(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     if not {METHOD, LAYERS} <= names:
         why = "What this pruning does is not known until it is measured."
         return [Idea(candidate, why) for candidate in other_values(view, "pruning")]
-    now = view.incumbent.get(LAYERS, 0)
-    removed = now if isinstance(now, int) else 0
+    removed, refusal, fitting = _removed(view), view.refused(view.incumbent), least_layers_that_fit(view)
+    counts = range(removed + 1, removed + MOST_LAYERS_AT_ONCE + 1) if fitting is None else (fitting,)
     ideas = []
     for count in enumerated(view, LAYERS):
-        if not isinstance(count, int) or not removed < count <= removed + MOST_LAYERS_AT_ONCE:
+        if not isinstance(count, int) or count not in counts:
             continue
         for restrict in enumerated(view, RESTRICT) or (None,):
             knobs: dict[str, KnobValue] = {METHOD: "depth", LAYERS: count}
@@ -55,9 +57,25 @@ def pruning(view: CampaignView, step: StepProfile | None) -> list[Idea]:
                 continue
             losses = losing(view.trials, view.model_layers, candidate, view.min_effect)
             if not losses:
-                ideas.append(Idea(candidate, _why(view, step, count, restrict)))
+                why = _why(view, step, count, restrict)
+                ideas.append(Idea(candidate, why if refusal is None else f"{refusal} {why}"))
             ideas += _other_ways(view, candidate, losses)
     return ideas
+
+
+def least_layers_that_fit(view: CampaignView) -> int | None:
+    """The fewest removed layers with which an incumbent that is refused itself, as a baseline above the
+    parameter budget is, would not be; None where it is not refused, or no pruning helps."""
+    if view.refused(view.incumbent) is None:
+        return None
+    paid = with_pruning_that_pays(view.space, view.refused, view.incumbent)
+    counts = [count for each in paid if isinstance(count := each.get(LAYERS), int)]
+    return min(counts, default=None)
+
+
+def _removed(view: CampaignView) -> int:
+    now = view.incumbent.get(LAYERS, 0)
+    return now if isinstance(now, int) else 0
 
 
 def _other_ways(view: CampaignView, candidate: Configuration, losses: list[Trial]) -> list[Idea]:

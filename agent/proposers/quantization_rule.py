@@ -16,6 +16,7 @@ from agent.proposers.step_profile import StepProfile
 from agent.surrogate.weight_bytes import bits_per_weight
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.legality import KEEP
 
 METHOD, LM_HEAD = "quantization.method", "quantization.lm_head"
 GROUP_SIZE, BITS = "quantization.group_size", "quantization.bits"
@@ -51,7 +52,7 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     """A first quantization in several ways; of a quantized incumbent every other value of its knobs."""
     where = _bytes_of(step)
     if view.incumbent.get(METHOD, "none") == "none":
-        found = [candidate for knobs in STARTS if (candidate := changed(view, knobs)) is not None]
+        found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]
         if not found:  # a space of one's own, with other methods
             found = other_values(view, "quantization")
         return [_idea(view, candidate, f"{where}{_bits_of(candidate)}") for candidate in found]
@@ -64,6 +65,19 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
             sentence = f"{where}{WHY_OF_KNOB[knob][0].upper()}{WHY_OF_KNOB[knob][1:]}."
             ideas.append(_idea(view, candidate, sentence))
     return ideas
+
+
+def _start(view: CampaignView, knobs: Mapping[str, KnobValue]) -> Configuration | None:
+    """The incumbent quantized so; where groups of this size do not suit all modules, with those kept with
+    which they do."""
+    first = changed(view, knobs)
+    if first is None or view.refused(first) is None:
+        return first
+    for value in enumerated(view, KEEP):
+        candidate = changed(view, {**knobs, KEEP: value})
+        if candidate is not None and view.refused(candidate) is None:
+            return candidate
+    return first
 
 
 def _idea(view: CampaignView, candidate: Configuration, why: str) -> Idea:

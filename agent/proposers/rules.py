@@ -9,6 +9,7 @@ so that a short list has something of every kind. A lever that no rule knows is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,14 +17,18 @@ from agent.proposers.draft import draft_of, predict, predicted
 from agent.proposers.drafting_rule import drafting, measured_again
 from agent.proposers.idea import Idea, changed, other_values
 from agent.proposers.port import CampaignView, Draft
-from agent.proposers.pruning_rule import pruning
+from agent.proposers.pruning_rule import least_layers_that_fit, pruning
 from agent.proposers.quantization_rule import quantization
 from agent.proposers.recombination import recombinations
 from agent.proposers.step_profile import StepProfile, step_profile
 from agent.ranking.ranking import expected_gain
 from agent.surrogate.levers import changes_noise
+from experiments.space.budget import with_pruning_that_pays
 from experiments.space.configuration import Configuration
 from experiments.space.knob import same_value
+
+PRUNING = "pruning"
+"""The lever that alone brings a target within a parameter budget."""
 
 COMPILE, COMPILE_OFF = "serving.compile", "off"
 """The knob of compilation, and its value that undoes it, which this rule never proposes."""
@@ -40,7 +45,7 @@ class RulesProposer:
         rules = [
             recombined(view),
             measured_again(view),
-            *(_lever_rule(view, step, lever) for lever in view.space.levers),
+            *(_within_budget(view, _lever_rule(view, step, lever)) for lever in _levers(view)),
         ]
         queues = [_best_first(view, ideas) for ideas in rules]
         drafts: list[Draft] = []
@@ -81,6 +86,34 @@ def _lever_rule(view: CampaignView, step: StepProfile | None, lever: str) -> lis
         "threads": _threads,
     }.get(lever)
     return rule(view, step) if rule else _value_by_value(view, lever)
+
+
+def _levers(view: CampaignView) -> tuple[str, ...]:
+    """The space's levers in the order in which they are tried: pruning first where the incumbent itself is
+    above the parameter budget, since nothing fits without."""
+    levers = view.space.levers
+    if least_layers_that_fit(view) is None:
+        return levers
+    return tuple(sorted(levers, key=lambda lever: lever != PRUNING))
+
+
+def _within_budget(view: CampaignView, ideas: list[Idea]) -> list[Idea]:
+    """The ideas, each that is refused with the fewest layers removed that bring it within the budget, where
+    the incumbent itself is above it; elsewhere as they are."""
+    if least_layers_that_fit(view) is None:
+        return ideas
+    found = []
+    for idea in ideas:
+        refusal = view.refused(idea.candidate)
+        if refusal is None:
+            found.append(idea)
+            continue
+        why = f"{idea.rationale} {refusal} The fewest layers that bring it within the budget go with it."
+        found += [
+            replace(idea, candidate=paid, rationale=why)
+            for paid in with_pruning_that_pays(view.space, view.refused, idea.candidate)
+        ]
+    return found
 
 
 def _compile(view: CampaignView, step: StepProfile | None) -> list[Idea]:

@@ -20,6 +20,8 @@ class Hypothesis(Base):
     `prediction` holds `log_ratio_mean` and `log_ratio_sd` of candidate over control; `min_effect` is the
     smallest effect worth having in the metric's scale (0.03 is 3 %); `rank` counts from 1 and is empty
     outside the queue. `question` is the id of the campaign's question that it answers, empty for all others.
+    `drafter_content` is the fingerprint of the external drafters of both arms when it was written down, empty
+    where none drafts or nobody knows.
     """
 
     __tablename__ = "hypothesis"
@@ -32,6 +34,7 @@ class Hypothesis(Base):
             "candidate_configuration_id",
             "control_configuration_id",
             "metric",
+            "drafter_content",
             unique=True,
             sqlite_where=_STANDS,
             postgresql_where=_STANDS,
@@ -51,6 +54,7 @@ class Hypothesis(Base):
     change_digest: Mapped[str] = mapped_column(String(DIGEST_LENGTH))
     metric: Mapped[str] = mapped_column(String(NAME_LENGTH))
     question: Mapped[str | None] = mapped_column(String(NAME_LENGTH))
+    drafter_content: Mapped[str] = mapped_column(String(DIGEST_LENGTH), default="", server_default="")
     prediction: Mapped[JsonObject]
     min_effect: Mapped[float]
     refuted_if: Mapped[str] = mapped_column(Text)

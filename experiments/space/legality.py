@@ -18,6 +18,7 @@ from experiments.space.space import Space
 
 THREADS = "serving.threads"
 QUANTIZATION, GROUP_SIZE = "quantization.method", "quantization.group_size"
+KEEP = "quantization.keep"
 LAYERS, RESTRICT = "pruning.layers_removed", "pruning.restrict"
 DRAFT_TOKENS = "drafting.draft_tokens"
 DRAFTING, DRAFTER, PACKAGED = "drafting.method", "drafting.drafter", "packaged"
@@ -37,6 +38,11 @@ KINDS_OF: Mapping[str, tuple[str, ...]] = {
 }
 """Values of `pruning.restrict` and the kinds of layers that may go under each."""
 
+
+SPARED: Mapping[KnobValue, frozenset[str]] = {"attention": frozenset({"self_attn.o_proj"})}
+"""Values of `quantization.keep` and the projections, as `ModelFacts.input_sizes` names them, that each leaves
+as they are: groups need not divide their inputs. The other projections of attention have the inputs of
+GDN's."""
 
 MOST_DRAFT_TOKENS: Mapping[str, int] = {"mtp": 4}
 """The most draft tokens by method: an MTP head is trained for one, and each further one is drafted from its
@@ -129,9 +135,11 @@ def legal_levers(space: Space, facts: ModelFacts) -> tuple[Space, tuple[Withheld
     """
     withheld = [each for each in _withheld(facts) if _has(space, each.knob, each.value)]
     known = {(each.knob, each.value) for each in withheld}
+    keeps = next((knob.values for knob in space.knobs if knob.name == KEEP), ())
+    spared = frozenset[str]().union(*(SPARED.get(value, ()) for value in keeps))
     for knob in space.knobs:
         for value in knob.values:
-            why = _never_fits(knob.name, value, facts)
+            why = _never_fits(knob.name, value, facts, spared)
             if why is not None and (knob.name, value) not in known:
                 withheld.append(Withheld(knob.name, value, why))
     while True:
@@ -161,6 +169,9 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
     count, restrict = configuration.get(LAYERS), str(configuration.get(RESTRICT, "any"))
     if isinstance(count, int) and restrict in KINDS_OF and count > facts.removable(restrict):
         return _too_many(count, restrict, facts)
+    size, spared = configuration.get(GROUP_SIZE), SPARED.get(configuration.get(KEEP, ""), frozenset())
+    if isinstance(size, int) and (undivided := _undivided(size, facts, spared)) is not None:
+        return undivided
     method, drafter, own = configuration.get(DRAFTING), configuration.get(DRAFTER, PACKAGED), facts.drafter
     if own is not None and drafter == own.folder and method != own.method:
         return f"The drafter at {own.folder} is one for {own.method} and can't draft with {method}."
@@ -196,8 +207,9 @@ def _withheld(facts: ModelFacts) -> Iterator[Withheld]:
         yield Withheld(DRAFTER, PACKAGED, f"This campaign drafts with {own.folder}.", when_given=True)
 
 
-def _never_fits(knob: str, value: KnobValue, facts: ModelFacts) -> str | None:
-    """Why a value never fits this model or target: too large, does not divide, done already."""
+def _never_fits(knob: str, value: KnobValue, facts: ModelFacts, spared: frozenset[str]) -> str | None:
+    """Why a value never fits this model or target: too large, does not divide, done already. What groups need
+    not divide where another knob says so (`spared`) is no matter of one value."""
     if knob == RESTRICT and value in KINDS_OF and facts.removable(str(value)) < 1:
         return _too_many(1, str(value), facts)
     if knob == QUANTIZATION and value != UNQUANTIZED and facts.stored_quantized:
@@ -209,9 +221,18 @@ def _never_fits(knob: str, value: KnobValue, facts: ModelFacts) -> str | None:
     if knob == LAYERS and value > facts.removable("any"):
         return _too_many(value, "any", facts)
     if knob == GROUP_SIZE and not facts.stored_quantized:
-        for name, inputs in facts.input_sizes.items():
-            if inputs % value:
-                return f"Groups of {value} do not divide the {inputs} inputs of {name}."
+        return _undivided(value, facts, spared)
+    return None
+
+
+def _undivided(group_size: int, facts: ModelFacts, spared: frozenset[str]) -> str | None:
+    """The first projection whose inputs groups of this size do not divide, in a sentence that says what
+    helps; those in `spared` are left as they are."""
+    for name, inputs in facts.input_sizes.items():
+        if name not in spared and inputs % group_size:
+            told = f"Groups of {group_size} do not divide the {inputs} inputs of {name}"
+            keep = next((value for value, names in SPARED.items() if name in names), None)
+            return f"{told}." if keep is None else f"{told}; {KEEP}={keep} leaves it as it is."
     return None
 
 

@@ -20,7 +20,8 @@ from db.states import Arm, CampaignState, ExperimentKind, HypothesisState, Verdi
 from experiments.engines.port import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration as Point
-from knowledge.queries.drafting import DraftingView, drafting_of, step_times_ms
+from knowledge.queries.drafting import DraftingView, drafting_of, step_times_ms, text_changed
+from knowledge.queries.quality_tests import QualityTestView, quality_tests
 from knowledge.queries.resolved import flat
 from knowledge.queries.stages import StageReport, stage_reports
 from knowledge.queries.view import View
@@ -59,7 +60,8 @@ class ArmView(View):
 class ContrastView(View):
     """One contrast. Effects as the judge has them: natural logs of candidate over control, for `task_correct`
     the share of items lost; `why_open` says why there is no verdict; `quality_held` is None where it was not
-    measured or stayed open."""
+    measured or stayed open; `quality` are the tests behind it, and `text_changed` tells that the candidate's
+    drafting was found to change the text."""
 
     id: str
     role: Role
@@ -78,6 +80,8 @@ class ContrastView(View):
     reason: str | None
     why_open: str | None
     quality_held: bool | None
+    quality: tuple[QualityTestView, ...]
+    text_changed: bool
     effect: float | None
     low: float | None
     high: float | None
@@ -236,6 +240,8 @@ class _Gathered:
             reason=None if verdict is None else verdict.reason,
             why_open=None if verdict is not None else self._why_open(hypothesis),
             quality_held=None if verdict is None else quality_held(verdict.quality),
+            quality=() if verdict is None else quality_tests(verdict.quality),
+            text_changed=verdict is not None and text_changed(verdict.quality),
             effect=None if verdict is None else verdict.effect_log,
             low=None if verdict is None else verdict.interval_low_log,
             high=None if verdict is None else verdict.interval_high_log,

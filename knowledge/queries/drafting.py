@@ -76,6 +76,12 @@ def drafting_of(quality: Mapping[str, Any] | None, arm: str) -> DraftingView | N
     )
 
 
+def text_changed(quality: Mapping[str, Any] | None) -> bool:
+    """Whether the candidate's drafting was found to change the text."""
+    told = (quality or {}).get(REPORTS["candidate"])
+    return isinstance(told, dict) and told.get("changes_text") is True
+
+
 def step_times_ms(session: Session, experiments: Sequence[int]) -> dict[tuple[int, Arm], float]:
     """Return the median time in ms of a step of each arm that drafts, over its timed requests: the time after
     the first token over the steps it took. What was not timed gives none."""

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from knowledge.queries.view import View
 from knowledge.stored import number
 
+BITS, TASKS, KL = "Bits per byte", "Tasks lost", "KL to the reference"
+"""What the tests are called."""
+
 _TESTS = (
-    ("bits_per_byte_relative", "Bits per byte", "%", 100.0),
-    ("task_points_lost", "Tasks lost", "points", 1.0),
-    ("kl_nats", "KL to the reference", "nat/token", 1.0),
+    ("bits_per_byte_relative", BITS, "%", 100.0),
+    ("task_points_lost", TASKS, "points", 1.0),
+    ("kl_nats", KL, "nat/token", 1.0),
 )
 """A test's name in a verdict (`agent.judge.quality`), its words, its unit, and the factor to that."""
 

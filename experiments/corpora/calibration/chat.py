@@ -23,6 +23,20 @@ DEFAULT_NAME = "default"
 """The template that counts where a tokenizer has several by name."""
 
 
+SIMPLEST = (ChatMessage(role="user", content="Hello."), ChatMessage(role="assistant", content="Hello."))
+"""A conversation that every template writes: where one refuses it too, the template is at fault."""
+
+
+class ConversationRefused(Infeasible):
+    """A template did not write a conversation: told as the checkpoint's fault until whoever has the
+    conversation looks closer. `reason` is the template's own, without a full stop, `where` the template."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__("checkpoint", f"The chat template in {where} can't write a conversation: {reason}.")
+        self.where = where
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class ChatTemplate:
     """Renders messages; `jinja` is the checkpoint's template, None for the plain one; `where` names it."""
@@ -34,7 +48,7 @@ class ChatTemplate:
         """The conversation as text, up to where the assistant's answer begins if `answer_follows`.
 
         Raises:
-            Infeasible: kind `checkpoint`, when the template refuses the messages or is broken.
+            ConversationRefused: when the template refuses the messages or is broken.
         """
         if self.jinja is None:
             turns = (f"{IM_START}{each['role']}\n{each['content']}{IM_END}\n" for each in messages)
@@ -55,10 +69,23 @@ class ChatTemplate:
             )
         except Exception as cause:  # a template may raise anything, and jinja has errors of its own
             reason = " ".join(str(cause).split()) or type(cause).__name__
-            raise Infeasible(
-                "checkpoint", f"The chat template in {self.where} can't write a conversation: {reason}."
-            ) from None
+            raise ConversationRefused(self.where, reason.rstrip(".")) from None
         return str(answer[0][0])  # annotated as text, but a list of them comes first
+
+    def refused_message(self, messages: Sequence[ChatMessage]) -> int | None:
+        """Which message of a conversation that is refused is to blame, from 0: the last one of the shortest
+        beginning that is refused for the same reason. None where the template refuses any conversation."""
+        if self._refusal(SIMPLEST) is not None:
+            return None
+        whole = self._refusal(messages)
+        return next((k for k in range(len(messages)) if self._refusal(messages[: k + 1]) == whole), None)
+
+    def _refusal(self, messages: Sequence[ChatMessage]) -> str | None:
+        try:
+            self.render(messages)
+        except ConversationRefused as refusal:
+            return refusal.reason
+        return None
 
 
 def load_chat_template(checkpoint: Path) -> ChatTemplate:

@@ -81,8 +81,9 @@ class HubDataset:
         revision = None if self.is_folder else self._commit()
         name = str(Path(self.name).expanduser()) if self.is_folder else self.name
         wanted_chars = POOL_FACTOR * CHARS_PER_TOKEN * ask.samples * ask.sample_tokens
-        texts = list(self._texts(self.load(name, revision, self.split), wanted_chars))
-        drawn = draw_from(texts, ask, self.canonical)
+        found = list(self._texts(self.load(name, revision, self.split), wanted_chars))
+        rows = [row for row, _ in found]
+        drawn = draw_from([text for _, text in found], ask, self.canonical, lambda k: self._row(rows[k]))
         at = f", revision {revision[:12]}" if revision else ""
         return Drawn(drawn.documents, f"{drawn.described}{at}")
 
@@ -91,7 +92,11 @@ class HubDataset:
         """Whether the name is a folder of this machine: it begins with /, ./, ../ or ~."""
         return self.name.startswith(_FOLDER_BEGINNINGS)
 
-    def _texts(self, rows: Iterable[Row], wanted_chars: int) -> Iterator[CalibrationText]:
+    def _row(self, number: int) -> str:
+        return f"Row {number} of the data set {self.canonical}"
+
+    def _texts(self, rows: Iterable[Row], wanted_chars: int) -> Iterator[tuple[int, CalibrationText]]:
+        """Each text with the number of its row."""
         read = iter(rows)
         for number in range(1, ROWS_MAX + 1):
             row = next(read, None) if wanted_chars > 0 else None
@@ -100,13 +105,11 @@ class HubDataset:
             try:
                 text = record_text({name: value for name, value in row.items() if value is not None})
             except ValueError as cause:
-                raise Infeasible(
-                    "illegal", f"Row {number} of the data set {self.canonical} {cause}."
-                ) from None
+                raise Infeasible("illegal", f"{self._row(number)} {cause}.") from None
             if text is not None:
                 parts = [text] if isinstance(text, str) else [message["content"] for message in text]
                 wanted_chars -= sum(map(len, parts))
-                yield text
+                yield number, text
 
     def _commit(self) -> str:
         if self.revision and _COMMIT.fullmatch(self.revision):

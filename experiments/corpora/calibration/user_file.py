@@ -53,16 +53,19 @@ class UserFile:
 
     def draw(self, ask: Ask) -> Drawn:
         """The file's texts in an order of the seed."""
-        return draw_from(self.texts(), ask, self.canonical)
+        found = self._texts()
+        lines = [line for line, _ in found]
+        return draw_from([text for _, text in found], ask, self.canonical, lambda k: self._line(lines[k]))
 
-    def texts(self) -> list[CalibrationText]:
-        """The records, or the pieces of a plain text; raises `Infeasible` (`illegal`) with the line."""
+    def _texts(self) -> list[tuple[int, CalibrationText]]:
+        """The records with their lines, or the pieces of a plain text, each with line 1; raises `Infeasible`
+        (`illegal`) with the line."""
         text = self._decoded(self._bytes())
         if self.path.suffix in JSONL_SUFFIXES or _begins_with_a_record(text):
             return list(self._records(text))
-        return list(pieces(text))
+        return [(1, piece) for piece in pieces(text)]
 
-    def _records(self, text: str) -> Iterator[CalibrationText]:
+    def _records(self, text: str) -> Iterator[tuple[int, CalibrationText]]:
         for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
                 continue
@@ -78,10 +81,13 @@ class UserFile:
             except ValueError as cause:
                 raise self._broken(number, str(cause)) from None
             if found is not None:
-                yield found
+                yield number, found
 
     def _broken(self, line: int, what: str) -> Infeasible:
-        return Infeasible("illegal", f"Line {line} of the corpus {self.path} {what}: correct it there.")
+        return Infeasible("illegal", f"{self._line(line)} {what}: correct it there.")
+
+    def _line(self, number: int) -> str:
+        return f"Line {number} of the corpus {self.path}"
 
     def _decoded(self, data: bytes) -> str:
         nul = data.find(b"\0")

@@ -27,6 +27,16 @@ def test_the_header_names_the_budget_as_a_user_writes_it(
     assert f"budget {'1h30m' if budget == '90m' else budget}\n" in capsys.readouterr().out
 
 
+def test_the_header_says_what_is_to_be_known_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = a_full_history(tmp_path)
+    teller = Teller(history.database, 1, quiet=False)
+    teller.header(load_campaign("default"), "here.db", None, "The baseline is above the budget.")
+    history.close()
+    assert "\nThe baseline is above the budget.\n" in capsys.readouterr().out
+
+
 def test_only_the_agents_own_proposals_are_withdrawn_without_a_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -155,9 +155,14 @@ def repeated(row: Hypothesis, **changed: object) -> Hypothesis:
 
 @pytest.mark.parametrize(
     ("changed", "accepted"),
-    [({}, False), ({"metric": "nll_bits"}, True), ({"question": "asked"}, True)],
+    [
+        ({}, False),
+        ({"metric": "nll_bits"}, True),
+        ({"question": "asked"}, True),
+        ({"drafter_content": "trained again"}, True),
+    ],
 )
-def test_a_comparison_may_come_again_on_another_metric_or_for_a_question(
+def test_a_comparison_may_come_again_on_another_metric_for_a_question_or_with_another_drafter(
     first_url: str, changed: dict[str, object], accepted: bool
 ) -> None:
     database = open_database(first_url, upgrade=True)

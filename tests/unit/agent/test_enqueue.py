@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from agent.campaign.measured import Baseline
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from db.models import Campaign, Hypothesis
+from db.models.base import DIGEST_LENGTH
 from db.session import Database, open_database
 from db.states import CampaignState, HypothesisState
+from experiments.drafters.packaged import packaged_drafter_path
 from experiments.space.configuration import Configuration
 from knowledge import steering
 from knowledge.queries.queue import queue_page
@@ -237,3 +240,41 @@ class TestOnACampaignThatEnded:
         with pytest.raises(UsageError, match="C-1 has ended") as refused:
             put(database, "Faster", "serving.dtype=bfloat16", expect="tpot=-10%")
         assert "autoinfer run --resume C-1" in refused.value.hint
+
+
+def test_the_same_with_a_drafter_that_was_trained_again_in_its_folder_is_no_duplicate(
+    database: Database, tmp_path: Path
+) -> None:
+    spec = load_campaign("levers")
+    with database.write() as session:
+        create_campaign(session, spec, survey(spec))
+    folder = Path(shutil.copytree(packaged_drafter_path(), tmp_path / "drafter"))
+    asked = ("drafting.method=dflash", f"drafting.drafter={folder}", "pruning.method=depth")
+    asked = (*asked, "pruning.layers_removed=3")
+    first = put(database, "It drafts well.", *asked)
+    with pytest.raises(UsageError, match=f"H-00{first} claims the same change of the same control"):
+        put(database, "It drafts well.", *asked)
+    weights = folder / "model.safetensors"
+    stored = weights.read_bytes()
+    weights.write_bytes(stored[:-1] + bytes([stored[-1] ^ 1]))  # the last weight is another
+    again = put(database, "It drafts well.", *asked)
+    assert again > first
+    with pytest.raises(UsageError, match="claims the same change of the same control"):
+        put(database, "It drafts well.", *asked)
+
+
+def test_what_drafts_with_a_drafter_of_unknown_content_is_still_a_duplicate(
+    database: Database, tmp_path: Path
+) -> None:
+    """As of a database from before contents were kept."""
+    spec = load_campaign("levers")
+    with database.write() as session:
+        create_campaign(session, spec, survey(spec))
+    asked = ("drafting.method=dflash", "pruning.method=depth", "pruning.layers_removed=3")
+    first = put(database, "It drafts well.", *asked)
+    with database.write() as session:
+        row = session.get_one(Hypothesis, first)
+        assert len(row.drafter_content) == DIGEST_LENGTH
+        row.drafter_content = ""
+    with pytest.raises(UsageError, match="claims the same change of the same control"):
+        put(database, "It drafts well.", *asked)

@@ -9,12 +9,18 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
+from agent.campaign.create import create_campaign, survey
 from agent.campaign.legal import Legal, drafter_parameters, legal_here
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
+from db.events import read
+from db.session import Database
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
 from tests.simulated.campaign import CONFIG
+from tests.unit.agent.test_questions import database
+
+__all__ = ["database"]  # the fixture
 
 HEAD = {"mtp.fc.weight": (4, 8), "mtp.layers.0.mlp.up_proj.weight": (4, 4)}
 
@@ -124,3 +130,40 @@ def test_the_reference_model_is_not_drafted_for_by_itself() -> None:
     assert here.refused(blocks) is None
     assert here.profile is not None
     assert here.profile.mtp_parameters == load_model_profile("reference").mtp_parameters
+
+
+def warned(budget: object) -> str | None:
+    spec = load_campaign("default", {"space": "levers", "parameter_budget": budget})
+    return survey(spec).warning
+
+
+def test_a_baseline_above_the_parameter_budget_is_told_with_what_to_do() -> None:
+    profile = load_model_profile("reference")
+    whole = profile.text_parameters + profile.mtp_parameters
+    budget = whole - 1_000_000
+    assert warned(budget) == (
+        f"The baseline has {whole:,} parameters, more than the parameter budget of {budget:,}: it is "
+        "measured to compare with, and nothing is proposed that does not take out 4 layers at least; write "
+        "parameter_budget: baseline to leave the model whole."
+    )
+    assert "take out 1 layer at least" in str(warned(whole - 1))
+
+
+def test_a_budget_that_no_pruning_of_the_space_reaches_is_told_as_that() -> None:
+    told = warned(1_600_000)
+    assert told is not None
+    assert "no pruning in this space takes enough out of it, so nothing is proposed; allow more" in told
+
+
+@pytest.mark.parametrize("budget", [None, "baseline", 10_000_000])
+def test_a_baseline_within_the_budget_needs_no_warning(budget: object) -> None:
+    assert warned(budget) is None
+
+
+def test_the_log_begins_with_what_the_user_should_know_of_the_budget(database: Database) -> None:
+    spec = load_campaign("default", {"space": "levers", "parameter_budget": 4_000_000})
+    with database.write() as session:
+        create_campaign(session, spec, survey(spec))
+    with database.read() as session:
+        [started] = read(session, 0, campaign_id=1)
+    assert started.text.endswith(f". {survey(spec).warning}")

@@ -137,6 +137,41 @@ def test_the_broken_line_is_named(tmp_path: Path, folder: Path, line: str, sente
     assert sentence in cause
 
 
+STRICT = (
+    "{% for m in messages %}{% if m['role'] not in ['user', 'assistant'] %}"
+    "{{ raise_exception('Unexpected message role.') }}{% endif %}"
+    "{{ m['role'] }}: {{ m['content'] }} {% endfor %}"
+)
+"""A template that knows two roles, in the words of Qwen's own."""
+
+
+def test_a_role_that_the_chat_template_refuses_is_told_with_its_line(tmp_path: Path) -> None:
+    strict = tokenizer_folder(tmp_path / "model", template=STRICT)
+    asked = [MESSAGES[0], {"role": "tool", "content": "4"}, MESSAGES[1]]
+    path = written(tmp_path / "chat.jsonl", {"text": " "}, {"messages": asked})
+    assert refusal(path, strict) == (
+        f"Line 2 of the corpus {path} has a message, number 2, with the role 'tool', that the chat template "
+        f"in {strict / 'chat_template.jinja'} refuses (Unexpected message role): correct it there."
+    )
+
+
+def test_a_row_whose_role_the_chat_template_refuses_is_told_with_its_number(tmp_path: Path) -> None:
+    strict = tokenizer_folder(tmp_path / "model", template=STRICT)
+    rows: list[Row] = [{"text": " "}, {"messages": [{"role": "critic", "content": "No."}]}]
+    source = HubDataset("a/b", "0" * 40, "train", lambda *_: rows)
+    with pytest.raises(Infeasible, match=r"Row 2 of the data set hf:a/b.* with the role 'critic'") as caught:
+        source.draw(Ask(strict, 1, 20, 0))
+    assert caught.value.kind == "illegal"
+
+
+def test_a_chat_template_that_refuses_every_conversation_is_the_checkpoints_fault(tmp_path: Path) -> None:
+    broken = tokenizer_folder(tmp_path / "model", template="{{ raise_exception('no') }}")
+    path = written(tmp_path / "chat.jsonl", {"messages": MESSAGES})
+    with pytest.raises(Infeasible, match=r"chat_template\.jinja can't write a conversation: no\.$") as caught:
+        calibration_corpus(f"user:{path}", broken, samples=1, sample_tokens=20, seed=0)
+    assert caught.value.kind == "checkpoint"
+
+
 @pytest.mark.parametrize("content", [b"", b" \n\t\n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_told(tmp_path: Path, folder: Path, content: bytes) -> None:
     path = tmp_path / "empty.txt"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from configs.questions import Role
 from db.states import HypothesisState, VerdictOutcome
 from knowledge.queries.answers import ArmView, ContrastView
+from knowledge.queries.drafting import text_changed
+from knowledge.queries.quality_tests import quality_tests
 
 RAW: Mapping[str, object] = {"quantization.corpus": "raw", "quantization.seed": 0}
 BLEND: Mapping[str, object] = {"quantization.corpus": "blend:0.5", "quantization.seed": 0}
@@ -40,9 +42,11 @@ def contrast(
     if_supported: str | None = None,
     if_refuted: str | None = None,
     quality_held: bool | None = None,
+    quality: Mapping[str, object] | None = None,
     state: HypothesisState | None = HypothesisState.QUEUED,
 ) -> ContrastView:
-    """`interval` is effect, low and high as the judge has them: of a share what is lost."""
+    """`interval` is effect, low and high as the judge has them: of a share what is lost; `quality` as a
+    verdict stores it."""
     middle, low, high = interval or (None, None, None)
     return ContrastView(
         id=name,
@@ -62,6 +66,8 @@ def contrast(
         reason=None,
         why_open=None,
         quality_held=quality_held,
+        quality=quality_tests(quality),
+        text_changed=text_changed(quality),
         effect=middle,
         low=low,
         high=high,

@@ -234,3 +234,18 @@ def test_the_newest_campaign_that_asks_is_meant(tmp_path: Path) -> None:
         assert asking_campaign(session, None) == 1
         assert asking_campaign(session, "C-2") == 2
     other.close()
+
+
+def test_a_ranking_that_took_out_one_layer_and_two_has_one_correlation(asking: AskingHistory) -> None:
+    """Two artifacts of one ranking: its correlation is told once, with both experiments."""
+    view = view_of(asking)
+    ranked = next(each for each in view.contrasts if any(r.rank_correlation for r in each.reports))
+    once = next(report for report in ranked.reports if report.rank_correlation is not None)
+    again = ranked.model_copy(
+        update={"experiment": "E-0009", "reports": (once.model_copy(update={"artifact": "f" * 64}),)}
+    )
+    *others, last = view.answers
+    last = last.model_copy(update={"contrasts": (*last.contrasts, again)})
+    page = answers_markdown(view.model_copy(update={"answers": (*others, last)}))
+    [row] = [line for line in page.split("\n") if line.startswith("| block_influence | ")]
+    assert row.endswith(f"| {ranked.experiment}, E-0009 |")

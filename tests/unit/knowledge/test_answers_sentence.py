@@ -93,3 +93,69 @@ def test_only_contrasts_that_decide_make_the_answer() -> None:
     extra = contrast("extra", SUPPORTED, (-0.1, -0.2, -0.05), role="adds")
     assert "extra" not in answer_sentence([BLEND_HELPS, extra, DRAW], [DRAW])
     assert answer_sentence([extra, DRAW], []) == "**Open:** no contrast decides this question."
+
+
+def bound(difference: float, half: float, margin: float) -> dict[str, object]:
+    """A test of quality as a verdict stores it; more is worse."""
+    return {
+        "difference": difference,
+        "low": difference - half,
+        "high": difference + half,
+        "margin": margin,
+        "count": 600,
+    }
+
+
+def told_beside(quality: dict[str, object], *, metric: str = "nll_bits", held: bool = True) -> str:
+    outcome = SUPPORTED if held else REFUTED
+    found = contrast(
+        "pruned",
+        outcome,
+        (-0.3, -0.4, -0.2),
+        control={},
+        candidate=FASTER,
+        metric=metric,
+        if_supported="layers cost bits",
+        quality_held=held,
+        quality=quality,
+    )
+    return answer_sentence([found], [])
+
+
+def test_quality_that_the_control_lost_is_told_with_a_claim_that_is_supported() -> None:
+    sentence = told_beside({"state": "held", "task_points_lost": bound(-81.1, 2.0, 2.0)})
+    assert sentence == (
+        "**Answer.** Layers cost bits (`pruned`: −25.9 % [−33.0, −18.1]; the control loses 81.1 points of "
+        "tasks)."
+    )
+
+
+def test_quality_that_the_candidate_lost_is_told_with_its_figure() -> None:
+    lost = {"state": "worse", "task_points_lost": bound(6.7, 2.0, 2.0)}
+    assert told_beside(lost, held=False).endswith("[−33.0, −18.1]; the candidate loses 6.7 points of tasks).")
+    more = {"state": "worse", "bits_per_byte_relative": bound(0.25, 0.02, 0.01)}
+    assert "; the candidate needs 25.0 % more bits per byte)." in told_beside(
+        more, metric="task_correct", held=False
+    )
+    far = {"state": "worse", "kl_nats": bound(2.61, 0.1, 1.0)}
+    assert "; the candidate is 2.6 nats a token from the reference)." in told_beside(
+        far, metric="step_weight_bytes", held=False
+    )
+
+
+def test_what_the_other_arm_needs_more_is_in_its_own_scale_and_on_time_the_other_is_the_baseline() -> None:
+    less = {"state": "held", "bits_per_byte_relative": bound(-0.2, 0.02, 0.01)}
+    assert "; the control needs 25.0 % more bits per byte)." in told_beside(less, metric="task_correct")
+    assert "; the baseline needs 25.0 % more bits per byte)." in told_beside(less, metric="tpot_ms")
+
+
+def test_drafting_that_changes_the_text_is_told() -> None:
+    changed = {"state": "worse", "drafting": {"acceptance_length": 1.5, "changes_text": True}}
+    assert "; its drafting changes the text)." in told_beside(changed, metric="tpot_ms", held=False)
+
+
+def test_a_difference_that_may_lie_within_the_margin_and_the_claims_own_metric_are_not_told() -> None:
+    within = {"state": "held", "task_points_lost": bound(-3.0, 1.5, 2.0)}
+    own = {"state": "held", "bits_per_byte_relative": bound(-0.3, 0.02, 0.01)}
+    for quality in (within, own):
+        assert told_beside(quality).endswith("(`pruned`: −25.9 % [−33.0, −18.1]).")

@@ -132,6 +132,28 @@ def test_group_sizes_that_do_not_divide_go_with_the_projection_that_they_do_not(
         assert gone["quantization.group_size", size].why == why
 
 
+def test_groups_that_do_not_suit_attention_alone_are_legal_where_attention_is_kept() -> None:
+    inputs = {**FACTS.input_sizes, "self_attn.o_proj": 160}
+    space, gone = legal(input_sizes=inputs)
+    assert space.knob("quantization.group_size").values == (32, 64, 128)
+    assert not [size for knob, size in gone if knob == "quantization.group_size"]
+    facts = replace(FACTS, input_sizes=inputs)
+    groups = {"quantization.method": "awq", "quantization.group_size": 64}
+    assert joint_refusal(space.configuration(groups), facts) == (
+        "Groups of 64 do not divide the 160 inputs of self_attn.o_proj; quantization.keep=attention leaves "
+        "it as it is."
+    )
+    for fits in ({"quantization.keep": "attention"}, {"quantization.group_size": 32}):
+        assert joint_refusal(space.configuration({**groups, **fits}), facts) is None
+
+
+def test_groups_that_do_not_suit_attention_go_where_the_space_cannot_keep_it() -> None:
+    space = SPACE.restrict({"quantization.keep": ["none", "edges"]})
+    inputs = {**FACTS.input_sizes, "self_attn.o_proj": 160}
+    left, _ = legal_levers(space, replace(FACTS, input_sizes=inputs))
+    assert left.knob("quantization.group_size").values == (32,)
+
+
 def test_a_model_that_no_group_size_divides_is_not_quantized_at_all() -> None:
     space, gone = legal(input_sizes=sizes(100))
     assert space.knob("quantization.method").values == ("none",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,19 +14,24 @@ from agent.proposers.draft import claim
 from agent.proposers.drafting_rule import drafting, measured_again
 from agent.proposers.optuna_tpe import OptunaProposer, values_told
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.pruning_rule import MOST_LAYERS_AT_ONCE
 from agent.proposers.recombination import recombinations
 from agent.proposers.rules import RulesProposer
 from agent.proposers.step_profile import step_profile
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
+from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration
+from experiments.space.legality import joint_refusal
 from tests.unit.agent.four_levers import (
     AWQ,
     AWQ_32,
     BASELINE,
     BUDGET,
     DFLASH,
+    FACTS,
     RTN_8,
+    SHAPE,
     SPACE,
     mtp,
     pruned,
@@ -110,6 +116,38 @@ def test_under_a_budget_a_drafter_comes_with_the_pruning_that_pays_for_it() -> N
         assert draft.candidate["pruning.layers_removed"] == 2
         assert "400,000 must be pruned" in draft.rationale
     assert any(draft.candidate["drafting.method"] == "mtp" and draft.lever == "drafting" for draft in drafts)
+
+
+SMALLER = ParameterBudget.of(SHAPE, 4_000_000, {("dflash", "packaged"): 400_000})
+
+
+def test_where_the_baseline_is_above_the_budget_pruning_that_fits_is_proposed_first() -> None:
+    least = next(n for n in range(1, 9) if SMALLER.refusal(pruned(n)) is None)
+    assert least > MOST_LAYERS_AT_ONCE  # what is proposed elsewhere does not fit
+    drafts = RulesProposer().propose(view(refused=SMALLER.refusal), 200)
+    assert drafts[0].lever == "pruning"
+    assert f"more than the budget of {SMALLER.total:,}" in drafts[0].rationale
+    alone = {d.candidate["pruning.layers_removed"] for d in drafts if d.lever == "pruning"}
+    assert alone == {least}  # by whatever criterion and of whatever kind
+
+
+def test_where_the_baseline_is_above_the_budget_every_lever_comes_with_pruning_that_fits() -> None:
+    drafts = RulesProposer().propose(view(refused=SMALLER.refusal), 200)
+    with_it = {lever for draft in drafts for lever in draft.lever.split("+")}
+    assert with_it == set(SPACE.levers)
+    assert all(SMALLER.refusal(draft.candidate) is None for draft in drafts)
+    assert all("pruning" in draft.lever for draft in drafts)
+
+
+def test_groups_that_do_not_suit_attention_are_proposed_with_attention_kept() -> None:
+    facts = replace(FACTS, input_sizes={**FACTS.input_sizes, "self_attn.o_proj": 160})
+    drafts = RulesProposer().propose(view(refused=lambda each: joint_refusal(each, facts)), 200)
+    groups = {
+        (each.candidate["quantization.group_size"], each.candidate["quantization.keep"])
+        for each in drafts
+        if "quantization" in each.lever
+    }
+    assert groups == {(32, "none"), (128, "attention")}
 
 
 def test_a_drafter_that_the_sampler_draws_comes_with_the_pruning_that_pays_for_it() -> None:
