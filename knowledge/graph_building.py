@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Text, cast, null, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -31,6 +33,9 @@ from knowledge.graph_sketch import Sketch
 from knowledge.stored import metric_of
 
 _OF_EVIDENCE = {each: Relation(each.value) for each in EvidenceRelation}
+MOST_CHANGES = 8192
+"""Changes of hypotheses that are kept as read: those of a long history, a few MB."""
+
 _OF_OUTCOME = {VerdictOutcome.SUPPORTED: Relation.SUPPORTS, VerdictOutcome.REFUTED: Relation.REFUTES}
 
 
@@ -127,7 +132,7 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
         Hypothesis.state,
         Hypothesis.lever,
         Hypothesis.proposer,
-        Hypothesis.change,
+        cast(Hypothesis.change, Text).label("change"),
     )
     present = set()
     for row in session.execute(select(*columns).where(*where.hypotheses).order_by(Hypothesis.id)):
@@ -143,10 +148,8 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
             proposer=row.proposer,
         )
         _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
-        for change in row.change.get("changes", []):
-            knob = _knob(graph, change["knob"])
-            values = {end: _text(change.get(end)) for end in ("before", "after")}
-            graph.add_edge(label, knob, _word(Relation.CHANGES), values)
+        for knob, values in _changes(row.change):
+            graph.add_edge(label, _knob(graph, knob), _word(Relation.CHANGES), values)
     parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
         HypothesisParent.hypothesis_id, HypothesisParent.parent_id
     )
@@ -171,7 +174,7 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
         Verdict.effect_log,
         Verdict.interval_low_log,
         Verdict.interval_high_log,
-        Verdict.judge["details"]["metric"].as_string().label("metric"),
+        (Verdict.judge["details"]["metric"].as_string() if effects else null()).label("metric"),
     )
     query = select(*columns).outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
     for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
@@ -246,6 +249,16 @@ def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: boo
         source = format_label(Noun.EXPERIMENT, link.experiment_id)
         target = format_label(Noun.FINDING, link.finding_id)
         _joined(graph, source, target, _OF_EVIDENCE[link.relation])
+
+
+@lru_cache(maxsize=MOST_CHANGES)
+def _changes(change: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
+    """The knobs of a stored change, each with its values before and after; of the text as it is stored, since
+    reading it takes longer than all else of a hypothesis and most are read again and again."""
+    return tuple(
+        (each["knob"], {end: _text(each.get(end)) for end in ("before", "after")})
+        for each in json.loads(change).get("changes", [])
+    )
 
 
 def _joined(graph: Sketch, source: str, target: str, relation: Relation) -> None:

@@ -47,12 +47,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Desk:
-    """A campaign with its baseline measured."""
+    """A campaign with its baseline measured; `believed` where that is known without learning it from the
+    trials."""
 
     facts: Facts
     legal: Legal
     baseline: Baseline
     directives: Sequence[Directive]
+    believed: Beliefs | None = None
 
     @property
     def space(self) -> Space:
@@ -76,6 +78,8 @@ class Desk:
     @cached_property
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
+        if self.believed is not None:
+            return self.believed
         baseline = self.baseline_configuration
         swept = self.space.crossing(self.space.configuration({}), self.facts.spec.baseline.sweep)
         physics = Physics(

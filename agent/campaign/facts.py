@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
@@ -37,6 +37,35 @@ STEP_LENGTH = "acceptance_length"
 
 UNDECIDED = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED, HypothesisState.TESTING})
 """States of a question's hypothesis in which the question is open."""
+
+WAITING = (HypothesisState.PROPOSED, HypothesisState.QUEUED)
+"""States in which a hypothesis stands in the queue."""
+
+# What is read of every row, which of a long campaign is quicker than whole objects, structures above all.
+_OF_HYPOTHESIS = (
+    Hypothesis.id,
+    Hypothesis.control_configuration_id,
+    Hypothesis.candidate_configuration_id,
+    Hypothesis.lever,
+    Hypothesis.metric,
+    Hypothesis.question,
+    Hypothesis.state,
+)
+_OF_EXPERIMENT = (
+    Experiment.id,
+    Experiment.kind,
+    Experiment.state,
+    Experiment.hypothesis_id,
+    Experiment.wall_s,
+    Experiment.failure_kind,
+)
+_OF_VERDICT = (
+    Verdict.experiment_id,
+    Verdict.outcome,
+    Verdict.effect_log,
+    Verdict.quality,
+    Verdict.judge,
+)
 
 
 @dataclass(frozen=True)
@@ -160,18 +189,17 @@ def find_incumbent(
     configuration the shortest counts: fewer measured steps, less added error.
     """
     reached = {baseline.digest: Incumbent(baseline, 0.0, None, None, 0)}
-    supported = [
-        t
-        for t in trials
-        if t.outcome == Outcome.SUPPORTED and t.effect_log is not None and is_on(t, objective)
-    ]
+    supported: dict[str, list[Trial]] = {}
+    for each in trials:
+        if each.outcome == Outcome.SUPPORTED and each.effect_log is not None and is_on(each, objective):
+            supported.setdefault(each.control.digest, []).append(each)
     frontier = [baseline.digest]
     while frontier:
         following: list[str] = []
         for digest in frontier:
             start = reached[digest]
-            for trial in supported:
-                if trial.control.digest != digest or trial.candidate.digest in reached:
+            for trial in supported.get(digest, ()):
+                if trial.candidate.digest in reached:
                     continue
                 assert trial.effect_log is not None
                 reached[trial.candidate.digest] = Incumbent(
@@ -195,16 +223,21 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     if campaign is None:
         label = format_label(Noun.CAMPAIGN, campaign_id)
         raise UsageError(f"{label} does not exist.", "See which do with: autoinfer campaign list")
-    hypotheses = session.scalars(
-        select(Hypothesis).where(Hypothesis.campaign_id == campaign_id).order_by(Hypothesis.id)
+    hypotheses = session.execute(
+        select(*_OF_HYPOTHESIS).where(Hypothesis.campaign_id == campaign_id).order_by(Hypothesis.id)
     ).all()
-    experiments = session.scalars(
-        select(Experiment).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
+    waiting = session.scalars(
+        select(Hypothesis)
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(WAITING))
+        .order_by(Hypothesis.id)
+    ).all()
+    experiments = session.execute(
+        select(*_OF_EXPERIMENT).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
     ).all()
     verdicts = {
         verdict.experiment_id: verdict
-        for verdict in session.scalars(
-            select(Verdict)
+        for verdict in session.execute(
+            select(*_OF_VERDICT)
             .join(Experiment, Verdict.experiment_id == Experiment.id)
             .where(Experiment.campaign_id == campaign_id)
         )
@@ -254,11 +287,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         naive=_known(known, campaign.naive_configuration_id),
         baseline_experiment_id=baseline_run[-1] if baseline_run else None,
         trials=trials,
-        queue=tuple(
-            _queued(hypothesis, known)
-            for hypothesis in hypotheses
-            if hypothesis.state in (HypothesisState.PROPOSED, HypothesisState.QUEUED)
-        ),
+        queue=tuple(_queued(hypothesis, known) for hypothesis in waiting),
         under_test=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING),
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
@@ -308,9 +337,9 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
 
 
 def _trial(
-    experiment: Experiment,
-    hypothesis: Hypothesis,
-    verdict: Verdict,
+    experiment: Row[*tuple[Any, ...]],
+    hypothesis: Row[*tuple[Any, ...]],
+    verdict: Row[*tuple[Any, ...]],
     known: Mapping[int, Configuration],
     baseline: Configuration | None,
     removed: Mapping[int, tuple[int, ...]],

@@ -15,8 +15,9 @@ from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
-_MOST_KEPT = 4096
-"""Settled configurations that are kept: more than a campaign has, and a few MB at most."""
+_MOST_KEPT = 16_384
+"""Settled configurations that are kept: more than a campaign of 5,000 experiments has, each a few hundred
+bytes. Fewer than a campaign has would be none: they are asked for in one order, again and again."""
 
 
 def settled(stored: Configuration, space_name: str) -> Configuration:

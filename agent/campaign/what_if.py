@@ -62,8 +62,9 @@ def what_if(desk: Desk, hypothesis_id: int) -> tuple[Consequence, ...]:
 
 def _consequence(desk: Desk, hypothesis: Queued, outcome: Outcome) -> Consequence:
     rest = tuple(each for each in desk.facts.queue if each.id != hypothesis.id)
-    trials = (*desk.facts.trials, _trial(desk, hypothesis, outcome))
-    after = replace(desk, facts=replace(desk.facts, trials=trials, queue=rest))
+    trial = _trial(desk, hypothesis, outcome)
+    facts = replace(desk.facts, trials=(*desk.facts.trials, trial), queue=rest)
+    after = replace(desk, facts=facts, believed=desk.beliefs.after(trial))
     leave = frozenset(after.leaving)
     ranking = after.ranking_of([each for each in rest if each.id not in leave])
     found = _against_the_others(desk.ranking, ranking)

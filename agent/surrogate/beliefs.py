@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.proposers.port import LATENCY_METRICS, Trial
 from agent.surrogate.cost import CostBelief
@@ -60,6 +60,17 @@ class Beliefs:
             FeasibilityBelief.learn(view, trials),
             CostBelief.learn(view, trials, built),
             WeightBytesBelief(physics.shape, physics.profile),
+        )
+
+    def after(self, trial: Trial) -> Beliefs:
+        """What is believed after one trial more, without looking at those before it: as `learn` of all of
+        them, but for rounding. Raises `ValueError` for one that reports an acceptance length."""
+        return replace(
+            self,
+            latency=self.latency.after(trial),
+            quality=self.quality.after(trial),
+            feasibility=self.feasibility.after(trial),
+            cost=self.cost.after(trial),
         )
 
     def predict(

@@ -93,9 +93,15 @@ class CostBelief:
         cls, view: LeverView, trials: Sequence[Trial], built: frozenset[str] = frozenset()
     ) -> CostBelief:
         """Learn from trials in the order they ran; `built` are keys of artifacts that exist besides."""
-        exists = set(built) | set(build_keys(view, view.baseline))
-        timed: dict[str, tuple[float, int]] = {}
-        screened = (0.0, 0)
+        exists = built | frozenset(build_keys(view, view.baseline))
+        return cls(view, exists, {}, (0.0, 0))._with(trials)
+
+    def after(self, trial: Trial) -> CostBelief:
+        """The belief after one trial more."""
+        return self._with([trial])
+
+    def _with(self, trials: Sequence[Trial]) -> CostBelief:
+        view, exists, timed, screened = self.view, set(self.built), dict(self.timed_s), self.screened_s
         for trial in trials:
             exists |= set(build_keys(view, trial.control))
             ended_early = _screened(trial.lever) and trial.effect_log is None
@@ -111,7 +117,7 @@ class CostBelief:
                 continue
             for name in ("", trial.lever):
                 timed[name] = _added(timed.get(name, (0.0, 0)), spent - _traced_s(trial.candidate))
-        return cls(view, frozenset(exists), timed, screened)
+        return CostBelief(view, frozenset(exists), timed, screened)
 
     def expected_s(
         self,

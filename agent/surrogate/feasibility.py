@@ -50,14 +50,19 @@ class FeasibilityBelief:
     @classmethod
     def learn(cls, view: LeverView, trials: Sequence[Trial]) -> FeasibilityBelief:
         """Count every trial whose candidate ran or failed."""
-        levers: dict[str, tuple[float, float]] = {}
-        settings: dict[tuple[str, Setting], tuple[float, float]] = {}
-        failed: set[Configuration] = set()
+        return cls(view, {}, {}, frozenset())._with(trials)
+
+    def after(self, trial: Trial) -> FeasibilityBelief:
+        """The counts after one trial more."""
+        return self._with([trial])
+
+    def _with(self, trials: Sequence[Trial]) -> FeasibilityBelief:
+        levers, settings, failed = dict(self.levers), dict(self.settings), set(self.failed)
         for trial in trials:
             if trial.failure_kind == CONTROL_FAILED:
                 continue
             ran = trial.outcome != Outcome.INFEASIBLE
-            changed = view.settings(trial.candidate)
+            changed = self.view.settings(trial.candidate)
             if ran:
                 failed.discard(trial.candidate)
             else:
@@ -66,7 +71,7 @@ class FeasibilityBelief:
                 step = (1.0, 0.0) if ran else (0.0, 1 / len(changed))
                 levers[lever] = _add(levers.get(lever, (0.0, 0.0)), step)
                 settings[lever, setting] = _add(settings.get((lever, setting), (0.0, 0.0)), step)
-        return cls(view, levers, settings, frozenset(failed))
+        return FeasibilityBelief(self.view, levers, settings, frozenset(failed))
 
     def probability(self, candidates: Sequence[Configuration]) -> list[float]:
         """For each candidate the probability that it runs."""

@@ -54,14 +54,16 @@ class LeverView:
     def settings(self, configuration: Configuration) -> dict[str, Setting]:
         """For each lever that differs from the baseline, its differing knobs, less those that are noise.
         Empty for the baseline."""
-        made = self.made_with(configuration)
-        if NOISE_KNOBS.isdisjoint(configuration):
-            return made
-        kept = {
-            lever: tuple(each for each in setting if each[0] not in NOISE_KNOBS)
-            for lever, setting in made.items()
-        }
-        return {lever: setting for lever, setting in kept.items() if setting}
+        found = self._without_noise.get(configuration)
+        if found is None:
+            made = self.made_with(configuration)
+            kept = {
+                lever: tuple(each for each in setting if each[0] not in NOISE_KNOBS)
+                for lever, setting in made.items()
+            }
+            found = {lever: setting for lever, setting in kept.items() if setting}
+            self._without_noise[configuration] = found
+        return found
 
     def made_with(self, configuration: Configuration) -> dict[str, Setting]:
         """As `settings`, with the knobs that are noise: what decides which artifacts are the same."""
@@ -73,6 +75,11 @@ class LeverView:
     @cached_property
     def _known(self) -> dict[Configuration, dict[str, Setting]]:
         """What was asked before: every belief asks it of every configuration."""
+        return {}
+
+    @cached_property
+    def _without_noise(self) -> dict[Configuration, dict[str, Setting]]:
+        """The same of `settings`."""
         return {}
 
     def _differences(self, configuration: Configuration) -> dict[str, Setting]:

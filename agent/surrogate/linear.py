@@ -6,7 +6,7 @@ v,
 
     Λ = I + Xᵀ diag(1/v) X,   mean = Λ⁻¹ Xᵀ (y / v),   var(x) = xᵀ Λ⁻¹ x
 
-(Bishop, *Pattern Recognition and Machine Learning*, §3.3).
+(Bishop, *Pattern Recognition and Machine Learning*, §3.3; one row more by the Sherman-Morrison formula).
 """
 
 from __future__ import annotations
@@ -48,6 +48,24 @@ class LinearBelief:
         covariance: Array = np.asarray(np.linalg.inv(precision), dtype=np.float64)
         mean: Array = covariance @ (x.T @ (weights * np.asarray(residuals, dtype=np.float64)))
         return cls(names, mean, covariance)
+
+    def after(self, row: Features, residual: float, variance: float) -> LinearBelief:
+        """The posterior after one row more, without those before it; as `learn` of all, but for rounding.
+
+        Σ' = Σ − Σx (Σx)ᵀ / (v + xᵀΣx),   mean' = mean + Σx (y − xᵀmean) / (v + xᵀΣx)
+        """
+        names = (*self.names, *(name for name in row if name not in self.names))
+        known, count = len(self.names), len(names)
+        covariance, mean = np.eye(count), np.zeros(count)
+        covariance[:known, :known], mean[:known] = self.covariance, self.mean
+        x = np.array([row.get(name, 0.0) for name in names])
+        gain = covariance @ x
+        total = variance + x @ gain
+        return LinearBelief(
+            names,
+            mean + gain * ((residual - x @ mean) / total),
+            covariance - np.outer(gain, gain) / total,
+        )
 
     def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
         """Mean and variance of the linear form at each row; features never seen add their prior variance."""

@@ -13,8 +13,8 @@ Two factors, taken as independent:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from scipy.special import ndtr
 
@@ -128,24 +128,19 @@ class QualityBelief:
         rows, residuals = [], []
         tasks: dict[tuple[str, Setting], tuple[float, float]] = {}
         for trial in trials:
-            if trial.outcome == Outcome.CONFOUNDED:
-                continue
-            settings = view.settings(trial.candidate)
-            if trial.metric == Metric.NLL_BITS and trial.effect_log is not None:
-                mean, features = _contrast(view, trial.control, trial.candidate)
+            for features, residual in _bits_rows(view, trial):
                 rows.append(features)
-                residuals.append(trial.effect_log - mean)
-            if trial.bits_ratio_log is not None and settings:
-                mean, features = _bits_prior(settings)
-                rows.append(features)
-                residuals.append(trial.bits_ratio_log - mean)
-            if trial.task_points is not None:
-                kept = trial.task_points >= -margins.task_points
-                for key in settings.items():
-                    good, bad = tasks.get(key, (0.0, 0.0))
-                    # who is to blame for a loss of several levers is not known: each takes its share
-                    tasks[key] = (good + kept, bad + (not kept) / len(settings))
+                residuals.append(residual)
+            _count_tasks(view, margins, trial, tasks)
         return cls(view, margins, LinearBelief.learn(rows, residuals, [BITS_SE_LOG**2] * len(rows)), tasks)
+
+    def after(self, trial: Trial) -> QualityBelief:
+        """The belief after one trial more."""
+        regression, tasks = self.regression, dict(self.tasks)
+        for features, residual in _bits_rows(self.view, trial):
+            regression = regression.after(features, residual, BITS_SE_LOG**2)
+        _count_tasks(self.view, self.margins, trial, tasks)
+        return replace(self, regression=regression, tasks=tasks)
 
     def probability(self, candidates: Sequence[Configuration]) -> list[float]:
         """For each candidate the probability that its quality holds against the baseline's."""
@@ -186,6 +181,33 @@ class QualityBelief:
             good, bad = TASK_PRIOR_8_BITS
         seen_good, seen_bad = self.tasks.get(key, (0.0, 0.0))
         return (good + seen_good) / (good + bad + seen_good + seen_bad)
+
+
+def _bits_rows(view: LeverView, trial: Trial) -> Iterator[tuple[Features, float]]:
+    """Features and residual of each ratio of bits that a trial measured."""
+    if trial.outcome == Outcome.CONFOUNDED:
+        return
+    settings = view.settings(trial.candidate)
+    if trial.metric == Metric.NLL_BITS and trial.effect_log is not None:
+        mean, features = _contrast(view, trial.control, trial.candidate)
+        yield features, trial.effect_log - mean
+    if trial.bits_ratio_log is not None and settings:
+        mean, features = _bits_prior(settings)
+        yield features, trial.bits_ratio_log - mean
+
+
+def _count_tasks(
+    view: LeverView, margins: Margins, trial: Trial, tasks: dict[tuple[str, Setting], tuple[float, float]]
+) -> None:
+    """Count whether a trial kept the task limit."""
+    if trial.outcome == Outcome.CONFOUNDED or trial.task_points is None:
+        return
+    settings = view.settings(trial.candidate)
+    kept = trial.task_points >= -margins.task_points
+    for key in settings.items():
+        good, bad = tasks.get(key, (0.0, 0.0))
+        # who is to blame for a loss of several levers is not known: each takes its share
+        tasks[key] = (good + kept, bad + (not kept) / len(settings))
 
 
 def _bits_prior(settings: Mapping[str, Setting]) -> tuple[float, Features]:

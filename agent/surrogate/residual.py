@@ -52,14 +52,28 @@ class LatencyBelief:
         physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials))
         empty = cls(view, physics, LinearBelief.learn([], [], []))
         for trial in trials:
-            if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED or not trial.on_objective:
-                continue
-            mean, features = empty.contrast(trial.control, trial.candidate)
-            error = trial.effect_se_log if trial.effect_se_log is not None else EFFECT_SE_LOG
-            rows.append(features)
-            residuals.append(trial.effect_log - mean)
-            variances.append(error**2 + INTERACTION_SD_LOG**2)
+            row = empty._row(trial)
+            if row is not None:
+                rows.append(row[0])
+                residuals.append(row[1])
+                variances.append(row[2])
         return cls(view, physics, LinearBelief.learn(rows, residuals, variances))
+
+    def after(self, trial: Trial) -> LatencyBelief:
+        """The belief after one trial more, that reports no acceptance length: one that does changes what is
+        expected of the others too, and raises `ValueError`."""
+        if trial.acceptance_length is not None:
+            raise ValueError("what is believed of acceptance is learnt from all trials at once")
+        row = self._row(trial)
+        return self if row is None else replace(self, belief=self.belief.after(*row))
+
+    def _row(self, trial: Trial) -> tuple[Features, float, float] | None:
+        """Features, residual and its variance of a trial; None of one that teaches nothing."""
+        if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED or not trial.on_objective:
+            return None
+        mean, features = self.contrast(trial.control, trial.candidate)
+        error = trial.effect_se_log if trial.effect_se_log is not None else EFFECT_SE_LOG
+        return features, trial.effect_log - mean, error**2 + INTERACTION_SD_LOG**2
 
     def contrast(self, control: Configuration, candidate: Configuration) -> tuple[float, Features]:
         """Physics mean of log(candidate / control), and the features of the residual."""

@@ -39,6 +39,9 @@ _COLUMN: dict[str, int] = {
 _LETTERS = 6.5
 """Width of a letter, about, for where edges begin and texts are cut."""
 
+_BOLD_LETTERS = 7.6
+"""The same where the node in the middle is written bold."""
+
 _ICON = 19
 _TOLD = frozenset(
     each.value for each in (Relation.SUPPORTS, Relation.REFUTES, Relation.CONTRADICTS, Relation.SUPERSEDES)
@@ -150,7 +153,7 @@ def _shown(graph: Graph, node: str, row: int, middle: str) -> Shown:
     column = _COLUMN[data["kind"]]
     x, width, _ = HEADS[column]
     shape = shape_of(data)
-    room = int((width - (_ICON if shape else 0)) / _LETTERS)
+    room = int((width - (_ICON if shape else 0)) / (_BOLD_LETTERS if node == middle else _LETTERS))
     near = node == middle or graph.has_edge(node, middle) or graph.has_edge(middle, node)
     looks = ["nd"] + ["on"] * near + ["sel"] * (node == middle)
     looks += ["mono"] * (data["kind"] == NodeKind.KNOB) + ["old"] * (data.get("state") == "superseded")

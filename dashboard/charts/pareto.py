@@ -67,11 +67,12 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """A line across the plot with its label, at a place in per cent."""
+    """A line across the plot at a place in per cent, with its label: `low` at its lower end."""
 
     place: float
     label: str
     anchor: str = "start"
+    low: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,16 @@ def pareto_plot(
         ),
         path=_front_path([spot for spot in spots if spot.is_front], across, up),
         limit=None if limit is None else Line(100 - up.place(limit), limit_label, "end"),
-        floor=None
-        if floor_ms is None
-        else Line(
-            across.place(floor_ms), floor_label, "start" if across.place(floor_ms) < LEFT_HALF else "end"
-        ),
+        floor=None if floor_ms is None else _floor(across.place(floor_ms), floor_label, spots, across),
         marks=tuple(_labelled(marks)),
     )
+
+
+def _floor(place: float, label: str, spots: Sequence[Spot], across: Axis) -> Line:
+    """The floor; the front falls from the top at its fastest, and no name is written across it."""
+    right = place < LEFT_HALF
+    fastest = min((across.place(spot.latency_ms) for spot in spots if spot.is_front), default=100.0)
+    return Line(place, label, "start" if right else "end", right and fastest - place < NEAR_X)
 
 
 def _across(spots: Sequence[Spot], floor_ms: float | None) -> Axis:

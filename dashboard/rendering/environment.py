@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboard.rendering import figures
-from dashboard.rendering.linking import coded, pieces
+from dashboard.rendering.linking import breakable, came_up, coded, pieces
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 
@@ -51,6 +51,7 @@ def environment() -> Environment:
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded
+    found.filters["breakable"], found.filters["came_up"] = breakable, came_up
     found.globals["static"] = static
     found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url

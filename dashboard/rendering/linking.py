@@ -1,4 +1,4 @@
-"""What a sentence names: labels as links to their pages, words between backticks as code. Pure."""
+"""What a sentence names: labels as links to their pages, words in backticks as code, knobs. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from dashboard.rendering.subjects import subject_url
 
 CODE = re.compile(r"`([^`]+)`")
+BREAKS = re.compile(r"(?<=[._+])(?=\w)")
 LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
 
 
@@ -36,6 +37,16 @@ def _pieces(text: str) -> Iterator[Piece]:
         at = found.end()
     if at < len(text):
         yield Piece(text[at:])
+
+
+def came_up(text: str) -> str:
+    """A stored sentence in which a knob that was not there before stands as `knob → value`."""
+    return text.replace(" — → ", " → ")
+
+
+def breakable(text: str) -> Markup:
+    """The text as HTML, where a line may end behind a dot, an underscore or a plus, as in names of knobs."""
+    return Markup("<wbr>").join(BREAKS.split(text))
 
 
 def coded(text: str) -> Markup:

@@ -40,7 +40,8 @@ Run = Callable[[Path], int]
 
 @contextmanager
 def without_threads() -> Iterator[None]:
-    """Import what is imported within without the threads that numpy's library starts: they can't be forked.
+    """Import what is imported within without the threads that numpy's library starts: they can't be forked,
+    and take from what else runs.
 
     What is imported later, and what processes that are started later see, is as it was.
     """

@@ -1,9 +1,9 @@
 """The whole graph of 5,000 nodes: shown, dragged, and asked for by eight clients at once.
 
 Promised: shown within 3 s of the navigation and dragged at more than 25 frames/s in headless Chromium, and
-its data within 200 ms (p99, by the server's own clock, while nothing is written). The middle of three loads
-counts, and the mean of the frames of a drag by the mouse across the canvas and back, at the size that shows
-everything and closer up. What the first answer after an event takes, which is read anew, is printed.
+its data within 200 ms by the server's own clock: p99 while nothing is written, and the middle of five times
+that all ask right after an event, when it is read anew. The middle of three loads counts, and the mean of the
+frames of a drag by the mouse across the canvas and back, at the size that shows everything and closer up.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ MOST_BYTES = 200_000
 """The page with its assets, gzipped, without the nodes and edges: those are as many as the user has."""
 
 LOADS = 3
+EVENTS = 5
 STEPS = 60
 STEP_PX = 5
 LIMIT_MS = 120_000
@@ -152,10 +153,14 @@ def asked_at_once(address: str) -> list[float]:
 def test_the_data_of_the_graph_is_there_for_eight_clients_at_once(address: str, folder: Path) -> None:
     server_ms(address, "/knowledge/graph.json", 1, [])
     median, p99 = np.percentile(asked_at_once(address), [50, 99])
-    database = open_database(database_url(folder))
-    with database.write() as session:
-        events.append(session, EventKind.HYPOTHESIS_PROPOSED, "the graph may have changed")
-    database.close()
-    anew = max(asked_at_once(address))
-    print(f"\ngraph.json: median {median:.1f} ms, p99 {p99:.1f} ms; read anew after an event: {anew:.0f} ms")
+    anew = []
+    for _ in range(EVENTS):
+        database = open_database(database_url(folder))
+        with database.write() as session:
+            events.append(session, EventKind.HYPOTHESIS_PROPOSED, "the graph may have changed")
+        database.close()
+        anew.append(max(asked_at_once(address)))
+    each = ", ".join(f"{took:.0f}" for took in anew)
+    print(f"\ngraph.json: median {median:.1f} ms, p99 {p99:.1f} ms; read anew after an event: {each} ms")
     Promise("the graph's data, p99", MOST_CHART_MS / 1e3).hold(p99 / 1e3)
+    Promise("the graph's data after an event", MOST_CHART_MS / 1e3).hold(statistics.median(anew) / 1e3)

@@ -1,6 +1,6 @@
 // Draws a scene onto a canvas: lines in bulk, dots by kind, names where there is room for them. Pure but for
 // the canvas it is given.
-import { KINDS, ROW_PX } from "./graph_scene.js";
+import { COLUMN_PX, KINDS } from "./graph_scene.js";
 
 export const NODE_PX = 10;
 const LEAST_NODE_PX = 2;
@@ -9,7 +9,8 @@ const LEAST_LINE_PX = 1; // shorter lines are hidden by their dots
 const LEAST_DASH_ZOOM = 0.3;
 const LABEL_PX = 11;
 const HALO_PX = 4; // around a name, so that lines don't strike it through
-const LEAST_LABEL_ROW_PX = 11;
+const LEAST_LABEL_ROW_PX = 11; // from a name to the next one below it
+const LEAST_LABEL_COLUMN_PX = 64; // and from a column of names to the next
 const MOST_LABEL_PX = 80;
 const LINE_OPACITY = 0.6;
 const FAR_ZOOM = 0.2; // lines lie so close that fainter ones let their dots be seen
@@ -29,7 +30,7 @@ export function draw(context, scene, view, looks) {
   context.setLineDash([]);
   const size = Math.max(LEAST_NODE_PX, NODE_PX * Math.min(view.zoom, 1));
   KINDS.forEach((name, kind) => fillAll(context, scene.kinds, kind, place, size, looks[name]));
-  if (view.zoom * ROW_PX >= LEAST_LABEL_ROW_PX) label(context, scene.nodes, place, size, looks);
+  if (view.zoom * COLUMN_PX >= LEAST_LABEL_COLUMN_PX) label(context, scene, place, size, looks);
 }
 
 // Only hairlines: those are drawn one by one, whereas thicker ones are made into an outline of them all.
@@ -70,18 +71,35 @@ function fillAll(context, kinds, kind, { x, y, view }, size, colour) {
   context.fill();
 }
 
-function label(context, nodes, { x, y, view }, size, looks) {
+// From the top of each column down, the names that don't run into the one above.
+function label(context, scene, { x, y, view }, size, looks) {
   context.font = `${LABEL_PX}px ${looks.font}`;
   context.textBaseline = "middle";
   context.fillStyle = looks.ink;
   context.strokeStyle = looks.paper;
   context.lineWidth = HALO_PX;
-  for (let at = 0; at < nodes.length; at += 1) {
+  const room = view.zoom * COLUMN_PX - size - 3 * HALO_PX;
+  let column = NaN;
+  let above = NaN;
+  for (const at of scene.downwards) {
+    if (scene.x[at] === column && y[at] - above < LEAST_LABEL_ROW_PX) continue;
+    column = scene.x[at];
+    above = y[at];
     if (!seen(x[at], y[at], MOST_LABEL_PX, view)) continue;
     const left = x[at] + size / 2 + HALO_PX;
-    context.strokeText(nodes[at][0], left, y[at]);
-    context.fillText(nodes[at][0], left, y[at]);
+    const name = fitted(context, scene.nodes[at][0], room);
+    context.strokeText(name, left, y[at]);
+    context.fillText(name, left, y[at]);
   }
+}
+
+// `knob:drafting.draft_tokens` as `draft_tokens` where there is no room for all of it, and cut where that is
+// too long too.
+function fitted(context, name, room) {
+  if (context.measureText(name).width <= room) return name;
+  let short = name.slice(name.search(/[:.][^:.]*$/) + 1);
+  while (short.length > 1 && context.measureText(`${short}…`).width > room) short = short.slice(0, -1);
+  return name.endsWith(short) && context.measureText(short).width <= room ? short : `${short}…`;
 }
 
 function seen(x, y, around, view) {

@@ -14,6 +14,7 @@ export function sceneOf({ nodes, edges }) {
     scene.y[place] = row * ROW_PX;
     scene.kinds[place] = Math.max(0, KINDS.indexOf(kind));
   });
+  scene.downwards = Uint32Array.from(nodes.keys()).sort((one, other) => scene.x[one] - scene.x[other] || scene.y[one] - scene.y[other]);
   const drawn = new Set();
   const lines = (wanted) => {
     const ends = [];
@@ -30,12 +31,14 @@ export function sceneOf({ nodes, edges }) {
   return scene;
 }
 
+const NAME_PX = 44; // of a name in the last column, which stands to the right of its dot
+
 // Zoom and pan that show all of it in a window of this size, with room at the edges.
 export function fitting(scene, width, height, room) {
   const right = scene.x.reduce((most, each) => Math.max(most, each), COLUMN_PX);
   const bottom = scene.y.reduce((most, each) => Math.max(most, each), ROW_PX);
-  const zoom = Math.min((width - 2 * room) / right, (height - 2 * room) / bottom, 1);
-  return { zoom, pan: { x: (width - zoom * right) / 2, y: (height - zoom * bottom) / 2 } };
+  const zoom = Math.min((width - 2 * room - NAME_PX) / right, (height - 2 * room) / bottom, 1);
+  return { zoom, pan: { x: (width - NAME_PX - zoom * right) / 2, y: (height - zoom * bottom) / 2 } };
 }
 
 // The place of the node at a point of the model, the nearest within `reach`, or -1.

@@ -28,6 +28,8 @@ SIZE = Size(experiments=24, events=60)
 
 NUMBERS = {Noun.CAMPAIGN: 1, Noun.HYPOTHESIS: 5, Noun.EXPERIMENT: 6, Noun.FINDING: 1}
 PUSHES = 20
+BETWEEN_PX = (360, 660, 740, 830, 920)
+"""Widths between those that every page is looked at in, below and above which layouts change."""
 LATE_MS = 1_000
 
 ROWS = 8
@@ -149,6 +151,17 @@ def test_the_bar_is_never_wider_than_the_window(browser: Browser, address: str) 
         for width in range(340, 1441, 70):
             Look("light", width).turn(page)
             told += [f"{width}: {each}" for each in sideways(page)]
+    assert not told, "\n".join(told)
+
+
+def test_no_page_scrolls_sideways_on_a_small_phone_or_a_tablet(browser: Browser, address: str) -> None:
+    told = []
+    with looking(browser, address) as (page, _):
+        for path in addresses(NUMBERS, ROWS).values():
+            page.goto(f"{address}{path}")
+            for width in BETWEEN_PX:
+                Look("light", width).turn(page)
+                told += [f"{path} at {width} px: {each}" for each in sideways(page)]
     assert not told, "\n".join(told)
 
 

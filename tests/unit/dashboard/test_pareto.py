@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +69,14 @@ def test_of_two_labels_in_one_place_the_best_keeps_its_own() -> None:
     labels = [mark.label for mark in plot([best, near, BASELINE]).marks]
     assert "best" in labels
     assert "near" not in labels
+
+
+@pytest.mark.parametrize(("floor_ms", "low"), [(2.9, True), (1.0, False)])
+def test_the_floor_is_not_named_across_the_front_that_falls_beside_it(floor_ms: float, low: bool) -> None:
+    fastest = Spot(3.0, 0.0, "best", None, is_best=True, is_front=True)
+    floor = plot([fastest, BASELINE], floor_ms=floor_ms).floor
+    assert floor is not None
+    assert floor.low is low
 
 
 def test_nothing_gives_no_plot() -> None:

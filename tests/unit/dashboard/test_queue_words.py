@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.pages.queue_words import arithmetic, place_change, steered, why
-from dashboard.rendering.linking import coded, pieces
+from dashboard.rendering.linking import breakable, came_up, coded, pieces
 from db.states import HypothesisState
 from knowledge.queries.queue import QueueRow
 
@@ -66,3 +66,11 @@ def test_the_score_shows_its_arithmetic_which_comes_out() -> None:
 )
 def test_a_move_in_figures(before: int | None, after: int | None, words: str) -> None:
     assert place_change(before, after) == words
+
+
+def test_a_line_may_end_behind_the_parts_of_a_knob_and_what_it_holds_is_escaped() -> None:
+    assert breakable("drafting.draft_tokens+<b>") == "drafting.<wbr>draft_<wbr>tokens+&lt;b&gt;"
+
+
+def test_a_knob_that_was_not_there_before_stands_without_a_value_before() -> None:
+    assert came_up("a.b — → 2 with a.c on → off") == "a.b → 2 with a.c on → off"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.proposers.port import Trial
 from agent.surrogate.cost import COMPILE_S, PRUNING_S, TRACED_S, build_keys
 from agent.surrogate.feasibility import FAILED_BEFORE
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import LinearBelief
 from experiments.measurement.judging import Outcome
+from experiments.space.configuration import Configuration
 from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, beliefs, changed, pruned, trial
 
 POINTS = list(SPACE.points())
@@ -188,6 +191,46 @@ def test_many_at_once_are_believed_as_one_by_one(points: list[object]) -> None:
         assert found.cost_s == known.cost_s(point)
         assert 0 <= found.p_quality <= 1
         assert 0 < found.p_feasible <= 1
+
+
+@st.composite
+def trials(draw: st.DrawFn) -> Trial:
+    """Any trial of the space that reports no acceptance length."""
+    outcome = draw(st.sampled_from(Outcome))
+    ran = outcome is not Outcome.INFEASIBLE
+    maybe = st.none() | st.floats(-0.4, 0.4)
+    return trial(
+        draw(st.sampled_from(POINTS)),
+        outcome,
+        draw(maybe) if ran else None,
+        control=draw(st.sampled_from(POINTS)),
+        se=draw(st.none() | st.floats(0.005, 0.2)),
+        bits=draw(maybe) if ran else None,
+        points=draw(st.none() | st.floats(-6, 2)) if ran else None,
+        cost_s=draw(st.floats(1, 300)),
+        failure=None if ran else draw(st.sampled_from(("control", "crash"))),
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(trials(), max_size=6), trials(), st.lists(st.sampled_from(POINTS), min_size=1, max_size=6))
+def test_one_trial_more_teaches_the_same_as_learning_all_anew(
+    before: list[Trial], new: Trial, asked: list[Configuration]
+) -> None:
+    pairs = [(control, candidate) for control in asked for candidate in asked]
+    anew = beliefs([*before, new]).about(pairs)
+    for one, other in zip(beliefs(before).after(new).about(pairs), anew, strict=True):
+        assert one.prediction.log_ratio_mean == pytest.approx(other.prediction.log_ratio_mean, abs=1e-6)
+        assert one.prediction.log_ratio_sd == pytest.approx(other.prediction.log_ratio_sd, abs=1e-6)
+        assert one.p_quality == pytest.approx(other.p_quality, abs=1e-6)
+        assert one.p_feasible == pytest.approx(other.p_feasible)
+        assert one.cost_s == pytest.approx(other.cost_s)
+
+
+def test_a_trial_that_reports_an_acceptance_length_is_not_learnt_alone() -> None:
+    drafted = replace(trial(COMPILED, Outcome.SUPPORTED, -0.1), acceptance_length=1.6)
+    with pytest.raises(ValueError, match="acceptance"):
+        beliefs().after(drafted)
 
 
 def test_the_regression_is_the_closed_form_posterior() -> None:
