@@ -14,6 +14,7 @@ from cli.options import Json
 from cli.output import print_json, say
 
 if TYPE_CHECKING:
+    from cli.asked import Asked
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -52,14 +53,33 @@ def run(
         str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 30m or 8h.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="DIR", help="A checkpoint folder, or `reference`.")
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="HF_ID[@REVISION]|DIR",
+            help="A model of the hub, a checkpoint folder, or `reference`.",
+        ),
     ] = None,
     drafter: Annotated[
         str | None,
         typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure.")
+        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure: cpu, or cuda:0 …")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine", metavar="NAME", help="What serves the model; the target's own if not given."
+        ),
+    ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(
+            "--space",
+            metavar="NAME|FILE",
+            help="The knobs that may be turned; the engine's own if not given.",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of prompts, order and proposers.")] = None,
     min_effect: Annotated[
@@ -91,9 +111,8 @@ def run(
     good order. The dashboard's address is printed first; on a terminal it stays after the campaign until
     Ctrl-C.
     """
+    from cli.asked import campaign_asked
     from cli.executor import check_folders
-    from configs.campaign import load_campaign
-    from configs.catalog import Kind, read_document
     from configs.quantities import parse_duration_s
 
     beside = Beside(worker, not json if dashboard is None else dashboard)
@@ -104,24 +123,25 @@ def run(
     asked = _one_of(name, campaign)
     if budget is not None:
         parse_duration_s(budget)  # refused in its own words, not as a field of a campaign
-    spec = load_campaign(
+    found = campaign_asked(
         asked,
         {
             "budget": budget,
             "model": model,
             "drafter": drafter,
             "target": target,
+            "engine": engine,
+            "space": space,
             "seed": seed,
             "plan.min_effect": min_effect,
         },
     )
-    where = read_document(Kind.CAMPAIGNS, asked).where
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
-        campaign_id = _start_or_continue(database, spec, where, new=new)
-        _drive(ctx, database, settings, spec, campaign_id, beside, as_json=json)
+        campaign_id = _start_or_continue(database, found, new=new)
+        _drive(ctx, database, settings, found.spec, campaign_id, beside, as_json=json)
 
 
 def _one_of(name: str | None, option: str | None) -> str:
@@ -173,10 +193,11 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, 
         _drive(ctx, database, settings, spec, campaign_id, beside, as_json=as_json)
 
 
-def _start_or_continue(database: Database, spec: CampaignSpec, where: str, *, new: bool) -> int:
+def _start_or_continue(database: Database, asked: Asked, *, new: bool) -> int:
     from agent.campaign.create import create_campaign, interrupted, survey
 
-    ground = survey(spec, where)
+    spec = asked.spec
+    ground = survey(spec, asked.where)
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)
         return create_campaign(session, spec, ground) if found is None else found

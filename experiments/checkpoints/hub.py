@@ -147,9 +147,7 @@ def _asked(hub: Any, name: HubName, endpoint: str) -> tuple[Any, Silence | None]
     """
     try:
         api = hub.HfApi(endpoint=endpoint)
-        found = api.model_info(
-            name.repo, revision=name.revision, files_metadata=True, timeout=ANSWER_LIMIT_S
-        )
+        found = api.model_info(name.repo, revision=name.revision, files_metadata=True, timeout=ANSWER_LIMIT_S)
     except hub.errors.RevisionNotFoundError:
         raise no_revision(name) from None
     except Exception as error:  # the library hands on whatever its HTTP client raises

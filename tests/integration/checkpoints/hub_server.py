@@ -1,7 +1,7 @@
 """A hub on 127.0.0.1 that answers the few requests a checkpoint is fetched by, over HTTP.
 
-It stands for the real hub in what huggingface_hub asks: the model's page in JSON, the listing of a commit, and
-files by commit. What it refuses it refuses as the hub documents it: a status and an `X-Error-Code`.
+It stands for the real hub in what huggingface_hub asks: the model's page in JSON, the listing of a commit,
+and files by commit. What it refuses it refuses as the hub documents it: a status and an `X-Error-Code`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def serving(**repositories: Repository) -> Iterator[HubServer]:
     hub = HubServer(repositories={key.replace("__", "/"): each for key, each in repositories.items()})
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - as the base class calls it
+        def do_GET(self) -> None:
             self._answer(with_body=True)
 
-        def do_HEAD(self) -> None:  # noqa: N802
+        def do_HEAD(self) -> None:
             self._answer(with_body=False)
 
         def _answer(self, *, with_body: bool) -> None:

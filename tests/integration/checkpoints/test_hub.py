@@ -147,9 +147,12 @@ def test_a_model_that_the_hub_does_not_show_may_be_private(tmp_path: Path) -> No
 
 def test_a_model_without_safetensors_is_refused(tmp_path: Path) -> None:
     files = {"config.json": b"{}", "pytorch_model.bin": b"old"}
-    with serving(us__tiny=Repository({FIRST: files}, {"main": FIRST})) as hub:
-        with pytest.raises(UsageError, match=r"can be served: it has no model\.safetensors"):
-            fetch(HubName("us/tiny"), place=HubPlace(hub.address, tmp_path))
+    said = r"can be served: it has no model\.safetensors"
+    with (
+        serving(us__tiny=Repository({FIRST: files}, {"main": FIRST})) as hub,
+        pytest.raises(UsageError, match=said),
+    ):
+        fetch(HubName("us/tiny"), place=HubPlace(hub.address, tmp_path))
 
 
 def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
