@@ -11,13 +11,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.campaign.length import ARMS, TEST_SHARE, affordable_pairs
+from agent.campaign.length import ARMS, affordable_pairs
 from configs.campaign import PlanSpec, WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile
 from configs.weight_formats import BFLOAT16, FLOAT32
 
 MS_PER_S = 1e3
+S_PER_H = 3600
+
+WORTH_TESTS = 6
+"""Tests that a campaign should be able to carry to their end; the packaged ones stop no sooner."""
 
 LOAD_S: Mapping[str, tuple[float, str]] = {
     "vllm": (136.0, "the longest of vLLM 0.26's loads of a 9B shape on an H200, 98 to 136 s"),
@@ -167,12 +171,12 @@ def duration(
 
 
 def advice(found: Duration, budget_s: float) -> str | None:
-    """What to say of a budget that hardly reaches the first verdict; None of one that does."""
+    """What to say of a budget that may not reach the first verdict; None of one that does."""
     if budget_s >= found.most_s:
         return None
-    wanted = math.ceil(found.most_s / TEST_SHARE / 3600)
+    wanted = math.ceil((found.baseline_s + WORTH_TESTS * found.most_test_s) / S_PER_H)
     short = "may not reach" if budget_s >= found.least_s else "does not reach"
-    return f"The budget {short} a first verdict; --budget {wanted}h pays for several tests."
+    return f"It {short} a first verdict; --budget {wanted}h pays for {WORTH_TESTS} tests to their end."
 
 
 def _load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agent.plan.memory import USABLE_SHARE, Part, Room, needed_bytes
+from agent.plan.memory import Room, usable_bytes
 from configs.errors import UsageError
 from configs.hardware import HardwareProfile
 from experiments.space.configuration import Configuration
@@ -21,13 +21,13 @@ MOST_WAYS = 3
 
 GB = 1e9
 
-PartsOf = Callable[[Configuration], Sequence[Part]]
-"""What a launch of a configuration takes."""
+Needed = Callable[[Configuration], int]
+"""Bytes that are needed with a configuration in this one's place."""
 
 
 @dataclass(frozen=True)
 class WayOut:
-    """A change that makes it fit: in words, and the bytes that a launch needs then."""
+    """A change that makes it fit: in words, and the bytes that are needed then."""
 
     words: str
     needed_bytes: int
@@ -36,7 +36,7 @@ class WayOut:
 def ways_out(
     space: Space,
     configuration: Configuration,
-    parts_of: PartsOf,
+    needed_with: Needed,
     room: Room,
     refused: Callable[[Configuration], str | None],
 ) -> tuple[WayOut, ...]:
@@ -55,9 +55,9 @@ def ways_out(
                 if each.digest in seen or refused(each) is not None:
                     continue
                 seen.add(each.digest)
-                needed = needed_bytes(parts_of(each))
+                needed = needed_with(each)
                 reached.append((needed, each))
-                if room.launches * needed <= room.usable_bytes:
+                if needed <= room.usable_bytes:
                     found.append((needed, each))
         if found:
             return _distinct(space, configuration, sorted(found, key=lambda it: (-it[0], it[1].digest)))
@@ -90,7 +90,7 @@ def _words(space: Space, before: Configuration, after: Configuration) -> str:
 
 
 def longest_context(needed_at: Callable[[int], int], below: int, available_bytes: int) -> int:
-    """The most tokens of context, fewer than `below`, at which a launch fits; 0 if it does at none."""
+    """The most tokens of context, fewer than `below`, at which it fits; 0 if it does at none."""
     fits, fails = 0, below
     while fails - fits > 1:
         middle = (fits + fails) // 2
@@ -101,26 +101,29 @@ def longest_context(needed_at: Callable[[int], int], below: int, available_bytes
     return fits
 
 
-def smallest_card(needed: int, launches: int, cards: Sequence[HardwareProfile]) -> HardwareProfile | None:
-    """The packaged card with the least memory on which so many launches fit; None where none does."""
-    large = [each for each in cards if launches * needed <= USABLE_SHARE * each.memory_bytes]
+def smallest_card(needed: int, cards: Sequence[HardwareProfile]) -> HardwareProfile | None:
+    """The card with the least memory on which so many bytes fit; None where they do on none."""
+    large = [each for each in cards if needed <= usable_bytes(each.memory_bytes)]
     return min(large, key=lambda each: (each.memory_bytes, each.name), default=None)
 
 
 def sentence(
-    room: Room, where: str, ways: Sequence[WayOut], context: int, card: HardwareProfile | None
+    room: Room,
+    where: str,
+    ways: Sequence[WayOut] = (),
+    context: int = 0,
+    card: HardwareProfile | None = None,
 ) -> str:
     """Whether it fits, in a sentence with its figures and what would fit; `context` is the longest that does
     (0: none)."""
-    what = "One launch" if room.launches == 1 else f"A test, {room.launches} launches at once,"
-    whole = room.launches * room.needed_bytes
-    figures = f"{whole / GB:.1f} of the {room.usable_bytes / GB:.1f} GB that may be taken of {where}"
+    figures = f"{room.needed_bytes / GB:.1f} GB, and {room.usable_bytes / GB:.1f} GB of {where} may be taken"
     if room.fits:
-        return f"{what} fits: {figures}."
-    told = [f"{way.words} ({room.launches * way.needed_bytes / GB:.1f} GB)" for way in ways]
+        return f"{room.what} fits: it needs {figures}."
+    told = [f"{way.words} ({way.needed_bytes / GB:.1f} GB)" for way in ways]
     if context:
         told.append(f"a context of at most {context:,} tokens")
     if card is not None:
         told.append(f"a card such as {card.title} ({card.memory_bytes / GB:.0f} GB)")
     would = "; ".join(told) or "nothing that this space or a packaged card has"
-    return f"{what} does not fit: {room.missing_bytes / GB:.1f} GB missing, {figures}; would fit: {would}."
+    missing = f"{room.missing_bytes / GB:.1f} GB missing"
+    return f"{room.what} does not fit: {missing}, it needs {figures}; would fit: {would}."

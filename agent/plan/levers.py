@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice, product
@@ -12,6 +13,7 @@ from configs.errors import UsageError
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, is_among, same_value, written
+from experiments.space.legality import LAYERS
 from experiments.space.space import Space
 
 MOST_WITNESSES = 12
@@ -22,11 +24,13 @@ Check = Callable[[Configuration], object]
 
 
 class Standing(StrEnum):
-    """Whether a value may be had: yes, no, or only where a user names what it lacks."""
+    """Whether a value may be had: yes, no, only where a user names what it lacks, or only with layers taken
+    out that pay for it."""
 
     YES = "yes"
     NO = "no"
     WHEN_GIVEN = "when given"
+    WITH_PRUNING = "with fewer layers"
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,22 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None) -> Lev
         if reason is None:
             return LeverRow(knob.name, knob.lever, value, Standing.YES)
         why = why or reason
+        if any(legal.refused(each) is None for each in _pruned(legal.space, configuration)):
+            return LeverRow(knob.name, knob.lever, value, Standing.WITH_PRUNING, reason)
     if why is None:
         why = "Nothing is left of what it needs: " + " and ".join(
             f"{other} = {' or '.join(written(each) for each in values)}" for other, values in knob.when
         )
     return LeverRow(knob.name, knob.lever, value, Standing.NO, why)
+
+
+def _pruned(space: Space, configuration: Configuration) -> Iterator[Configuration]:
+    """The same with layers taken out, the fewest first; nothing where the space has no such knob."""
+    for knob in space.knobs:
+        if knob.name == LAYERS and LAYERS not in configuration:
+            for count in knob.values:
+                with suppress(UsageError):
+                    yield space.with_change(configuration, {"pruning.method": "depth", LAYERS: count})
 
 
 def _refusal(check: Check | None, configuration: Configuration) -> str | None:
@@ -107,9 +122,9 @@ def _ways(space: Space, knob: Knob) -> Iterator[dict[str, KnobValue]]:
         yield merged
 
 
-def count_words(rows: tuple[LeverRow, ...]) -> str:
+def count_words(rows: Sequence[LeverRow]) -> str:
     """How many values are legal, of how many, in words."""
     legal = sum(row.standing is Standing.YES for row in rows)
-    given = sum(row.standing is Standing.WHEN_GIVEN for row in rows)
-    more = f", {given} more when given" if given else ""
-    return f"{legal} of {len(rows)} values{more}"
+    others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING)
+    counts = [(sum(row.standing is each for row in rows), each) for each in others]
+    return f"{legal} of {len(rows)} values" + "".join(f", {n} more {each.value}" for n, each in counts if n)

@@ -4,7 +4,8 @@ Weights, caches and states are exact sums of the model's shape and the configura
 prefill and the process take is an upper guess, each with its basis (`Part.basis`), so that a plan that misses
 by a few per cent either way may be wrong, and says what it counted.
 
-A test holds two launches at once, its control and its candidate; one alone is told beside it.
+A test holds two launches at once: its control, which is the campaign's baseline at first, and its candidate.
+One launch alone is told beside it.
 """
 
 from __future__ import annotations
@@ -40,9 +41,6 @@ LOGIT_COPIES = 3
 GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 """The knob of compiled graphs, and its values without any."""
 
-LAUNCHES_OF_A_TEST = 2
-"""Control and candidate are up at once."""
-
 
 @dataclass(frozen=True)
 class Part:
@@ -69,20 +67,20 @@ class Asked:
 
 @dataclass(frozen=True)
 class Room:
-    """Whether launches fit into a card: `needed_bytes` of one, against what each of `launches` may take."""
+    """Whether launches fit: what they are, in words, and the bytes they need of those that may be taken."""
 
-    launches: int
+    what: str
     needed_bytes: int
     usable_bytes: int
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes that are missing on the card for all of the launches; 0 where they fit."""
-        return max(0, self.launches * self.needed_bytes - self.usable_bytes)
+        """Bytes that are missing; 0 where they fit."""
+        return max(0, self.needed_bytes - self.usable_bytes)
 
     @property
     def fits(self) -> bool:
-        """Whether all of them fit."""
+        """Whether they fit."""
         return not self.missing_bytes
 
 
@@ -120,11 +118,10 @@ def needed_bytes(parts: Iterable[Part]) -> int:
     return sum(part.bytes for part in parts)
 
 
-def room(parts: Iterable[Part], memory_bytes: int, launches: int, free_bytes: int | None = None) -> Room:
-    """Whether so many launches fit into a card of `memory_bytes`, of which `free_bytes` are free (None: all
-    of it)."""
+def usable_bytes(memory_bytes: int, free_bytes: int | None = None) -> int:
+    """Bytes of a card that may be taken, of which `free_bytes` are free (None: all of it)."""
     usable = round(USABLE_SHARE * memory_bytes)
-    return Room(launches, needed_bytes(parts), usable if free_bytes is None else min(usable, free_bytes))
+    return usable if free_bytes is None else min(usable, free_bytes)
 
 
 def after_pruning(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> ModelProfile:
