@@ -14,7 +14,8 @@ from cli.options import Json
 from cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from cli.asked import Asked
+    from agent.campaign.create import Ground
+    from agent.plan.plan import Plan
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -33,6 +34,15 @@ class Beside:
 
     worker: bool
     dashboard: bool
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A campaign that is to be driven, and the plan to tell before, if there is one."""
+
+    spec: CampaignSpec
+    campaign_id: int
+    plan: Plan | None = None
 
 
 def run(
@@ -111,6 +121,7 @@ def run(
     good order. The dashboard's address is printed first; on a terminal it stays after the campaign until
     Ctrl-C.
     """
+    from agent.campaign.create import survey
     from cli.asked import campaign_asked
     from cli.executor import check_folders
     from configs.quantities import parse_duration_s
@@ -140,8 +151,10 @@ def run(
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
-        campaign_id = _start_or_continue(database, found, new=new)
-        _drive(ctx, database, settings, found.spec, campaign_id, beside, as_json=json)
+        ground = survey(found.spec, found.where)
+        campaign_id = _start_or_continue(database, found.spec, ground, new=new)
+        begun = Begun(found.spec, campaign_id, None if json else _planned(database, found.spec, ground))
+        _drive(ctx, database, settings, begun, beside, as_json=json)
 
 
 def _one_of(name: str | None, option: str | None) -> str:
@@ -190,14 +203,21 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, 
         with database.write() as session:
             extend(session, campaign_id, more_s)
             spec = read_facts(session, campaign_id).spec
-        _drive(ctx, database, settings, spec, campaign_id, beside, as_json=as_json)
+        _drive(ctx, database, settings, Begun(spec, campaign_id), beside, as_json=as_json)
 
 
-def _start_or_continue(database: Database, asked: Asked, *, new: bool) -> int:
-    from agent.campaign.create import create_campaign, interrupted, survey
+def _planned(database: Database, spec: CampaignSpec, ground: Ground) -> Plan:
+    from agent.plan.begin import known_times, plan_on
 
-    spec = asked.spec
-    ground = survey(spec, asked.where)
+    with database.read() as session:
+        target, model = ground.target_key, ground.fingerprint
+        stored = known_times(session, target, ground.checkpoint, spec.engine, model)
+    return plan_on(spec, ground, stored)
+
+
+def _start_or_continue(database: Database, spec: CampaignSpec, ground: Ground, *, new: bool) -> int:
+    from agent.campaign.create import create_campaign, interrupted
+
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)
         return create_campaign(session, spec, ground) if found is None else found
@@ -207,8 +227,7 @@ def _drive(
     ctx: typer.Context,
     database: Database,
     settings: Settings,
-    spec: CampaignSpec,
-    campaign_id: int,
+    begun: Begun,
     beside: Beside,
     *,
     as_json: bool,
@@ -221,10 +240,11 @@ def _drive(
     from cli.telling import Teller
     from cli.worker_command import worker_command
 
+    spec, campaign_id = begun.spec, begun.campaign_id
     teller = Teller(database, campaign_id, quiet=as_json)
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
-        teller.header(spec, database.shown, None if dashboard is None else dashboard.address)
+        teller.header(spec, database.shown, None if dashboard is None else dashboard.address, begun.plan)
         command = worker_command(ctx, settings, spec.target, spec.executor)
         process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
 

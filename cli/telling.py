@@ -10,6 +10,7 @@ from knowledge.figures import against_control, machine_changed, signed
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from agent.plan.plan import Plan
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database
@@ -48,10 +49,14 @@ class Teller:
         with database.read() as session:
             self._seen = last_id(session)
 
-    def header(self, spec: CampaignSpec, database: str, dashboard: str | None = None) -> None:
-        """Say what begins, where everything is kept, and the address to look at it, if there is one."""
+    def header(
+        self, spec: CampaignSpec, database: str, dashboard: str | None = None, plan: Plan | None = None
+    ) -> None:
+        """Say what begins, where everything is kept, and, if there is one, the address to look at it and the
+        plan."""
         if self._quiet:
             return
+        from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
 
@@ -68,6 +73,8 @@ class Teller:
         self._out.print(f"everything is kept in {database}", style="dim")
         if dashboard is not None:
             self._out.print(f"the dashboard is at {dashboard}")
+        if plan is not None:
+            print_start(plan)
         self._out.print()
 
     def tell_new(self) -> None:

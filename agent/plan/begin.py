@@ -8,12 +8,19 @@ from typing import cast
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.checkpoint import Checkpoint
+from agent.campaign.create import Ground
+from agent.campaign.target import find_target
+from agent.plan.card import card_of
 from agent.plan.duration import Stored
 from agent.plan.levers import Check
+from agent.plan.model import model_at
+from agent.plan.plan import Plan, make_plan
 from agent.plan.stored_times import stored_times
 from configs.campaign import CampaignSpec
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
+from configs.model_names import HubName
 from configs.registry import Port, registered
 from configs.targets import SPACE_FOR
 from db.models import Campaign
@@ -35,6 +42,23 @@ def space_that_is_here(spec: CampaignSpec) -> tuple[CampaignSpec, tuple[str, ...
         "serving.* are another engine's."
     )
     return spec.model_copy(update={"space": FALLBACK_SPACE}), (note,)
+
+
+def plan_on(spec: CampaignSpec, ground: Ground, stored: Stored) -> Plan:
+    """The plan of a campaign on the ground that was found for it; raises as `make_plan`."""
+    hub = ground.hub
+    source = None if hub is None else HubName(hub["repo"], hub["revision"])
+    checkpoint = Checkpoint(ground.checkpoint, source, None if hub is None else hub["commit"], ground.note)
+    check, note = engine_check(spec, ground.checkpoint)
+    return make_plan(
+        spec,
+        model_at(spec.model, checkpoint),
+        card_of(find_target(spec.target)),
+        cores=ground.cores,
+        check=check,
+        stored=stored,
+        notes=() if note is None else (note,),
+    )
 
 
 def engine_check(spec: CampaignSpec, folder: Path | None) -> tuple[Check | None, str | None]:

@@ -12,7 +12,7 @@ from agent.campaign.legal import Legal
 from configs.errors import UsageError
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import Knob, is_among, same_value, written
+from experiments.space.knob import Knob, is_among, listed, same_value
 from experiments.space.legality import LAYERS
 from experiments.space.space import Space
 
@@ -58,19 +58,21 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None) -> Lev
         if each.knob == knob.name and same_value(each.value, value):
             standing = Standing.WHEN_GIVEN if each.when_given else Standing.NO
             return LeverRow(knob.name, knob.lever, value, standing, each.why)
-    why: str | None = None
+    refused: list[tuple[Standing, str]] = []
     for configuration in islice(witnesses(legal.space, knob.name, value), MOST_WITNESSES):
-        reason = legal.refused(configuration) or _refusal(check, configuration)
+        joint = legal.refused(configuration)
+        reason = joint or _refusal(check, configuration)
         if reason is None:
             return LeverRow(knob.name, knob.lever, value, Standing.YES)
-        why = why or reason
-        if any(legal.refused(each) is None for each in _pruned(legal.space, configuration)):
-            return LeverRow(knob.name, knob.lever, value, Standing.WITH_PRUNING, reason)
-    if why is None:
-        why = "Nothing is left of what it needs: " + " and ".join(
-            f"{other} = {' or '.join(written(each) for each in values)}" for other, values in knob.when
+        paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
+        refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
+    if not refused:
+        needs = " and ".join(f"{other} {listed(values)}" for other, values in knob.when)
+        return LeverRow(
+            knob.name, knob.lever, value, Standing.NO, f"Nothing is left of what it needs: {needs}."
         )
-    return LeverRow(knob.name, knob.lever, value, Standing.NO, why)
+    standing, why = next((each for each in refused if each[0] is not Standing.NO), refused[0])
+    return LeverRow(knob.name, knob.lever, value, standing, why)
 
 
 def _pruned(space: Space, configuration: Configuration) -> Iterator[Configuration]:

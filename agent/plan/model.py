@@ -59,7 +59,11 @@ def find_model(asked: str) -> ModelFound:
     """
     if asked != REFERENCE and (asked in packaged_names(Kind.MODELS) or asked.endswith(SHAPE_FILES)):
         return ModelFound(asked, load_model_profile(asked))
-    checkpoint = find_checkpoint(asked, weights=False)
+    return model_at(asked, find_checkpoint(asked, weights=False))
+
+
+def model_at(asked: str, checkpoint: Checkpoint) -> ModelFound:
+    """What is known of a checkpoint that was found; raises as `find_model`."""
     folder = checkpoint.folder
     profile = read_profile(folder).model_copy(update={"name": asked})
     if missing_files(folder):

@@ -70,17 +70,43 @@ def print_cards(plans: Sequence[Plan]) -> None:
         say("", note)
 
 
+def print_start(plan: Plan) -> None:
+    """Print what a campaign begins with, in short: whether it fits, what it can't turn, how long it takes."""
+    out = console()
+    one, test = plan.memory.rooms
+    if test.fits:
+        needed = f"{one.needed_bytes / GB:.1f} GB, a test {test.needed_bytes / GB:.1f} of the"
+        out.print(f"memory: a launch takes {needed} {test.usable_bytes / GB:.1f} GB that may be taken")
+    else:
+        out.print(f"memory: {plan.memory.sentences[0 if not one.fits else 1]}")
+    found = plan.first_verdict
+    out.print(
+        f"first verdict in {format_duration(found.least_s)} to {format_duration(found.most_s)}: "
+        f"{'; '.join(found.basis)}"
+    )
+    out.print(f"cost: {NO_PRICE}{_energy(plan)}")
+    if plan.advice:
+        out.print(f"budget: {plan.advice}")
+    out.print(f"levers: {count_words(plan.levers)} are legal here; not legal:")
+    out.print(lever_table(plan.levers, only_missing=True))
+    for note in plan.notes:
+        out.print(note)
+
+
 def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
     """Time to the first verdict and cost, with what they rest on."""
     found = plan.first_verdict
-    energy = plan.most_energy_wh
-    joules = "" if energy is None else f"; at most {energy / WH_PER_KWH:.2f} kWh at the card's power limit"
     return [
         ("first verdict", f"in {format_duration(found.least_s)} to {format_duration(found.most_s)}"),
         *(("" if place else "which rests on", each) for place, each in enumerate(found.basis)),
-        ("cost", NO_PRICE + joules),
+        ("cost", NO_PRICE + _energy(plan)),
         ("budget", f"{format_duration(plan.spec.budget.wall_s)}. {plan.advice or ''}".strip()),
     ]
+
+
+def _energy(plan: Plan) -> str:
+    energy = plan.most_energy_wh
+    return "" if energy is None else f"; at most {energy / WH_PER_KWH:.2f} kWh at the card's power limit"
 
 
 def _head(plan: Plan) -> list[tuple[str, str | None]]:
@@ -94,7 +120,7 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
     return [
         (
             "model",
-            f"{model.name}: {profile.text_parameters / GB:.2f} billion parameters{stored}{size}{where}",
+            f"{model.name}: {_parameters(profile.text_parameters)}{stored}{size}{where}",
         ),
         ("on", f"{card.name}, {card.memory_bytes / GB:.0f} GB{capability}{driver}"),
         ("served by", f"{plan.spec.engine}, in the space {plan.spec.space}"),
