@@ -35,7 +35,7 @@ class Checkpoint:
         return {"repo": self.source.repo, "revision": self.source.revision, "commit": self.commit}
 
 
-def find_checkpoint(model: str, *, weights: bool = True, quiet: bool = False) -> Checkpoint:
+def find_checkpoint(model: str, *, weights: bool = True) -> Checkpoint:
     """The checkpoint that `model` names; a folder comes before a model of the hub of the same name.
 
     A model of the hub is fetched, without `weights` only what describes it; one that lay in its cache when
@@ -52,7 +52,7 @@ def find_checkpoint(model: str, *, weights: bool = True, quiet: bool = False) ->
     if name is None and (name := pinned_in(folder)) is not None:
         place = HubPlace(cache_dir=folder.parents[2])
     if name is not None:
-        return _of(fetch(name, weights=weights, quiet=quiet, place=place))
+        return _of(fetch(name, weights=weights, place=place))
     if model in packaged_names(Kind.MODELS):
         raise UsageError(
             f"{model} is the shape of a model, without weights.",

@@ -61,9 +61,7 @@ class HubCheckpoint:
     note: str | None = None
 
 
-def fetch(
-    name: HubName, *, weights: bool = True, quiet: bool = False, place: HubPlace | None = None
-) -> HubCheckpoint:
+def fetch(name: HubName, *, weights: bool = True, place: HubPlace | None = None) -> HubCheckpoint:
     """Pin the revision to a commit and bring its files into the cache; without `weights` only those that
     describe it.
 
@@ -80,7 +78,7 @@ def fetch(
     cached = Path(place.cache_dir or hub.constants.HF_HUB_CACHE).expanduser()
     patterns = [*DESCRIPTION_FILES, *(WEIGHT_FILES if weights else ())]
     try:
-        with _bars(hub, shown=weights and not quiet):
+        with _bars(hub, shown=weights):
             folder = Path(
                 hub.snapshot_download(
                     name.repo,
