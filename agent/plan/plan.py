@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.campaign.drafter import drafter_of, space_of
 from agent.campaign.legal import Legal, drafter_parameters, legal_here
@@ -32,6 +32,7 @@ from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
 from configs.models import BFLOAT16_BYTES
 from experiments.measurement.plan import Workload
+from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu_rules import not_served_by
 from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
@@ -129,7 +130,16 @@ def _legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None)
         stored_quantized=model.quantized,
     )
     left, withheld = legal_levers(space, facts)
-    return Legal(left, withheld, lambda each: joint_refusal(each, facts), model.profile)
+    limit = spec.parameter_budget
+    budget = None if limit is None else ParameterBudget.of(model.profile, limit, drafter_parameters={})
+
+    def refused(each: Configuration) -> str | None:
+        reason = joint_refusal(each, facts)
+        if reason is not None or budget is None:
+            return reason
+        return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
+
+    return Legal(left, withheld, refused, model.profile)
 
 
 def _why_not(legal: Legal, knobs: dict[str, KnobValue], configuration: Configuration) -> str | None:
