@@ -38,6 +38,9 @@ SAMPLED_SEQUENCES = 256
 LOGIT_COPIES = 3
 """Copies of those logits in float32, sorted and as probabilities. A guess."""
 
+MODEL_LENGTH, MOST_SEQUENCES = "serving.max_model_len", "serving.max_sequences"
+"""Knobs of the longest sequence, for one of which an engine wants room in its cache, and of the most at once."""
+
 GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 """The knob of compiled graphs, and its values without any."""
 
@@ -89,7 +92,9 @@ def launch_parts(
 ) -> tuple[Part, ...]:
     """What one launch takes, part by part; parts that take nothing are left out."""
     served = after_pruning(profile, configuration)
-    cache = hybrid_cache(served, configuration, asked.context_tokens)
+    tokens = asked.context_tokens
+    longest = max(tokens, _whole(configuration, MODEL_LENGTH) or 0)
+    cache, whole = (hybrid_cache(served, configuration, each) for each in (tokens, longest))
     found = [_weights(served, configuration, asked)]
     if configuration.get("drafting.method") == "mtp":
         head = served.mtp_parameters * SIXTEEN_BIT / BITS_PER_BYTE
@@ -98,12 +103,16 @@ def launch_parts(
         Part("drafter", asked.drafter_bytes, "its parameters in 16 bits"),
         Part(
             "KV cache",
-            asked.sequences * cache.kv_bytes,
-            f"{asked.sequences} × {asked.context_tokens:,} tokens in pages of {cache.page_tokens}",
+            max(asked.sequences * cache.kv_bytes, whole.kv_bytes),
+            f"{asked.sequences} × {tokens:,} tokens, or one of {longest:,}, in pages of {cache.page_tokens}",
         ),
         Part("GDN and conv state", asked.sequences * cache.state_bytes, "a page for each state"),
         Part("CUDA graphs", _graph_bytes(configuration), "reported by an engine's log for 86 sizes"),
-        Part("activations", _activation_bytes(served), f"a prefill of {PREFILL_TOKENS:,} tokens; a guess"),
+        Part(
+            "activations",
+            _activation_bytes(served, configuration),
+            f"a prefill of {PREFILL_TOKENS:,} tokens; a guess",
+        ),
         Part("process", PROCESS_BYTES, "context, kernels, libraries; a guess"),
     ]
     # weights are given room once, in whole tensors, and nothing of them is handed back
@@ -175,8 +184,15 @@ def _graph_bytes(configuration: Mapping[str, KnobValue]) -> int:
     return 0 if str(configuration.get(GRAPH_MODE, "")).lower() in EAGER else GRAPH_BYTES
 
 
-def _activation_bytes(profile: ModelProfile) -> int:
+def _whole(configuration: Mapping[str, KnobValue], knob: str) -> int | None:
+    """What a knob holds where it is a whole number."""
+    value = configuration.get(knob)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _activation_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> int:
     mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
     gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
-    logits = LOGIT_COPIES * SAMPLED_SEQUENCES * profile.vocabulary * FLOAT32_BYTES
+    sampled = _whole(configuration, MOST_SEQUENCES) or SAMPLED_SEQUENCES
+    logits = LOGIT_COPIES * sampled * profile.vocabulary * FLOAT32_BYTES
     return PREFILL_TOKENS * max(mlp, gdn) + logits

@@ -140,3 +140,10 @@ def test_each_part_says_what_it_rests_on() -> None:
     parts = launch_parts(shape("4b"), G128, Asked(1024))
     assert all(part.basis for part in parts)
     assert needed_bytes(parts) == sum(part.bytes for part in parts)
+
+
+def test_the_cache_has_room_for_one_sequence_of_the_longest() -> None:
+    short, long = bytes_of("4b", {}), bytes_of("4b", {"serving.max_model_len": 32768})
+    assert long["KV cache"] == bytes_of("4b", {}, context_tokens=32768)["KV cache"] > short["KV cache"]
+    fewer = bytes_of("4b", {"serving.max_sequences": 16})
+    assert fewer["activations"] < short["activations"]
