@@ -39,7 +39,7 @@ LOGIT_COPIES = 3
 """Copies of those logits in float32, sorted and as probabilities. A guess."""
 
 MODEL_LENGTH, MOST_SEQUENCES = "serving.max_model_len", "serving.max_sequences"
-"""Knobs of the longest sequence, for one of which an engine wants room in its cache, and of the most at once."""
+"""Knobs of the longest sequence, for one of which an engine wants room, and of the most at once."""
 
 GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 """The knob of compiled graphs, and its values without any."""

@@ -32,7 +32,7 @@ def test_a_shape_on_a_card_that_is_too_small_says_what_is_missing_and_what_would
     plan = autoinfer("plan levers --model qwen3.5-9b --hardware 16GB --json").json()
     one, test = plan["memory"]["rooms"]
     assert not one["fits"]
-    assert one["missing_bytes"] == one["needed_bytes"] - one["usable_bytes"] > 6e9
+    assert one["missing_bytes"] == one["needed_bytes"] - one["usable_bytes"] > 5e9
     assert test["missing_bytes"] > one["missing_bytes"]
     said = plan["memory"]["told"][0]
     assert "GB missing" in said
