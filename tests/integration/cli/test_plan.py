@@ -56,12 +56,13 @@ def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
 
 def test_more_at_once_and_longer_take_more(autoinfer: Autoinfer) -> None:
     line = "plan --model qwen3.5-9b --hardware h200 --json"
-    cache = {}
+    found = {}
     for more in ("", " --concurrency 64", " --context 32768"):
         parts = autoinfer(line + more).json()["memory"]["parts"]
-        cache[more] = next(part["bytes"] for part in parts if part["name"] == "KV cache")
-    assert cache[""] < cache[" --context 32768"]
-    assert cache[" --concurrency 64"] == 64 * cache[""]
+        found[more] = {part["name"]: part["bytes"] for part in parts}
+    assert found[""]["KV cache"] < found[" --context 32768"]["KV cache"]
+    states = [found[more]["GDN and conv state"] for more in ("", " --concurrency 64")]
+    assert states[1] == 64 * states[0]
 
 
 def test_what_is_planned_and_not_legal_is_said(autoinfer: Autoinfer) -> None:
