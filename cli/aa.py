@@ -76,7 +76,12 @@ def aa(
         str, typer.Option("--campaign", metavar="NAME|FILE", help="Whose plan and space are used.")
     ] = "default",
     model: Annotated[
-        str | None, typer.Option("--model", metavar="DIR", help="A checkpoint folder, or `reference`.")
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="HF_ID[@REVISION]|DIR",
+            help="A model of the hub, a checkpoint folder, or `reference`.",
+        ),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure.")
@@ -106,12 +111,11 @@ def aa(
     wanted = _even(DEFAULT_LAUNCHES if launches is None else launches)
     words = _command(beside)
     _check_condition(wanted, words, alone=alone)
+    from cli.asked import campaign_asked
     from cli.executor import check_folders
-    from configs.campaign import load_campaign
-    from configs.catalog import Kind, read_document
 
-    spec = load_campaign(campaign, {"model": model, "target": target, "engine": engine})
-    where = read_document(Kind.CAMPAIGNS, campaign).where
+    asked = campaign_asked(campaign, {"model": model, "target": target, "engine": engine})
+    spec, where = asked.spec, asked.where
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:

@@ -24,6 +24,7 @@ _RUN, _LOOK, _STEER, _KEEP = "Run", "Look", "Steer", "Machine and data"
 
 COMMANDS = (
     Entry("run", "cli.run:run", "Run an autonomous campaign until its budget ends.", _RUN),
+    Entry("plan", "cli.plan:plan", "What a campaign would meet: memory, legal levers, time, cost.", _RUN),
     Entry("enqueue", "cli.enqueue:enqueue", "Put a hypothesis of your own into the queue.", _RUN),
     Entry(
         "reproduce",

@@ -14,6 +14,8 @@ from cli.options import Json
 from cli.output import print_json, say
 
 if TYPE_CHECKING:
+    from agent.campaign.create import Ground
+    from agent.plan.plan import Plan
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -34,6 +36,16 @@ class Beside:
     dashboard: bool
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A campaign that is to be driven, and the plan and the warning to tell before, if there are any."""
+
+    spec: CampaignSpec
+    campaign_id: int
+    plan: Plan | None = None
+    warning: str | None = None
+
+
 def run(
     ctx: typer.Context,
     name: Annotated[
@@ -52,14 +64,33 @@ def run(
         str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 30m or 8h.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="DIR", help="A checkpoint folder, or `reference`.")
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="HF_ID[@REVISION]|DIR",
+            help="A model of the hub, a checkpoint folder, or `reference`.",
+        ),
     ] = None,
     drafter: Annotated[
         str | None,
         typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure.")
+        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure: cpu, or cuda:0 …")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine", metavar="NAME", help="What serves the model; the target's own if not given."
+        ),
+    ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(
+            "--space",
+            metavar="NAME|FILE",
+            help="The knobs that may be turned; the engine's own if not given.",
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of prompts, order and proposers.")] = None,
     min_effect: Annotated[
@@ -91,9 +122,9 @@ def run(
     good order. The dashboard's address is printed first; on a terminal it stays after the campaign until
     Ctrl-C.
     """
+    from agent.campaign.create import survey
+    from cli.asked import campaign_asked
     from cli.executor import check_folders
-    from configs.campaign import load_campaign
-    from configs.catalog import Kind, read_document
     from configs.quantities import parse_duration_s
 
     beside = Beside(worker, not json if dashboard is None else dashboard)
@@ -104,24 +135,28 @@ def run(
     asked = _one_of(name, campaign)
     if budget is not None:
         parse_duration_s(budget)  # refused in its own words, not as a field of a campaign
-    spec = load_campaign(
+    found = campaign_asked(
         asked,
         {
             "budget": budget,
             "model": model,
             "drafter": drafter,
             "target": target,
+            "engine": engine,
+            "space": space,
             "seed": seed,
             "plan.min_effect": min_effect,
         },
     )
-    where = read_document(Kind.CAMPAIGNS, asked).where
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
-        campaign_id, warning = _start_or_continue(database, spec, where, new=new)
-        _drive(ctx, database, settings, spec, campaign_id, beside, warning, as_json=json)
+        ground = survey(found.spec, found.where)
+        campaign_id = _start_or_continue(database, found.spec, ground, new=new)
+        plan = None if json else _planned(database, found.spec, ground)
+        begun = Begun(found.spec, campaign_id, plan, ground.warning)
+        _drive(ctx, database, settings, begun, beside, as_json=json)
 
 
 def _one_of(name: str | None, option: str | None) -> str:
@@ -170,29 +205,33 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, 
         with database.write() as session:
             extend(session, campaign_id, more_s)
             spec = read_facts(session, campaign_id).spec
-        _drive(ctx, database, settings, spec, campaign_id, beside, warning, as_json=as_json)
+        begun = Begun(spec, campaign_id, warning=warning)
+        _drive(ctx, database, settings, begun, beside, as_json=as_json)
 
 
-def _start_or_continue(
-    database: Database, spec: CampaignSpec, where: str, *, new: bool
-) -> tuple[int, str | None]:
-    """The campaign, and what is to be known before it runs."""
-    from agent.campaign.create import create_campaign, interrupted, survey
+def _planned(database: Database, spec: CampaignSpec, ground: Ground) -> Plan:
+    from agent.plan.begin import known_times, plan_on
 
-    ground = survey(spec, where)
+    with database.read() as session:
+        target, model = ground.target_key, ground.fingerprint
+        stored = known_times(session, target, ground.checkpoint, spec.engine, model)
+    return plan_on(spec, ground, stored)
+
+
+def _start_or_continue(database: Database, spec: CampaignSpec, ground: Ground, *, new: bool) -> int:
+    from agent.campaign.create import create_campaign, interrupted
+
     with database.write() as session:
         found = None if new else interrupted(session, spec, ground)
-        return create_campaign(session, spec, ground) if found is None else found, ground.warning
+        return create_campaign(session, spec, ground) if found is None else found
 
 
 def _drive(
     ctx: typer.Context,
     database: Database,
     settings: Settings,
-    spec: CampaignSpec,
-    campaign_id: int,
+    begun: Begun,
     beside: Beside,
-    warning: str | None,
     *,
     as_json: bool,
 ) -> None:
@@ -204,10 +243,12 @@ def _drive(
     from cli.telling import Teller
     from cli.worker_command import worker_command
 
+    spec, campaign_id = begun.spec, begun.campaign_id
     teller = Teller(database, campaign_id, quiet=as_json)
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
-        teller.header(spec, database.shown, None if dashboard is None else dashboard.address, warning)
+        address = None if dashboard is None else dashboard.address
+        teller.header(spec, database.shown, address, begun.plan, begun.warning)
         command = worker_command(ctx, settings, spec.target, spec.executor)
         process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
 

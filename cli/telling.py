@@ -10,6 +10,7 @@ from knowledge.figures import against_control, machine_changed, signed
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from agent.plan.plan import Plan
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database
@@ -49,12 +50,18 @@ class Teller:
             self._seen = last_id(session)
 
     def header(
-        self, spec: CampaignSpec, database: str, dashboard: str | None = None, warning: str | None = None
+        self,
+        spec: CampaignSpec,
+        database: str,
+        dashboard: str | None = None,
+        plan: Plan | None = None,
+        warning: str | None = None,
     ) -> None:
-        """Say what begins, where everything is kept, the address to look at it, if there is one, and what is
-        to be known before."""
+        """Say what begins, where everything is kept, and, as far as there are, the address to look at it, the
+        plan, and what is to be known before."""
         if self._quiet:
             return
+        from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
 
@@ -71,6 +78,8 @@ class Teller:
         self._out.print(f"everything is kept in {database}", style="dim")
         if dashboard is not None:
             self._out.print(f"the dashboard is at {dashboard}")
+        if plan is not None:
+            print_start(plan)
         if warning is not None:
             self._out.print(warning, style=state("warn").style)
         self._out.print()

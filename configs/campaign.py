@@ -92,7 +92,7 @@ class CampaignSpec(_Spec):
 
     name: str = Field(pattern=NAME)
     model: str = Field(min_length=1)
-    """`reference`, or a folder with a checkpoint."""
+    """`reference`, a folder with a checkpoint, or a model of the hub: `OWNER/NAME`, `OWNER/NAME@REVISION`."""
     drafter: str | None = Field(default=None, min_length=1)
     """A folder with a DFlash drafter or a draft model of the user's; none where it is left out."""
     target: str = Field(min_length=1)

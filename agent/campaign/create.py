@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from pydantic import ValidationError
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.drafter import check_fits, drafter_of
-from agent.campaign.facts import FOUND, REFERENCE, asked_of
+from agent.campaign.facts import FOUND, GPU, HUB, REFERENCE, asked_of
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.questions import check_questions
+from agent.campaign.target import check_engine_is_here, check_serves, find_target
 from configs.campaign import CampaignSpec
-from configs.cpu import probe_cpu
 from configs.errors import UsageError
 from configs.quantities import format_duration
 from db import events
@@ -29,8 +31,11 @@ from db.states import CampaignState
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.shape import read_profile
 from experiments.measurement.prompts import load_tokenizer
-from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
+from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.loading import load_space
+
+SHORT_COMMIT = 12
+"""Digits of a commit in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,10 @@ class Ground:
     """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers, and
     the folder of its own drafter, absolute, where it was given one.
 
-    `warning` is what the user should know before it begins, in a sentence: a baseline above the budget."""
+    `warning` is what the user should know before it begins, in a sentence: a baseline above the budget.
+    `hub` tells of a model of the hub (`repo`, `revision`, `commit`), `gpu` what the device is; `note` is what
+    to say of how the checkpoint was found.
+    """
 
     checkpoint: Path
     fingerprint: str
@@ -47,31 +55,34 @@ class Ground:
     model_layers: tuple[str, ...]
     drafter: str | None = None
     warning: str | None = None
+    hub: Mapping[str, str] | None = None
+    gpu: Mapping[str, object] | None = None
+    note: str | None = None
 
 
 def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     """Look at the checkpoint, the target, and what the campaign asks of them. Loads no weights.
 
-    Raises `AutoinferError` with what to do when one is missing, and `UsageError` that names `where`, which is
-    the campaign's file, for a name that nothing is registered under, a swept knob or a question that its
-    space does not have, more requests at once than its engine serves, a parameter budget that can't be
-    met, and a drafter that is none or does not fit the model.
+    A model of the hub is fetched when everything else is there. Raises `AutoinferError` with what to do when
+    something is missing, and `UsageError` that names `where`, which is the campaign's file, for a name that
+    nothing is registered under, a swept knob or a question that its space does not have, more requests at
+    once than its engine serves, a parameter budget that can't be met, and a drafter that is none or does not
+    fit the model.
     """
+    target = find_target(spec.target)
+    check_engine_is_here(spec.engine, spec.target)
     space = load_space(spec.space)
     check_names(spec, space, where)
     engine = engine_of(spec, where)
-    folder = checkpoint_folder(spec.model)
+    check_serves(engine, spec.target)
+    found = find_checkpoint(spec.model)
+    folder = found.folder
     fingerprint = checkpoint_fingerprint(folder)
-    if spec.target != "cpu":
-        raise UsageError(
-            f"The engine {spec.engine} has no target {spec.target!r} here.", "Use the target cpu."
-        )
-    cpu = probe_cpu()
     check_questions(spec, space, where)
     drafter = drafter_of(spec)
     if drafter is not None:
         check_fits(drafter, folder)
-    legal = legal_here(spec, folder, cpu.cores)
+    legal = legal_here(spec, folder, target.cpu.cores)
     default = legal.space.configuration({})
     load_tokenizer(folder)
     try:
@@ -84,25 +95,15 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
-        target_key=cpu.target_key,
-        cores=cpu.cores,
+        target_key=target.key,
+        cores=target.cpu.cores,
         model_layers=read_profile(folder).layer_types,
         drafter=None if drafter is None else drafter.folder,
         warning=legal.over_budget(spec.parameter_budget),
+        hub=found.as_found(),
+        gpu=target.as_found(),
+        note=found.note,
     )
-
-
-def checkpoint_folder(model: str) -> Path:
-    """The folder of `reference` or of a path; raises `AutoinferError` for one that is not there."""
-    if model == REFERENCE:
-        return reference_model_path()
-    folder = Path(model).expanduser()
-    if not folder.is_dir():
-        raise UsageError(
-            f"There is no checkpoint folder {model}.",
-            "Name a folder with config.json and *.safetensors, or the packaged model: reference",
-        )
-    return folder.resolve()
 
 
 def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
@@ -176,6 +177,8 @@ def found_on(ground: Ground) -> dict[str, object]:
         "cores": ground.cores,
         "model_layers": list(ground.model_layers),
         "checkpoint": str(ground.checkpoint),
+        **({} if ground.hub is None else {HUB: dict(ground.hub)}),
+        **({} if ground.gpu is None else {GPU: dict(ground.gpu)}),
     }
 
 
@@ -208,8 +211,8 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
     events.append(
         session,
         EventKind.CAMPAIGN_STARTED,
-        f"{spec.plan.metric.removesuffix('_ms').upper()} of {spec.model} at concurrency "
-        f"{plan.workload.concurrency} on {ground.target_key.removeprefix('cpu:')}: worth having from "
+        f"{spec.plan.metric.removesuffix('_ms').upper()} of {_model_words(spec, ground)} at concurrency "
+        f"{plan.workload.concurrency} on {_without_kind(ground.target_key)}: worth having from "
         f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
         f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, "
         f"seed {spec.seed}" + ("" if ground.warning is None else f". {ground.warning}"),
@@ -217,3 +220,14 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         campaign_id=campaign.id,
     )
     return campaign.id
+
+
+def _without_kind(target_key: str) -> str:
+    return target_key.partition(":")[2] or target_key
+
+
+def _model_words(spec: CampaignSpec, ground: Ground) -> str:
+    """The model as it was asked for, and the commit that this was."""
+    if ground.hub is None:
+        return spec.model
+    return f"{spec.model} (commit {ground.hub['commit'][:SHORT_COMMIT]})"

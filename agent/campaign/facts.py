@@ -29,6 +29,9 @@ from knowledge.stored import separates_of
 FOUND = "found"
 """What of a stored campaign's spec was not asked for but found on the ground."""
 
+HUB, GPU = "hub", "gpu"
+"""What of the ground tells where a model of the hub came from, and what a GPU is."""
+
 REFERENCE = "reference"
 """The name of the packaged model, which every installation has at a place of its own."""
 

@@ -89,16 +89,23 @@ class Legal:
         return next((each.why for each in found), None)
 
 
-def legal_here(spec: CampaignSpec, checkpoint: Path, cores: int) -> Legal:
+def legal_here(
+    spec: CampaignSpec,
+    checkpoint: Path,
+    cores: int,
+    not_served: Mapping[tuple[str, KnobValue], str] | None = None,
+) -> Legal:
     """What this campaign may ask for with this checkpoint on a target with so many cores.
 
-    Raises `UsageError` for a space of which nothing is left, for a parameter budget that no target meets and
-    for a drafter of the campaign's that is none, `AutoinferError` for a checkpoint that can't be read.
+    `not_served` has, by knob and value, why the target can't serve it. Raises `UsageError` for a space of
+    which nothing is left, for a parameter budget that no target meets and for a drafter of the campaign's
+    that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile = read_profile(checkpoint)
     facts = ModelFacts.of(
         profile,
         packaged_drafters=_packaged_for(checkpoint),
+        not_served=not_served,
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),

@@ -85,7 +85,7 @@ def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue
     for part in shape.parts:
         if part.kind is PartKind.MTP:
             continue
-        size = _part_bytes(shape, part, configuration)
+        size = part_bytes(shape, part, configuration)
         if part.layer is None:
             rest += size
         else:
@@ -103,7 +103,8 @@ def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue
     return StepBytes(whole - count * mean, math.sqrt(count) * spread)
 
 
-def _part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
+def part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
+    """Bytes of a part's weights that a step reads under a configuration; unquantized ones take 16 bits."""
     bits = _quantized_bits(configuration)
     high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE
     if bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):

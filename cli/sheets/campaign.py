@@ -12,6 +12,8 @@ from knowledge.queries.discovery import discovery_sentence, outside_sentence
 if TYPE_CHECKING:
     from knowledge.queries.campaigns import CampaignView
 
+GB = 1e9
+
 
 def print_campaign(campaign: CampaignView) -> None:
     """Print everything about a campaign but its lists."""
@@ -29,8 +31,10 @@ def print_campaign(campaign: CampaignView) -> None:
         fields(
             [
                 ("model", campaign.model),
+                ("revision", _revision(campaign)),
                 ("fingerprint", campaign.model_fingerprint),
                 ("target", campaign.target),
+                ("device", _device(campaign)),
                 ("objective", configuration_words(campaign.objective)),
                 ("limits", configuration_words(campaign.limits)),
                 ("budget", configuration_words(campaign.budget)),
@@ -48,6 +52,22 @@ def print_campaign(campaign: CampaignView) -> None:
             ]
         )
     )
+
+
+def _revision(campaign: CampaignView) -> str | None:
+    """What a model of the hub was pinned to."""
+    hub = campaign.hub
+    return None if hub is None else f"commit {hub.commit} of {hub.repo} ({hub.revision})"
+
+
+def _device(campaign: CampaignView) -> str | None:
+    """What the driver said of a GPU."""
+    gpu = campaign.gpu
+    if gpu is None:
+        return None
+    capability = "" if gpu.compute_capability is None else f", compute capability {gpu.compute_capability}"
+    driver = "" if gpu.driver is None else f", driver {gpu.driver}"
+    return f"{gpu.name}, {gpu.memory_bytes / GB:.1f} GB{capability}{driver}"
 
 
 def _more(campaign: CampaignView) -> str:

@@ -204,6 +204,8 @@ class Engine(Protocol):
     """Serves configurations of one kind of checkpoint on one kind of device.
 
     `max_concurrency` is how many requests a launch may be asked at once. The port's `generate` takes one.
+    An engine may have `campaign_devices` too, the kinds of devices that it has campaigns on (`("cpu",)`); one
+    without it has them wherever its `check` lets them.
     """
 
     name: str

@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.measurement.evidence import Json
 from experiments.telemetry.driver import Driver, NoDriver, as_number, open_driver
+from experiments.telemetry.visible_device import NotVisible, visible_handle
 
 _MW_PER_W = 1000
 """NVML states power in milliwatts."""
@@ -59,12 +60,13 @@ def _driver() -> Driver | None:
 
 
 def _handle(device: str) -> tuple[Driver, Any] | None:
-    kind, _, number = device.partition(":")
-    driver = _driver() if kind == "cuda" else None
+    driver = _driver() if device.partition(":")[0] == "cuda" else None
     if driver is None:
         return None
-    handle = driver.ask("DeviceGetHandleByIndex", int(number or 0))
-    return None if handle is None else (driver, handle)
+    try:
+        return driver, visible_handle(driver, device)
+    except NotVisible:
+        return None
 
 
 def _memory(driver: Driver, handle: Any, which: str) -> int | None:

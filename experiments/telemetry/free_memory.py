@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.telemetry.driver import Driver, NoDriver, as_number, open_driver
-
-VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-"""CUDA's list of the devices that a process sees, by number or by identifier, which numbers them anew."""
+from experiments.telemetry.visible_device import NotVisible, is_divided, visible_handle
 
 
 class MemoryUnknown(Exception):
@@ -41,29 +39,15 @@ def device_memory(
     except NoDriver as reason:
         raise MemoryUnknown(str(reason)) from None
     try:
-        return _memory_of(device, _handle(driver, device, environment.get(VISIBLE_DEVICES)), driver)
+        return _memory_of(device, visible_handle(driver, device, environment), driver)
+    except NotVisible as reason:
+        raise MemoryUnknown(str(reason)) from None
     finally:
         driver.close()
 
 
-def _handle(driver: Driver, device: str, visible: str | None) -> Any:
-    number = int(device.partition(":")[2] or 0)
-    if visible is None:
-        return driver.ask("DeviceGetHandleByIndex", number)
-    names = [name.strip() for name in visible.split(",") if name.strip()]
-    if number >= len(names):
-        raise MemoryUnknown(f"{VISIBLE_DEVICES} lets a process see {len(names)} devices, and no {device}.")
-    name = names[number]
-    if name.isdigit():
-        return driver.ask("DeviceGetHandleByIndex", int(name))
-    return driver.ask("DeviceGetHandleByUUID", name)
-
-
 def _memory_of(device: str, handle: Any, driver: Driver) -> DeviceMemory:
-    if handle is None:
-        raise MemoryUnknown(f"The driver shows no {device}.")
-    mode = driver.ask("DeviceGetMigMode", handle)
-    if isinstance(mode, tuple | list) and mode and mode[0] == 1:
+    if is_divided(driver, handle):
         raise MemoryUnknown(f"{device} is divided, and which instance of it a launch gets is not known.")
     answer = driver.ask("DeviceGetMemoryInfo", handle)
     free, total = (as_number(getattr(answer, name, None)) for name in ("free", "total"))

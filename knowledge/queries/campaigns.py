@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -17,6 +18,8 @@ from db.states import CampaignState, DirectiveKind
 from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of
+
+Found = TypeVar("Found", bound=View)
 
 
 class SpentView(View):
@@ -40,15 +43,35 @@ class DirectiveView(View):
     created_at: datetime
 
 
+class HubView(View):
+    """Where a model of the hub came from: `commit` is the full hash that `revision` stood for."""
+
+    repo: str
+    revision: str
+    commit: str
+
+
+class GpuView(View):
+    """The GPU of a campaign's target, as its driver described it when the campaign began."""
+
+    name: str
+    memory_bytes: int
+    compute_capability: str | None
+    driver: str | None
+    cuda_driver: int | None
+
+
 class CampaignView(View):
     """A campaign; `hypotheses` counts them by state, `discovery` is what the online control of false
-    discoveries bounds."""
+    discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither."""
 
     id: str
     name: str
     model: str
     model_fingerprint: str
+    hub: HubView | None
     target: str
+    gpu: GpuView | None
     state: CampaignState
     stopped_because: str | None
     objective: JsonObject
@@ -111,7 +134,9 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             name=each.name,
             model=each.model,
             model_fingerprint=each.model_fingerprint,
+            hub=_found(HubView, each, "hub"),
             target=each.target,
+            gpu=_found(GpuView, each, "gpu"),
             state=each.state,
             stopped_because=each.stopped_because,
             objective=each.objective,
@@ -133,6 +158,13 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
         )
         for each in campaigns
     )
+
+
+def _found(view: type[Found], campaign: Campaign, name: str) -> Found | None:
+    """What a stored campaign keeps of its ground under a name; None where it keeps nothing."""
+    ground = campaign.spec.get("found")
+    kept = ground.get(name) if isinstance(ground, dict) else None
+    return view.model_validate(kept) if isinstance(kept, dict) else None
 
 
 def _spent(campaign: Campaign, experiments: tuple[int, float], present: datetime) -> SpentView:

@@ -54,6 +54,7 @@ class ReferenceEngine:
 
     name = "reference"
     max_concurrency = 1
+    campaign_devices = ("cpu",)
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ MOST_S = 240.0
         ("aa --launches many", ["many"]),
         ("aa --blocks 1", ["can't be timed in 1 blocks", "from 2 to 64"]),
         ("aa --blocks 65", ["can't be timed in 65 blocks"]),
-        ("aa --target cuda:0", ["no target 'cuda:0'"]),
+        ("aa --target moon", ["no target 'moon'", "cuda:0"]),
         ("aa --engine nowhere", ["nowhere"]),
         ("aa --model /no/such/model", ["There is no checkpoint folder /no/such/model"]),
         ("aa --campaign nowhere", ["nowhere"]),

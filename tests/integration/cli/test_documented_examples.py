@@ -20,9 +20,10 @@ ELSEWHERE = (
     "show E-0001 --log",
     "dashboard",
     "devices --record",
+    "plan --model Qwen/",
 )
-"""Examples that measure, record, train or serve, or need a campaign that asks or a job that ran here; the
-tests of those parts run them."""
+"""Examples that measure, record, train, serve or ask the hub, or need a campaign that asks or a job that ran
+here; the tests of those parts run them."""
 
 
 def examples() -> list[str]:

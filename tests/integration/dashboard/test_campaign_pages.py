@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
+from agent.campaign.create import Ground, create_campaign
+from configs.campaign import load_campaign
 from configs.settings import Settings
 from dashboard.app import create_app
 from db import events
@@ -90,6 +92,29 @@ def test_what_a_campaign_asks_is_answered_with_its_contrasts(tmp_path: Path) -> 
     assert "Does g128 lose against g32?" in page
     assert "<b>Answer.</b>" in page
     assert "It ended because the budget of 1h is spent." in page
+
+
+def test_a_model_of_the_hub_shows_its_commit_and_a_gpu_its_driver(tmp_path: Path) -> None:
+    """A campaign as it is stored; nothing of it was measured."""
+    database = new_database(tmp_path)
+    hub = {"repo": "us/small", "revision": "main", "commit": "c" * 40}
+    gpu = {"name": "Invented 9000", "memory_bytes": 24 * 10**9, "compute_capability": "9.0"}
+    ground = Ground(
+        checkpoint=tmp_path,
+        fingerprint="f" * 64,
+        target_key="cuda:Invented 9000:24 GB",
+        cores=2,
+        model_layers=("linear_attention",),
+        hub=hub,
+        gpu={**gpu, "driver": "580.10", "cuda_driver": 13000},
+    )
+    with database.write() as session:
+        create_campaign(session, load_campaign("default", {"model": "us/small"}), ground)
+    app = create_app(Settings(data_dir=tmp_path), database)
+    page = TestClient(app, base_url="http://127.0.0.1").get("/campaigns/C-1").text
+    database.close()
+    for part in ("us/small", "c" * 12, "580.10", "cuda:Invented 9000:24 GB"):
+        assert part in page
 
 
 def test_settings_tell_their_origin_and_no_password(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""What a plan is made from on this machine: the engine's own check, and what was measured here before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign.checkpoint import Checkpoint
+from agent.campaign.create import Ground
+from agent.campaign.target import find_target
+from agent.plan.card import card_of
+from agent.plan.duration import Stored
+from agent.plan.levers import Check
+from agent.plan.model import model_at
+from agent.plan.plan import Plan, make_plan
+from agent.plan.stored_times import stored_times
+from configs.campaign import CampaignSpec
+from configs.catalog import Kind, packaged_names
+from configs.errors import UsageError
+from configs.model_names import HubName
+from configs.registry import Port, registered
+from configs.targets import SPACE_FOR
+from db.models import Campaign
+from experiments.engines.port import Engine
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+FALLBACK_SPACE = "levers"
+"""The packaged space whose pruning, quantization and drafting any engine may have."""
+
+
+def space_that_is_here(spec: CampaignSpec) -> tuple[CampaignSpec, tuple[str, ...]]:
+    """The campaign in a space that this installation has, and what to say where that is not its engine's."""
+    wanted = SPACE_FOR.get(spec.engine)
+    if spec.space != wanted or wanted in packaged_names(Kind.SPACES):
+        return spec, ()
+    note = (
+        f"The space {wanted} is not in this installation, so the knobs are those of {FALLBACK_SPACE}, whose "
+        "serving.* are another engine's."
+    )
+    return spec.model_copy(update={"space": FALLBACK_SPACE}), (note,)
+
+
+def plan_on(spec: CampaignSpec, ground: Ground, stored: Stored) -> Plan:
+    """The plan of a campaign on the ground that was found for it; raises as `make_plan`."""
+    hub = ground.hub
+    source = None if hub is None else HubName(hub["repo"], hub["revision"])
+    checkpoint = Checkpoint(ground.checkpoint, source, None if hub is None else hub["commit"], ground.note)
+    check, note = engine_check(spec, ground.checkpoint)
+    return make_plan(
+        spec,
+        model_at(spec.model, checkpoint),
+        card_of(find_target(spec.target)),
+        cores=ground.cores,
+        check=check,
+        stored=stored,
+        notes=() if note is None else (note,),
+    )
+
+
+def engine_check(spec: CampaignSpec, folder: Path | None) -> tuple[Check | None, str | None]:
+    """The engine's static check of a configuration of the checkpoint in `folder`; None, and why, where it
+    can't be asked."""
+    if folder is None:
+        return None, "The engine itself was not asked: it looks at weights, and they are not here."
+    try:
+        engine = cast(Engine, registered(Port.ENGINE, spec.engine)())
+    except UsageError as missing:
+        return None, f"The engine itself was not asked: {missing.message}"
+    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+
+    def check(configuration: Configuration) -> None:
+        engine.check(configuration, folder, spec.target, context)
+
+    return check, None
+
+
+def known_times(
+    session: Session, target_key: str, folder: Path | None, engine: str, fingerprint: str | None = None
+) -> Stored:
+    """What is stored of this target, model and engine; without a fingerprint the model is known by the
+    folder that an earlier campaign had it in."""
+    if fingerprint is None and folder is not None:
+        fingerprint = session.scalars(
+            select(Campaign.model_fingerprint)
+            .where(Campaign.spec["found"]["checkpoint"].as_string() == str(folder))
+            .order_by(Campaign.id.desc())
+            .limit(1)
+        ).first()
+    return stored_times(session, target_key, fingerprint, engine)

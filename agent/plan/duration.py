@@ -1,0 +1,199 @@
+"""How long a campaign takes to its first verdict, told before it begins, each figure with its basis. Pure.
+
+From the most certain to the least: what whole experiments took here, on this model, target and engine; what
+launches and requests took, put together by the plan; and where nothing is stored, arithmetic from the model's
+shape and the hardware's listed rates, with what was measured elsewhere. Which it was is told with the figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.campaign.length import ARMS, affordable_pairs
+from configs.campaign import PlanSpec, WorkloadSpec
+from configs.hardware import HardwareProfile
+from configs.models import ModelProfile
+from configs.weight_formats import BFLOAT16, FLOAT32
+
+MS_PER_S = 1e3
+S_PER_H = 3600
+
+WORTH_TESTS = 6
+"""Tests that a campaign should be able to carry to their end; the packaged ones stop no sooner."""
+
+LOAD_S: Mapping[str, tuple[float, str]] = {
+    "vllm": (136.0, "the longest of vLLM 0.26's loads of a 9B shape on an H200, 98 to 136 s"),
+    "reference": (6.0, "a load of the packaged model on two cores"),
+}
+"""Seconds to load by engine, without reading weights, and what the figure rests on."""
+
+LOAD_OTHERWISE = (60.0, "an engine whose loads nobody measured")
+
+DISK_BYTES_PER_S = 1e9
+"""What a disk gives of a checkpoint. A guess; the second load of a file is mostly from memory."""
+
+ABOVE_FLOOR_MS = 2.3
+"""What a decode step on a GPU takes above its bytes over the bandwidth: 1.6 to 2.3 ms of a 9B shape on an
+H200."""
+
+UNLISTED_TTFT_MS, UNLISTED_TPOT_MS = 200.0, 20.0
+"""Times of a request on a GPU that no packaged profile lists. A guess."""
+
+PREFILL_SHARE = 0.4
+"""Share of the listed arithmetic rate that a prefill reaches. A guess."""
+
+CPU_BYTES_PER_S = 1e10
+"""What a processor reads of weights in a decode step. A guess."""
+
+CPU_LAYER_MS = 1.7
+"""What a layer of a decode step takes on two cores whatever its size: the packaged model's 12 took 21 ms."""
+
+PREFILL_TOKENS_A_STEP = 32
+"""Tokens of a prefill that take a processor as long as one decoded token. A guess."""
+
+ITEM_TOKENS = 64
+"""Tokens of an instruction item that is graded, about."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What is known from earlier runs on this target, model and engine, medians in seconds; None: nothing.
+
+    `loads`, `baselines` and `tests` count what the medians are of; `same_model` is False where loads are of
+    other models.
+    """
+
+    load_s: float | None = None
+    loads: int = 0
+    same_model: bool = True
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    baseline_s: float | None = None
+    baselines: int = 0
+    test_s: float | None = None
+    tests: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """Times of one request, ms, and what they rest on."""
+
+    ttft_ms: float
+    tpot_ms: float
+    basis: str
+
+    def seconds(self, new_tokens: int) -> float:
+        """Seconds of a request of so many tokens."""
+        return (self.ttft_ms + self.tpot_ms * (new_tokens - 1)) / MS_PER_S
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Seconds to the first verdict, at least and at most, of what they consist, and what each rests on."""
+
+    baseline_s: float
+    least_test_s: float
+    most_test_s: float
+    basis: tuple[str, ...]
+
+    @property
+    def least_s(self) -> float:
+        """The first verdict where the first look decides."""
+        return self.baseline_s + self.least_test_s
+
+    @property
+    def most_s(self) -> float:
+        """The first verdict where everything that the plan allows is measured."""
+        return self.baseline_s + self.most_test_s
+
+
+def expected_request(
+    profile: ModelProfile, workload: WorkloadSpec, hardware: HardwareProfile | None, *, on_gpu: bool
+) -> Request:
+    """What a request takes where none was measured, served unquantized."""
+    if hardware is not None:
+        tpot_ms = MS_PER_S * hardware.read_time_s(profile.weight_bytes_per_step(BFLOAT16)) + ABOVE_FLOOR_MS
+        operations = 2 * profile.text_parameters * workload.prompt_tokens
+        ttft_ms = MS_PER_S * operations / (PREFILL_SHARE * hardware.bf16_flop_per_s) + tpot_ms
+        basis = f"a token's bytes over the bandwidth of {hardware.title}, and {ABOVE_FLOOR_MS} ms above that"
+        return Request(ttft_ms, tpot_ms, basis)
+    if on_gpu:
+        return Request(UNLISTED_TTFT_MS, UNLISTED_TPOT_MS, "a guess: no packaged profile lists this GPU")
+    read_ms = MS_PER_S * profile.weight_bytes_per_step(FLOAT32) / CPU_BYTES_PER_S
+    tpot_ms = read_ms + CPU_LAYER_MS * profile.layers
+    ttft_ms = tpot_ms * math.ceil(workload.prompt_tokens / PREFILL_TOKENS_A_STEP)
+    return Request(ttft_ms, tpot_ms, f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess")
+
+
+def expected_load(engine: str, weight_bytes: float) -> tuple[float, str]:
+    """Seconds of a load where none was measured, and what they rest on."""
+    seconds, basis = LOAD_S.get(engine, LOAD_OTHERWISE)
+    reading = weight_bytes / DISK_BYTES_PER_S
+    return seconds + reading, f"{basis}; reading the weights {reading:.0f} s"
+
+
+def duration(
+    plan: PlanSpec,
+    sweep: int,
+    sweep_blocks: int,
+    noise: tuple[int, int],
+    budget_s: float,
+    load: tuple[float, str],
+    request: Request,
+    stored: Stored,
+) -> Duration:
+    """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
+    test under `plan` that ends with its first look, or goes to its end."""
+    load_s, load_basis = _load(load, stored)
+    told = _request(request, stored)
+    block_s = plan.workload.prompts_per_block * told.seconds(plan.workload.new_tokens)
+    warm_s = plan.workload.warmup_requests * told.seconds(plan.workload.new_tokens)
+    score_s = _scoring_s(plan.workload, told)
+    launches, blocks = noise
+    baseline_s = sweep * (load_s + warm_s + sweep_blocks * block_s)
+    baseline_s += launches * (load_s + warm_s + blocks * block_s) + load_s + score_s
+    quick_s = load_s + ARMS * (warm_s + plan.quick_blocks * block_s)
+    pair_s = load_s + ARMS * (warm_s + plan.full_blocks * block_s)
+    pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * block_s))
+    most_s = quick_s + (pairs + plan.validation_pairs) * pair_s + load_s + score_s
+    each_s = told.seconds(plan.workload.new_tokens)
+    basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
+    if stored.baseline_s is not None:
+        baseline_s = stored.baseline_s
+        basis.append(f"a baseline of {baseline_s:.0f} s ({stored.baselines} measured here)")
+    if stored.test_s is not None:
+        quick_s = min(quick_s, stored.test_s)
+        most_s = max(most_s, stored.test_s)
+        basis.append(f"a test of {stored.test_s:.0f} s ({stored.tests} measured here)")
+    return Duration(baseline_s, quick_s, most_s, tuple(basis))
+
+
+def advice(found: Duration, budget_s: float) -> str | None:
+    """What to say of a budget that may not reach the first verdict; None of one that does."""
+    if budget_s >= found.most_s:
+        return None
+    wanted = math.ceil((found.baseline_s + WORTH_TESTS * found.most_test_s) / S_PER_H)
+    short = "may not reach" if budget_s >= found.least_s else "does not reach"
+    return f"It {short} a first verdict; --budget {wanted}h pays for {WORTH_TESTS} tests to their end."
+
+
+def _load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]:
+    if stored.load_s is None:
+        return expected
+    of = "" if stored.same_model else " of other models"
+    return stored.load_s, f"the median of {stored.loads} measured here{of}"
+
+
+def _request(expected: Request, stored: Stored) -> Request:
+    if stored.ttft_ms is None or stored.tpot_ms is None:
+        return expected
+    return Request(stored.ttft_ms, stored.tpot_ms, "as measured here")
+
+
+def _scoring_s(workload: WorkloadSpec, request: Request) -> float:
+    """Seconds to score documents and items: prefills, at the rate of a request's first token."""
+    tokens = workload.evaluation_documents * workload.evaluation_tokens_per_document
+    tokens += workload.evaluation_items * ITEM_TOKENS
+    return tokens * request.ttft_ms / MS_PER_S / max(1, workload.prompt_tokens)

@@ -1,0 +1,129 @@
+"""What would fit where a plan does not: by the space's own knobs, a shorter context, a card. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from agent.plan.memory import Room, usable_bytes
+from configs.errors import UsageError
+from configs.hardware import HardwareProfile
+from experiments.space.configuration import Configuration
+from experiments.space.knob import written
+from experiments.space.space import Space
+
+MOST_CHANGES = 3
+"""Changes that a way out makes at once; with more it is another model."""
+
+MOST_WAYS = 3
+"""Ways out that a sentence names."""
+
+GB = 1e9
+
+Needed = Callable[[Configuration], int]
+"""Bytes that are needed with a configuration in this one's place."""
+
+
+@dataclass(frozen=True)
+class WayOut:
+    """A change that makes it fit: in words, and the bytes that are needed then."""
+
+    words: str
+    needed_bytes: int
+
+
+def ways_out(
+    space: Space,
+    configuration: Configuration,
+    needed_with: Needed,
+    room: Room,
+    refused: Callable[[Configuration], str | None],
+) -> tuple[WayOut, ...]:
+    """Configurations that fit where this one does not, the smallest change first: at most `MOST_WAYS`.
+
+    Each is reached by the fewest knobs, at most `MOST_CHANGES`, where `refused` gives no reason against it.
+    Of equally many, those come first that need the most, and so change the least.
+    """
+    seen = {configuration.digest}
+    frontier = [configuration]
+    for _ in range(MOST_CHANGES):
+        found: list[tuple[int, Configuration]] = []
+        reached: list[tuple[int, Configuration]] = []
+        for start in frontier:
+            for each in space.neighbours(start):
+                if each.digest in seen or refused(each) is not None:
+                    continue
+                seen.add(each.digest)
+                needed = needed_with(each)
+                reached.append((needed, each))
+                if needed <= room.usable_bytes:
+                    found.append((needed, each))
+        if found:
+            return _distinct(space, configuration, sorted(found, key=lambda it: (-it[0], it[1].digest)))
+        # only the leanest lead further, or a large space would be walked through
+        leanest = sorted(reached, key=lambda it: (it[0], it[1].digest))
+        frontier = [each for _, each in leanest[:MOST_WAYS]]
+    return ()
+
+
+def _distinct(
+    space: Space, start: Configuration, found: Sequence[tuple[int, Configuration]]
+) -> tuple[WayOut, ...]:
+    """The first of each set of levers, so that three settings of one knob are no three ways out."""
+    taken: dict[tuple[str, ...], tuple[int, Configuration]] = {}
+    for needed, each in found:
+        taken.setdefault(space.levers_between(start, each), (needed, each))
+    chosen = list(taken.values())[:MOST_WAYS]
+    return tuple(WayOut(_words(space, start, each), needed) for needed, each in chosen)
+
+
+def _words(space: Space, before: Configuration, after: Configuration) -> str:
+    """The fewest assignments that lead from one to the other: what defaults bring is left out."""
+    chosen = {change.knob: change.after for change in before.changes_to(after) if change.after is not None}
+    for knob in sorted(chosen):
+        rest = {name: value for name, value in chosen.items() if name != knob}
+        with suppress(UsageError):
+            if rest and space.with_change(before, rest) == after:
+                chosen = rest
+    return ", ".join(f"{knob}={written(value)}" for knob, value in sorted(chosen.items()))
+
+
+def longest_context(needed_at: Callable[[int], int], below: int, available_bytes: int) -> int:
+    """The most tokens of context, fewer than `below`, at which it fits; 0 if it does at none."""
+    fits, fails = 0, below
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if needed_at(middle) <= available_bytes:
+            fits = middle
+        else:
+            fails = middle
+    return fits
+
+
+def smallest_card(needed: int, cards: Sequence[HardwareProfile]) -> HardwareProfile | None:
+    """The card with the least memory on which so many bytes fit; None where they do on none."""
+    large = [each for each in cards if needed <= usable_bytes(each.memory_bytes)]
+    return min(large, key=lambda each: (each.memory_bytes, each.name), default=None)
+
+
+def sentence(
+    room: Room,
+    where: str,
+    ways: Sequence[WayOut] = (),
+    context: int = 0,
+    card: HardwareProfile | None = None,
+) -> str:
+    """Whether it fits, in a sentence with its figures and what would fit; `context` is the longest that does
+    (0: none)."""
+    figures = f"{room.needed_bytes / GB:.1f} GB, and {room.usable_bytes / GB:.1f} GB of {where} may be taken"
+    if room.fits:
+        return f"{room.what} fits: it needs {figures}."
+    told = [f"{way.words} ({way.needed_bytes / GB:.1f} GB)" for way in ways]
+    if context:
+        told.append(f"a context of at most {context:,} tokens")
+    if card is not None:
+        told.append(f"a card such as {card.title} ({card.memory_bytes / GB:.0f} GB)")
+    would = "; ".join(told) or "nothing that this space or a packaged card has"
+    missing = f"{room.missing_bytes / GB:.1f} GB missing"
+    return f"{room.what} does not fit: {missing}, it needs {figures}; would fit: {would}."

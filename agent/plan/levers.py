@@ -1,0 +1,132 @@
+"""Which values of the space are legal here, and why the others aren't: a row a value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice, product
+
+from agent.campaign.legal import Legal
+from configs.errors import UsageError
+from experiments.engines.port import Infeasible
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Knob, is_among, listed, same_value
+from experiments.space.legality import LAYERS
+from experiments.space.space import Space
+
+MOST_WITNESSES = 12
+"""Configurations that are tried for a value before it is called impossible."""
+
+Check = Callable[[Configuration], object]
+"""An engine's static check of a configuration: raises `Infeasible` when it can't run."""
+
+
+class Standing(StrEnum):
+    """Whether a value may be had: yes, no, only where a user names what it lacks, or only with layers taken
+    out that pay for it."""
+
+    YES = "yes"
+    NO = "no"
+    WHEN_GIVEN = "when given"
+    WITH_PRUNING = "with fewer layers"
+
+
+@dataclass(frozen=True)
+class LeverRow:
+    """One value of one knob; `why` says why not, None for one that is legal."""
+
+    knob: str
+    lever: str
+    value: KnobValue
+    standing: Standing
+    why: str | None = None
+
+
+def lever_rows(whole: Space, legal: Legal, check: Check | None = None) -> tuple[LeverRow, ...]:
+    """A row for each enumerated value of `whole`, the space before anything was taken out of it.
+
+    A value is legal when some configuration has it that neither the model nor the parameter budget refuses,
+    nor `check` where it is given; the first reason is told of one that is not.
+    """
+    return tuple(_row(knob, value, legal, check) for knob in whole.knobs for value in knob.values)
+
+
+def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None) -> LeverRow:
+    for each in legal.withheld:
+        if each.knob == knob.name and same_value(each.value, value):
+            standing = Standing.WHEN_GIVEN if each.when_given else Standing.NO
+            return LeverRow(knob.name, knob.lever, value, standing, each.why)
+    refused: list[tuple[Standing, str]] = []
+    for configuration in islice(witnesses(legal.space, knob.name, value), MOST_WITNESSES):
+        joint = legal.refused(configuration)
+        reason = joint or _refusal(check, configuration)
+        if reason is None:
+            return LeverRow(knob.name, knob.lever, value, Standing.YES)
+        paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
+        refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
+    if not refused:
+        needs = " and ".join(f"{other} {listed(values)}" for other, values in knob.when)
+        return LeverRow(
+            knob.name, knob.lever, value, Standing.NO, f"Nothing is left of what it needs: {needs}."
+        )
+    standing, why = next((each for each in refused if each[0] is not Standing.NO), refused[0])
+    return LeverRow(knob.name, knob.lever, value, standing, why)
+
+
+def _pruned(space: Space, configuration: Configuration) -> Iterator[Configuration]:
+    """The same with layers taken out, the fewest first; nothing where the space has no such knob."""
+    for knob in space.knobs:
+        if knob.name == LAYERS and LAYERS not in configuration:
+            for count in knob.values:
+                with suppress(UsageError):
+                    yield space.with_change(configuration, {"pruning.method": "depth", LAYERS: count})
+
+
+def _refusal(check: Check | None, configuration: Configuration) -> str | None:
+    if check is None:
+        return None
+    try:
+        check(configuration)
+    except Infeasible as refused:
+        return refused.cause
+    return None
+
+
+def witnesses(space: Space, name: str, value: KnobValue) -> Iterator[Configuration]:
+    """Configurations that have this value, the default in everything else, by each way its conditions can be
+    met."""
+    default = space.configuration({})
+    seen: set[str] = set()
+    for conditions in _ways(space, space.knob(name)):
+        try:
+            found = space.with_change(default, {**conditions, name: value})
+        except UsageError:
+            continue
+        if found.digest not in seen:
+            seen.add(found.digest)
+            yield found
+
+
+def _ways(space: Space, knob: Knob) -> Iterator[dict[str, KnobValue]]:
+    """Assignments under which a knob is active, those that keep to the defaults first."""
+    choices: list[list[dict[str, KnobValue]]] = []
+    for other, allowed in knob.when:
+        at = space.knob(other)
+        offered = [each for each in allowed if is_among(each, at.values)]
+        offered.sort(key=lambda each, at=at: not same_value(each, at.default))  # type: ignore[misc]
+        choices.append([{**above, other: each} for each in offered for above in _ways(space, at)])
+    for chosen in product(*choices):
+        merged: dict[str, KnobValue] = {}
+        for each in chosen:
+            merged |= each
+        yield merged
+
+
+def count_words(rows: Sequence[LeverRow]) -> str:
+    """How many values are legal, of how many, in words."""
+    legal = sum(row.standing is Standing.YES for row in rows)
+    others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING)
+    counts = [(sum(row.standing is each for row in rows), each) for each in others]
+    return f"{legal} of {len(rows)} values" + "".join(f", {n} more {each.value}" for n, each in counts if n)

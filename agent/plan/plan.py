@@ -1,0 +1,225 @@
+"""A plan: everything that can be told of a campaign before it begins, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from agent.campaign.drafter import drafter_of, space_of
+from agent.campaign.legal import Legal, drafter_parameters, legal_here
+from agent.plan.card import Card, listed_cards
+from agent.plan.duration import (
+    Duration,
+    Stored,
+    advice,
+    duration,
+    expected_load,
+    expected_request,
+)
+from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
+from agent.plan.levers import Check, LeverRow, lever_rows
+from agent.plan.memory import (
+    Asked,
+    Part,
+    Room,
+    launch_parts,
+    needed_bytes,
+    usable_bytes,
+    weight_bytes,
+)
+from agent.plan.model import ModelFound
+from agent.plan.processor_memory import dense_parts
+from configs.campaign import CampaignSpec
+from configs.models import BFLOAT16_BYTES
+from experiments.measurement.plan import Workload
+from experiments.space.budget import ParameterBudget
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gpu_rules import not_served_by
+from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
+from experiments.space.space import Space
+
+WH_PER_S = 1 / 3600
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What a launch takes by part, whether one and a test's two fit, each in a sentence."""
+
+    parts: tuple[Part, ...]
+    rooms: tuple[Room, ...]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A campaign before it begins: on what, whether it fits, what it may turn, and how long until it says
+    something."""
+
+    model: ModelFound
+    card: Card
+    spec: CampaignSpec
+    configuration: Configuration
+    memory: MemoryPlan
+    levers: tuple[LeverRow, ...]
+    first_verdict: Duration
+    notes: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> str | None:
+        """What to say of the budget; None where it does."""
+        return advice(self.first_verdict, self.spec.budget.wall_s)
+
+    @property
+    def most_energy_wh(self) -> float | None:
+        """Watt-hours of the card until the first verdict at most, at its power limit; None where that is not
+        listed."""
+        listed = self.card.listed
+        return None if listed is None else listed.power_limit_w * self.first_verdict.most_s * WH_PER_S
+
+
+def make_plan(
+    spec: CampaignSpec,
+    model: ModelFound,
+    card: Card,
+    knobs: dict[str, KnobValue] | None = None,
+    *,
+    cores: int | None = None,
+    context_tokens: int | None = None,
+    check: Check | None = None,
+    stored: Stored | None = None,
+    notes: Sequence[str] = (),
+) -> Plan:
+    """The plan of a campaign for a model on a card, with `knobs` in place of the default's.
+
+    `context_tokens` replaces what the workload asks for; `check` is the engine's own, for a target that is
+    here; `cores` are those of the target. Raises `UsageError` for knobs that the space does not have.
+    """
+    whole = space_of(spec)
+    legal = _legal(spec, model, card, cores)
+    default = legal.space.configuration({})
+    configuration = whole.with_change(whole.configuration({}), knobs) if knobs else default
+    context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    told = list(notes)
+    if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
+        told.append(f"What is planned is not legal here: {why}")
+    if model.checkpoint is not None and model.checkpoint.note:
+        told.append(model.checkpoint.note)
+    return Plan(
+        model,
+        card,
+        spec,
+        configuration,
+        _memory(spec, model, card, legal, configuration, context),
+        lever_rows(whole, legal, check),
+        _duration(spec, model, card, legal.space, stored or Stored()),
+        tuple(told),
+    )
+
+
+def _legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
+    """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
+    space = space_of(spec)
+    gpu = not_served_by(space, model.profile, card.compute_capability) if card.is_gpu else {}
+    if model.folder is not None and cores is not None:
+        return legal_here(spec, model.folder, cores, gpu)
+    facts = ModelFacts.of(
+        model.profile,
+        not_served=gpu,
+        cores=cores,
+        drafter=drafter_of(spec),
+        stored_quantized=model.quantized,
+    )
+    left, withheld = legal_levers(space, facts)
+    limit = spec.parameter_budget
+    budget = None if limit is None else ParameterBudget.of(model.profile, limit, drafter_parameters={})
+
+    def refused(each: Configuration) -> str | None:
+        reason = joint_refusal(each, facts)
+        if reason is not None or budget is None:
+            return reason
+        return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
+
+    return Legal(left, withheld, refused, model.profile)
+
+
+def _why_not(legal: Legal, knobs: dict[str, KnobValue], configuration: Configuration) -> str | None:
+    return legal.why_not(knobs) or legal.refused(configuration)
+
+
+def _memory(
+    spec: CampaignSpec,
+    model: ModelFound,
+    card: Card,
+    legal: Legal,
+    configuration: Configuration,
+    context: int,
+) -> MemoryPlan:
+    def parts_at(each: Configuration, tokens: int) -> tuple[Part, ...]:
+        asked = Asked(
+            tokens,
+            spec.plan.workload.concurrency,
+            model.stored_bytes,
+            BFLOAT16_BYTES * sum(drafter_parameters(each).values()),
+        )
+        counted = launch_parts if card.is_gpu else dense_parts
+        return counted(model.profile, each, asked)
+
+    def needed_at(each: Configuration, tokens: int) -> int:
+        return needed_bytes(parts_at(each, tokens))
+
+    usable = usable_bytes(card.memory_bytes, card.free_bytes) if card.is_gpu else card.free_bytes or 0
+    baseline = legal.space.configuration({})
+    fits = [
+        _fit(what, Needs(needed_at, beside), configuration, context, usable, card, legal)
+        for what, beside in (("One launch", None), ("A test, the baseline and this at once,", baseline))
+    ]
+    rooms, sentences = (tuple(each) for each in zip(*fits, strict=True))
+    return MemoryPlan(parts_at(configuration, context), rooms, sentences)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of a launch at a context, with those of another one beside it where there is one."""
+
+    needed_at: Callable[[Configuration, int], int]
+    beside: Configuration | None
+
+    def at(self, configuration: Configuration, context: int) -> int:
+        """Bytes of both."""
+        other = 0 if self.beside is None else self.needed_at(self.beside, context)
+        return self.needed_at(configuration, context) + other
+
+
+def _fit(
+    what: str,
+    needs: Needs,
+    configuration: Configuration,
+    context: int,
+    usable: int,
+    card: Card,
+    legal: Legal,
+) -> tuple[Room, str]:
+    """Whether it fits, and the sentence that says so, with what would fit where it does not."""
+    room = Room(what, needs.at(configuration, context), usable)
+    if room.fits:
+        return room, sentence(room, card.name)
+    ways = ways_out(legal.space, configuration, lambda each: needs.at(each, context), room, legal.refused)
+    longest = longest_context(lambda tokens: needs.at(configuration, tokens), context, usable)
+    larger = smallest_card(room.needed_bytes, listed_cards()) if card.is_gpu else None
+    return room, sentence(room, card.name, ways, longest, larger)
+
+
+def _duration(spec: CampaignSpec, model: ModelFound, card: Card, space: Space, stored: Stored) -> Duration:
+    default, baseline = space.configuration({}), spec.baseline
+    request = expected_request(model.profile, spec.plan.workload, card.listed, on_gpu=card.is_gpu)
+    size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, default)
+    return duration(
+        spec.plan,
+        len(space.crossing(default, baseline.sweep)),
+        baseline.sweep_blocks,
+        (baseline.noise_launches, baseline.noise_blocks),
+        spec.budget.wall_s,
+        expected_load(spec.engine, size),
+        request,
+        stored,
+    )

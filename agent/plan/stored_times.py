@@ -1,0 +1,85 @@
+"""What loads, requests and experiments took before, on a target, a model and an engine; reads only."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from agent.plan.duration import Stored
+from db.models import Campaign, Experiment, Launch, Measurement
+from db.states import Arm, ExperimentKind, ExperimentState
+from experiments.measurement.evidence import Metric
+
+MOST_ROWS = 200
+"""The newest of each that are looked at."""
+
+
+def stored_times(session: Session, target_key: str, fingerprint: str | None, engine: str) -> Stored:
+    """Medians of what is stored; loads of other models where there are none of this one (`fingerprint` None:
+    a model that is not here)."""
+    ours = (Campaign.target == target_key, Campaign.spec["engine"].as_string() == engine)
+    exact = (*ours, Campaign.model_fingerprint == fingerprint)
+    loads = _loads(session, exact)
+    same_model = bool(loads)
+    loads = loads or _loads(session, ours)
+    baselines = _walls(session, exact, ExperimentKind.BASELINE)
+    tests = _walls(session, exact, ExperimentKind.TEST)
+    return Stored(
+        load_s=median(loads) if loads else None,
+        loads=len(loads),
+        same_model=same_model,
+        ttft_ms=_timed(session, exact, Metric.TTFT_MS),
+        tpot_ms=_timed(session, exact, Metric.TPOT_MS),
+        baseline_s=median(baselines) if baselines else None,
+        baselines=len(baselines),
+        test_s=median(tests) if tests else None,
+        tests=len(tests),
+    )
+
+
+def _loads(session: Session, of: tuple[ColumnElement[bool], ...]) -> list[float]:
+    query = (
+        select(Launch.load_s)
+        .join(Experiment, Launch.experiment_id == Experiment.id)
+        .join(Campaign, Experiment.campaign_id == Campaign.id)
+        .where(*of, Launch.load_s.is_not(None))
+        .order_by(Launch.id.desc())
+        .limit(MOST_ROWS)
+    )
+    return [each for each in session.scalars(query) if each is not None]
+
+
+def _walls(session: Session, of: tuple[ColumnElement[bool], ...], kind: ExperimentKind) -> list[float]:
+    query = (
+        select(Experiment.wall_s)
+        .join(Campaign, Experiment.campaign_id == Campaign.id)
+        .where(
+            *of,
+            Experiment.kind == kind,
+            Experiment.state == ExperimentState.DONE,
+            Experiment.wall_s.is_not(None),
+        )
+        .order_by(Experiment.id.desc())
+        .limit(MOST_ROWS)
+    )
+    return [each for each in session.scalars(query) if each is not None]
+
+
+def _timed(session: Session, of: tuple[ColumnElement[bool], ...], metric: Metric) -> float | None:
+    """The median of a metric over the newest control launches."""
+    launches = (
+        select(Launch.id)
+        .join(Experiment, Launch.experiment_id == Experiment.id)
+        .join(Campaign, Experiment.campaign_id == Campaign.id)
+        .where(*of, Launch.arm == Arm.CONTROL)
+        .order_by(Launch.id.desc())
+        .limit(MOST_ROWS)
+    )
+    newest = list(session.scalars(launches))
+    query = select(Measurement.value).where(
+        Measurement.launch_id.in_(newest), Measurement.metric == metric.value
+    )
+    found = list(session.scalars(query))
+    return median(found) if found else None

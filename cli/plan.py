@@ -1,0 +1,160 @@
+"""`autoinfer plan`: what a campaign would meet, told before it begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent.plan.duration import Stored
+    from agent.plan.plan import Plan
+    from cli.asked import Asked
+
+ALL = "all"
+"""Stands for every packaged card."""
+
+
+def plan(
+    ctx: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[CAMPAIGN]", help="Whose workload, plan and space: a packaged name or a YAML file."
+        ),
+    ] = "default",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="HF_ID[@REVISION]|DIR|NAME",
+            help="A model of the hub, a folder, `reference`, or a packaged shape such as qwen3.5-9b.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="DEVICE", help="A device of this machine: cpu, cuda:0 …")
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            "--hardware",
+            metavar="NAME|SIZE|all",
+            help="A card that need not be here: a packaged name such as l4, a size such as 16GB, or all.",
+        ),
+    ] = None,
+    drafter: Annotated[
+        str | None, typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="NAME", help="What serves it; the device's own if not given."),
+    ] = None,
+    space: Annotated[
+        str | None, typer.Option("--space", metavar="NAME|FILE", help="The knobs; the engine's if not given.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KNOB=VALUE", help="A knob of the configuration; may be given again."),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", min=1, help="Requests at once; the campaign's if not given."),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            "--context", min=1, metavar="TOKENS", help="Tokens of a sequence; the campaign's if not given."
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 30m or 8h.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what a campaign would meet, and measure nothing: memory by part and what would fit, every knob and
+    value that is legal and why the others aren't, the time to a first verdict and its cost.
+
+    Of a model of the hub no weights are fetched.
+    """
+    from cli.asked import campaign_asked
+    from cli.output import print_json
+    from cli.sheets.plan import as_document, print_cards, print_plan
+    from configs.errors import UsageError
+
+    if hardware is not None and target is not None:
+        raise UsageError("--hardware and --target name two places.", "Leave one of the two out.")
+    asked = campaign_asked(
+        name,
+        {
+            "model": model,
+            # a card that is not here is planned for as if it were this machine's first
+            "target": "cuda:0" if hardware is not None else target,
+            "drafter": drafter,
+            "engine": engine,
+            "space": space,
+            "budget": budget,
+            "plan.workload.concurrency": concurrency,
+        },
+    )
+    found = _plans(ctx, asked, hardware, set_ or [], context)
+    if as_json:
+        documents = [as_document(each) for each in found]
+        print_json({"plans": documents} if hardware == ALL else documents[0])
+    elif hardware == ALL:
+        print_cards(found)
+    else:
+        print_plan(found[0])
+
+
+def _plans(
+    ctx: typer.Context, asked: Asked, hardware: str | None, assignments: list[str], context: int | None
+) -> list[Plan]:
+    from agent.campaign.target import find_target
+    from agent.plan.begin import engine_check, space_that_is_here
+    from agent.plan.card import card_asked, card_of, listed_cards
+    from agent.plan.model import find_model
+    from agent.plan.plan import make_plan
+    from configs.cpu import usable_cores
+    from experiments.space.loading import parse_assignments_in
+
+    target = find_target(asked.spec.target) if hardware is None else None
+    spec, notes = space_that_is_here(asked.spec)
+    found = find_model(spec.model)
+    knobs = parse_assignments_in(spec.space, assignments)
+    if target is None:
+        names = [each.name for each in listed_cards()] if hardware == ALL else [str(hardware)]
+        return [
+            make_plan(spec, found, card_asked(each), knobs, context_tokens=context, notes=notes)
+            for each in names
+        ]
+    check, note = engine_check(spec, found.folder)
+    return [
+        make_plan(
+            spec,
+            found,
+            card_of(target),
+            knobs,
+            cores=usable_cores(),
+            context_tokens=context,
+            check=check,
+            stored=_stored(ctx, target.key, found.folder, spec.engine),
+            notes=[*notes, *([note] if note else [])],
+        )
+    ]
+
+
+def _stored(ctx: typer.Context, target_key: str, folder: Path | None, engine: str) -> Stored | None:
+    """What the database tells of earlier runs; None where there is none yet."""
+    from agent.plan.begin import known_times
+    from cli.opening import reading
+    from configs.errors import DatabaseMissing
+
+    try:
+        with reading(ctx) as session:
+            return known_times(session, target_key, folder, engine)
+    except DatabaseMissing:
+        return None

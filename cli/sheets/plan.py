@@ -1,0 +1,220 @@
+"""A plan as it is printed: the model and the card, memory by part, levers with reasons, time and cost."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from agent.plan.levers import Standing, count_words
+from cli.output import console, fields, say, table
+from cli.words import configuration_words, value_words
+from configs.quantities import format_duration
+from knowledge.figures import size as size_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from agent.plan.levers import LeverRow
+    from agent.plan.plan import Plan
+
+GB = 1e9
+WH_PER_KWH = 1000
+
+NOT_HERE = "not here, and why"
+
+NO_PRICE = "nothing: this machine's own time"
+
+
+def print_plan(plan: Plan) -> None:
+    """Print one plan, its levers last but for the sums."""
+    out = console()
+    out.print(fields(_head(plan)))
+    out.print()
+    rows = [(part.name, f"{part.bytes / GB:.2f}", part.basis) for part in plan.memory.parts]
+    rows.append(("one launch", f"{sum(part.bytes for part in plan.memory.parts) / GB:.2f}", ""))
+    out.print(table(("memory", ">GB", "basis"), rows, wide=("basis",)))
+    out.print()
+    say(*plan.memory.sentences, "")
+    out.print(lever_table(plan.levers))
+    out.print()
+    out.print(fields(verdict_rows(plan)))
+    for note in plan.notes:
+        say("", note)
+
+
+def print_cards(plans: Sequence[Plan]) -> None:
+    """Print the same for several cards, a row each."""
+    out = console()
+    out.print(fields(_head(plans[0])[:1] + _head(plans[0])[2:]))
+    out.print()
+    rows = []
+    for plan in plans:
+        one, test = plan.memory.rooms
+        said = plan.memory.sentences[0] if not one.fits else plan.memory.sentences[1]
+        rows.append(
+            (
+                plan.card.name,
+                f"{one.needed_bytes / GB:.1f}",
+                f"{test.needed_bytes / GB:.1f}",
+                f"{one.usable_bytes / GB:.1f}",
+                "yes" if one.fits else "no",
+                "yes" if test.fits else "no",
+                said.partition("would fit: ")[2] or "—",
+            )
+        )
+    columns = ("card", ">launch", ">test", ">usable, GB", "fits", "a test fits", "would fit")
+    out.print(table(columns, rows, wide=("would fit",)))
+    for note in plans[0].notes:
+        say("", note)
+
+
+def print_start(plan: Plan) -> None:
+    """Print what a campaign begins with, in short: whether it fits, what it can't turn, how long it takes."""
+    out = console()
+    one, test = plan.memory.rooms
+    if test.fits:
+        needed = f"{one.needed_bytes / GB:.1f} GB, a test {test.needed_bytes / GB:.1f} of the"
+        out.print(f"memory: a launch takes {needed} {test.usable_bytes / GB:.1f} GB that may be taken")
+    else:
+        out.print(f"memory: {plan.memory.sentences[0 if not one.fits else 1]}")
+    found = plan.first_verdict
+    out.print(
+        f"first verdict in {format_duration(found.least_s)} to {format_duration(found.most_s)}: "
+        f"{'; '.join(found.basis)}"
+    )
+    out.print(f"cost: {NO_PRICE}{_energy(plan)}")
+    if plan.advice:
+        out.print(f"budget: {plan.advice}")
+    out.print(f"levers: {count_words(plan.levers)} are legal here; not legal:")
+    out.print(lever_table(plan.levers, only_missing=True))
+    for note in plan.notes:
+        out.print(note)
+
+
+def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
+    """Time to the first verdict and cost, with what they rest on."""
+    found = plan.first_verdict
+    return [
+        ("first verdict", f"in {format_duration(found.least_s)} to {format_duration(found.most_s)}"),
+        *(("" if place else "which rests on", each) for place, each in enumerate(found.basis)),
+        ("cost", NO_PRICE + _energy(plan)),
+        ("budget", f"{format_duration(plan.spec.budget.wall_s)}. {plan.advice or ''}".strip()),
+    ]
+
+
+def _energy(plan: Plan) -> str:
+    energy = plan.most_energy_wh
+    return "" if energy is None else f"; at most {energy / WH_PER_KWH:.2f} kWh at the card's power limit"
+
+
+def _head(plan: Plan) -> list[tuple[str, str | None]]:
+    model, card, profile = plan.model, plan.card, plan.model.profile
+    size = "" if model.file_bytes is None else f", {size_words(model.file_bytes)} of weight files"
+    where = "" if model.whole else ", not here" if model.checkpoint else ", a shape without weights"
+    stored = ", quantized as it is stored" if model.quantized else ""
+    driver = "" if card.driver is None else f", driver {card.driver}"
+    capability = f", compute capability {card.compute_capability}" if card.compute_capability else ""
+    workload = plan.spec.plan.workload
+    return [
+        (
+            "model",
+            f"{model.name}: {_parameters(profile.text_parameters)}{stored}{size}{where}",
+        ),
+        ("on", f"{card.name}, {card.memory_bytes / GB:.0f} GB{capability}{driver}"),
+        ("served by", f"{plan.spec.engine}, in the space {plan.spec.space}"),
+        (
+            "workload",
+            f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out",
+        ),
+        ("configuration", configuration_words(plan.configuration)),
+    ]
+
+
+def _parameters(count: int) -> str:
+    return (
+        f"{count / 1e9:.2f} billion parameters" if count >= 1e9 else f"{count / 1e6:.1f} million parameters"
+    )
+
+
+def lever_table(rows: Sequence[LeverRow], *, only_missing: bool = False) -> RenderableType:
+    """A line for the legal values of a knob, and one for each reason against others; with `only_missing` the
+    latter alone."""
+    found: list[tuple[str, ...]] = []
+    for knob in dict.fromkeys(row.knob for row in rows):
+        own = [row for row in rows if row.knob == knob]
+        legal = ", ".join(value_words(row.value) for row in own if row.standing is Standing.YES)
+        reasons: dict[tuple[Standing, str], list[str]] = {}
+        for row in own:
+            if row.standing is not Standing.YES:
+                reasons.setdefault((row.standing, row.why or ""), []).append(value_words(row.value))
+        lines = [_reason(*key, values) for key, values in reasons.items()]
+        if only_missing:
+            found += [(knob if place == 0 else "", line) for place, line in enumerate(lines)]
+            continue
+        found += [
+            (knob if place == 0 else "", (legal or "none") if place == 0 else "", line)
+            for place, line in enumerate(lines or [""])
+        ]
+    if only_missing:
+        return table(("knob", NOT_HERE), found, wide=(NOT_HERE,))
+    return table(
+        ("knob", "legal", NOT_HERE), [*found, ("in all", count_words(rows), "")], wide=("legal", NOT_HERE)
+    )
+
+
+def _reason(standing: Standing, why: str, values: list[str]) -> str:
+    only = "" if standing is Standing.NO else f" ({standing.value})"
+    return f"{', '.join(values)}{only}: {why}"
+
+
+def as_document(plan: Plan) -> dict[str, Any]:
+    """The same as JSON; sizes in bytes, times in seconds."""
+    model, card, checkpoint = plan.model, plan.card, plan.model.checkpoint
+    found = plan.first_verdict
+    return {
+        "model": {
+            "asked": model.asked,
+            **({} if checkpoint is None else checkpoint.as_found() or {}),
+            "folder": None if checkpoint is None else str(checkpoint.folder),
+            "weights_here": model.whole,
+            "text_parameters": model.profile.text_parameters,
+            "mtp_parameters": model.profile.mtp_parameters,
+            "stored_quantized": model.quantized,
+            "file_bytes": model.file_bytes,
+        },
+        "target": {
+            "name": card.name,
+            "here": card.here,
+            "gpu": card.is_gpu,
+            "memory_bytes": card.memory_bytes,
+            "free_bytes": card.free_bytes,
+            "compute_capability": card.compute_capability,
+            "driver": card.driver,
+            "listed_as": None if card.listed is None else card.listed.name,
+        },
+        "engine": plan.spec.engine,
+        "space": plan.spec.space,
+        "workload": plan.spec.plan.workload.model_dump(),
+        "configuration": dict(plan.configuration),
+        "memory": {
+            "parts": [asdict(part) for part in plan.memory.parts],
+            "rooms": [
+                {**asdict(each), "fits": each.fits, "missing_bytes": each.missing_bytes}
+                for each in plan.memory.rooms
+            ],
+            "told": list(plan.memory.sentences),
+        },
+        "levers": [asdict(row) for row in plan.levers],
+        "first_verdict": {
+            "least_s": found.least_s,
+            "most_s": found.most_s,
+            "baseline_s": found.baseline_s,
+            "budget_s": plan.spec.budget.wall_s,
+            "basis": list(found.basis),
+            "advice": plan.advice,
+        },
+        "cost": {"usd": 0.0, "basis": NO_PRICE, "most_energy_wh": plan.most_energy_wh},
+        "notes": list(plan.notes),
+    }

@@ -1,0 +1,40 @@
+"""Targets: what a device is called, and what a campaign serves with on each kind of it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from configs.errors import UsageError
+
+CPU, CUDA = "cpu", "cuda"
+
+ENGINE_FOR: Mapping[str, str] = {CPU: "reference", CUDA: "vllm"}
+"""The engine that a kind of device is served by where none is named."""
+
+SPACE_FOR: Mapping[str, str] = {"vllm": "vllm"}
+"""The packaged space of an engine whose knobs are not those of the packaged campaigns' own spaces."""
+
+_TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
+
+
+def kind_of(target: str) -> str:
+    """`cpu` or `cuda`; raises `UsageError` for what is no target."""
+    if _TARGET.fullmatch(target) is None:
+        hint = "Write cuda:0." if target == CUDA else "Targets are cpu, cuda:0, cuda:1 …"
+        raise UsageError(f"There is no target {target!r}.", hint)
+    return target.partition(":")[0]
+
+
+def serving_on(target: str, *, engine_named: bool) -> dict[str, object]:
+    """What of a packaged campaign becomes another on a target, by field: its engine, and with that the space
+    and the knobs that its sweep crosses.
+
+    Nothing where a user named an engine, who then says the rest, and on the CPU, for which packaged campaigns
+    are written. Raises `UsageError` for what is no target.
+    """
+    kind = kind_of(target)
+    if engine_named or kind == CPU:
+        return {}
+    chosen = ENGINE_FOR[kind]
+    return {"engine": chosen, "space": SPACE_FOR[chosen], "baseline.sweep": []}

@@ -1,0 +1,74 @@
+"""What a GPU never serves of a space, by its compute capability and the model's shape. Pure.
+
+Only what was read in an engine's source stands here; whatever else a GPU lacks, its engine says (`check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from configs.models import ModelProfile
+from experiments.space.configuration import KnobValue
+from experiments.space.space import Space
+
+LINEAR_BACKEND = "serving.linear_backend"
+
+MACHETE_CAPABILITY = "9.0"
+"""Machete's kernels are built for Hopper alone (vLLM's `MacheteLinearKernel`)."""
+
+MARLIN_INPUTS, MARLIN_OUTPUTS = 128, 64
+"""What a projection's inputs and outputs must be multiples of for Marlin (vLLM's `MarlinLinearKernel`)."""
+
+
+def not_served_by(
+    space: Space, profile: ModelProfile, compute_capability: str | None
+) -> dict[tuple[str, KnobValue], str]:
+    """Why values of this space can't be served, by knob and value; `compute_capability` None: not known."""
+    found: dict[tuple[str, KnobValue], str] = {}
+    for knob in space.knobs:
+        if knob.name != LINEAR_BACKEND:
+            continue
+        for value in knob.values:
+            rule = _RULES.get(str(value))
+            why = None if rule is None else rule(profile, compute_capability)
+            if why is not None:
+                found[(knob.name, value)] = why
+    return found
+
+
+def _machete(profile: ModelProfile, capability: str | None) -> str | None:
+    if capability is None or capability == MACHETE_CAPABILITY:
+        return None
+    return f"Machete is built for compute capability {MACHETE_CAPABILITY}, and this GPU has {capability}."
+
+
+def _marlin(profile: ModelProfile, capability: str | None) -> str | None:
+    for name, inputs, outputs in _projections(profile):
+        if inputs % MARLIN_INPUTS:
+            return f"Marlin wants inputs in multiples of {MARLIN_INPUTS}, and {name} has {inputs}."
+        if outputs % MARLIN_OUTPUTS:
+            return f"Marlin wants outputs in multiples of {MARLIN_OUTPUTS}, and {name} has {outputs}."
+    return None
+
+
+def _projections(profile: ModelProfile) -> Iterator[tuple[str, int, int]]:
+    """Each kind of projection with its inputs and outputs."""
+    hidden, kinds = profile.hidden, set(profile.layer_types)
+    yield "mlp.gate_proj", hidden, profile.intermediate
+    yield "mlp.down_proj", profile.intermediate, hidden
+    if "full_attention" in kinds:
+        queries = profile.attention_q_heads * profile.attention_head_dim
+        yield "self_attn.q_proj", hidden, 2 * queries
+        yield "self_attn.k_proj", hidden, profile.attention_kv_heads * profile.attention_head_dim
+        yield "self_attn.o_proj", queries, hidden
+    if "linear_attention" in kinds:
+        values = profile.gdn_v_heads * profile.gdn_v_head_dim
+        keys = profile.gdn_k_heads * profile.gdn_k_head_dim
+        yield "linear_attn.in_proj_qkv", hidden, 2 * keys + values
+        yield "linear_attn.out_proj", values, hidden
+
+
+_RULES: Mapping[str, Callable[[ModelProfile, str | None], str | None]] = {
+    "machete": _machete,
+    "marlin": _marlin,
+}

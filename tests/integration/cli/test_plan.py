@@ -1,0 +1,123 @@
+"""`autoinfer plan` tells what a campaign would meet, as text and as JSON, and refuses what means nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.checkpoints.hub_server import serving
+from tests.integration.cli.command import Autoinfer
+from tests.integration.cli.test_model_of_the_hub import COMMIT, of_the_reference
+
+
+def test_the_default_is_the_packaged_campaign_on_this_machine(autoinfer: Autoinfer) -> None:
+    text, document = autoinfer("plan"), autoinfer("plan --json")
+    assert (text.code, text.err, document.code, document.err) == (0, "", 0, "")
+    for part in ("process", "One launch fits", "serving.compile", "first verdict", "a guess"):
+        assert part in text.out
+    plan = document.json()
+    assert plan["engine"] == "reference"
+    assert not plan["target"]["gpu"]
+    assert plan["first_verdict"]["least_s"] < plan["first_verdict"]["most_s"]
+    assert {row["standing"] for row in plan["levers"]} >= {"yes"}
+    assert all(row["why"] for row in plan["levers"] if row["standing"] != "yes")
+    assert not autoinfer.data_dir.exists(), "planning makes nothing"
+
+
+def test_a_shape_on_a_card_that_is_too_small_says_what_is_missing_and_what_would_fit(
+    autoinfer: Autoinfer,
+) -> None:
+    plan = autoinfer("plan levers --model qwen3.5-9b --hardware 16GB --json").json()
+    one, test = plan["memory"]["rooms"]
+    assert not one["fits"]
+    assert one["missing_bytes"] == one["needed_bytes"] - one["usable_bytes"] > 5e9
+    assert test["missing_bytes"] > one["missing_bytes"]
+    said = plan["memory"]["told"][0]
+    assert "GB missing" in said
+    assert "quantization.method=" in said
+    assert sum(part["bytes"] for part in plan["memory"]["parts"]) == one["needed_bytes"]
+    fits = autoinfer(
+        "plan levers --model qwen3.5-9b --hardware 16GB --set quantization.method=awq --json"
+    ).json()
+    assert fits["memory"]["rooms"][0]["fits"]
+
+
+def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
+    done = autoinfer("plan --model qwen3.5-4b --hardware all")
+    assert done.code == 0
+    for name in ("NVIDIA L4", "NVIDIA H200 SXM", "would fit"):
+        assert name in done.out
+    plans = autoinfer("plan --model qwen3.5-4b --hardware all --json").json()["plans"]
+    memories = [each["target"]["memory_bytes"] for each in plans]
+    assert memories == sorted(memories)
+
+
+def test_more_at_once_and_longer_take_more(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-9b --hardware h200 --json"
+    found = {}
+    for more in ("", " --concurrency 64", " --context 32768"):
+        parts = autoinfer(line + more).json()["memory"]["parts"]
+        found[more] = {part["name"]: part["bytes"] for part in parts}
+    assert found[""]["KV cache"] < found[" --context 32768"]["KV cache"]
+    states = [found[more]["GDN and conv state"] for more in ("", " --concurrency 64")]
+    assert states[1] == 64 * states[0]
+
+
+def test_what_is_planned_and_not_legal_is_said(autoinfer: Autoinfer) -> None:
+    plan = autoinfer("plan levers --set drafting.method=mtp --set drafting.draft_tokens=7 --json").json()
+    assert plan["notes"] == [
+        "What is planned is not legal here: mtp drafts at most 4 tokens a step here, and 7 were asked for."
+    ]
+
+
+def test_a_model_of_the_hub_is_planned_without_its_weights(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    with serving(us__small=of_the_reference()) as hub:
+        settings = {"HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "cache")}
+        done = autoinfer.fresh("plan --model us/small@main --json", **settings)
+        assert not any("safetensors" in path for path in hub.asked)
+    model = json.loads(done.out)["model"]
+    assert (model["commit"], model["weights_here"]) == (COMMIT, False)
+    assert model["file_bytes"] > 9_000_000
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("plan --hardware l5", 2, ["no hardware profile 'l5'", "--hardware 16GB"]),
+        ("plan --hardware 0GB", 2, ["holds no model"]),
+        ("plan --hardware l4 --target cpu", 2, ["name two places"]),
+        ("plan --target cuda", 2, ["no target 'cuda'", "Write cuda:0."]),
+        ("plan --target cuda:0", 1, ["no cuda:0 to measure on", "autoinfer devices"]),
+        ("plan --model nowhere", 2, ["There is no checkpoint folder nowhere", "OWNER/NAME"]),
+        ("plan --model us/tiny@", 2, ["names no revision of us/tiny"]),
+        ("plan --set serving.thread=1", 2, ["no knob 'serving.thread'"]),
+        ("plan --set serving.threads=three", 2, ["serving.threads"]),
+        ("plan --concurrency 0", 2, ["concurrency"]),
+        (
+            "run --model qwen3.5-9b --no-worker --no-dashboard",
+            2,
+            ["without weights", "autoinfer plan --model"],
+        ),
+        ("run --target cuda:0 --no-worker --no-dashboard", 1, ["no cuda:0 to measure on"]),
+        ("run --target cuda:x --no-worker --no-dashboard", 2, ["no target 'cuda:x'"]),
+    ],
+)
+def test_what_means_nothing_is_refused_in_a_sentence(
+    autoinfer: Autoinfer, line: str, code: int, words: list[str]
+) -> None:
+    """Of a machine without a GPU, which the target cuda:0 is not on."""
+    done = autoinfer(line, CUDA_VISIBLE_DEVICES="")
+    assert (done.code, done.out) == (code, ""), done.err
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err
+
+
+def test_a_broken_config_is_told(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{")
+    done = autoinfer(f"plan --model {tmp_path}/broken")
+    assert done.code == 1
+    assert "config.json can't be read" in done.err

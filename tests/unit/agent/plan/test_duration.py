@@ -1,0 +1,90 @@
+"""The time to a first verdict is told with what it rests on; what was measured here comes before guesses."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.plan.duration import (
+    Duration,
+    Request,
+    Stored,
+    advice,
+    duration,
+    expected_load,
+    expected_request,
+)
+from configs.campaign import load_campaign
+from configs.hardware import load_hardware_profile
+from configs.models import load_model_profile
+
+SPEC = load_campaign("default")
+NINE = load_model_profile("qwen3.5-9b")
+
+
+def told(load_s: float = 10.0, request: Request | None = None, stored: Stored | None = None) -> Duration:
+    return duration(
+        SPEC.plan,
+        4,
+        2,
+        (3, 3),
+        3600.0,
+        (load_s, "a test's"),
+        request or Request(100.0, 10.0, "a test's"),
+        stored or Stored(),
+    )
+
+
+def test_the_first_verdict_is_the_baseline_and_a_test() -> None:
+    found = told()
+    assert found.least_s == found.baseline_s + found.least_test_s
+    assert found.least_s < found.most_s
+    # 8 launches of 10 s: 4 of the sweep, 3 for noise, one more for profile and quality
+    assert found.baseline_s > 80
+
+
+def test_longer_loads_and_slower_tokens_take_longer() -> None:
+    slow = told(request=Request(100.0, 50.0, "slow"))
+    for longer in (told(load_s=100.0), slow):
+        assert longer.baseline_s > told().baseline_s
+        assert longer.most_s > told().most_s
+
+
+def test_what_was_measured_here_stands_for_what_was_expected() -> None:
+    found = told(stored=Stored(load_s=3.0, loads=7, ttft_ms=5.0, tpot_ms=2.0))
+    assert "a load of 3 s (the median of 7 measured here)" in found.basis
+    assert any("as measured here" in each for each in found.basis)
+    assert found.baseline_s < told().baseline_s
+    other = told(stored=Stored(load_s=3.0, loads=7, same_model=False))
+    assert "a load of 3 s (the median of 7 measured here of other models)" in other.basis
+
+
+def test_whole_experiments_that_were_measured_come_before_sums() -> None:
+    found = told(stored=Stored(baseline_s=77.0, baselines=2, test_s=5000.0, tests=3))
+    assert found.baseline_s == 77.0
+    assert found.most_test_s == 5000.0
+    assert "a baseline of 77 s (2 measured here)" in found.basis
+
+
+@pytest.mark.parametrize(("card", "low", "high"), [("h200", 5.0, 6.1), ("l4", 50.0, 70.0)])
+def test_a_token_on_a_card_takes_its_bytes_over_the_bandwidth_and_a_little(
+    card: str, low: float, high: float
+) -> None:
+    """5.28 ms were measured of the 9B shape in 16 bits on an H200."""
+    found = expected_request(NINE, SPEC.plan.workload, load_hardware_profile(card), on_gpu=True)
+    assert low < found.tpot_ms < high
+    assert found.ttft_ms > found.tpot_ms
+
+
+def test_a_guess_is_called_one() -> None:
+    assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=True).basis
+    assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=False).basis
+    assert "nobody measured" in expected_load("mine", 1e9)[1]
+    assert expected_load("vllm", 18e9)[0] == pytest.approx(154.0)
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "said"), [(60.0, "does not reach"), (200.0, "may not reach"), (400.0, None)]
+)
+def test_a_budget_that_is_too_small_is_told_with_one_that_is_not(budget_s: float, said: str | None) -> None:
+    found = advice(Duration(100.0, 50.0, 200.0, ()), budget_s)
+    assert (found is None) if said is None else (said in str(found) and "--budget 1h" in str(found))

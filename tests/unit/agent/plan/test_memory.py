@@ -1,0 +1,149 @@
+"""What a launch takes on an engine that computes with packed weights follows from shape and configuration."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.plan.hybrid_cache import hybrid_cache
+from agent.plan.memory import Asked, after_pruning, launch_parts, needed_bytes, usable_bytes, weight_bytes
+from agent.surrogate.weight_bytes import step_weight_bytes
+from configs.models import ModelProfile, load_model_profile
+from experiments.space.configuration import KnobValue
+
+GB = 1e9
+SIZES = ("0.8b", "2b", "4b", "9b", "27b")
+G128: dict[str, KnobValue] = {
+    "quantization.method": "awq",
+    "quantization.bits": 4,
+    "quantization.group_size": 128,
+    "quantization.symmetric": True,
+}
+
+
+def shape(size: str) -> ModelProfile:
+    return load_model_profile(f"qwen3.5-{size}")
+
+
+def bytes_of(size: str, configuration: dict[str, KnobValue], **asked: int) -> dict[str, int]:
+    parts = launch_parts(shape(size), configuration, Asked(**{"context_tokens": 1024, **asked}))
+    return {part.name: part.bytes for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("size", "configuration", "tokens"),
+    [("27b", {"serving.kv_cache_dtype": "fp8"}, 1568), ("9b", {}, 528), ("4b", {}, 528)],
+)
+def test_a_page_has_as_many_tokens_as_the_engine_says_that_it_sets(
+    size: str, configuration: dict[str, KnobValue], tokens: int
+) -> None:
+    """vLLM's log of a 27B shape with an 8-bit cache: `Setting attention block size to 1568 tokens`."""
+    assert hybrid_cache(shape(size), configuration, 100).page_tokens == tokens
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_cache_holds_the_context_and_wastes_less_than_a_page_a_layer(size: str) -> None:
+    profile = shape(size)
+    for tokens in (1, 500, 528, 5000):
+        found = hybrid_cache(profile, {}, tokens)
+        exact = tokens * profile.kv_bytes_per_token
+        page = found.page_tokens * profile.kv_bytes_per_token
+        assert exact <= found.kv_bytes < exact + page
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_state_fits_into_its_page_and_drafting_holds_one_more_a_token(size: str) -> None:
+    profile = shape(size)
+    plain = hybrid_cache(profile, {}, 512).state_bytes
+    assert profile.gdn_state_bytes < plain < 1.1 * profile.gdn_state_bytes
+    drafting: dict[str, KnobValue] = {"drafting.method": "ngram", "drafting.draft_tokens": 3}
+    # a little more than four, for each window is longer by the tokens that may be taken back
+    assert 4 * plain < hybrid_cache(profile, drafting, 512).state_bytes < 4.2 * plain
+    # a little more than half, for the window stays
+    halved = hybrid_cache(profile, {"serving.gdn_state_dtype": "bfloat16"}, 512).state_bytes
+    assert plain / 2 < halved < 0.55 * plain
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("configuration", [{}, G128, {**G128, "quantization.lm_head": "quantized"}])
+def test_what_stays_in_memory_is_what_a_step_reads_and_the_embedding(
+    size: str, configuration: dict[str, KnobValue]
+) -> None:
+    profile = shape(size)
+    table = 2.0 * profile.vocabulary * profile.hidden
+    one_row = 2.0 * profile.hidden
+    shared = profile.tied_embeddings and configuration.get("quantization.lm_head") != "quantized"
+    expected = step_weight_bytes(profile, configuration).mean - one_row + (0 if shared else table)
+    assert weight_bytes(profile, configuration) == pytest.approx(expected)
+
+
+def test_published_sizes() -> None:
+    """9B: 17.9 GB in 16 bits; with 4-bit projections in groups of 128 5.6 a step and 2.0 of embedding."""
+    assert bytes_of("9b", {})["weights"] / GB == pytest.approx(17.91, abs=0.01)
+    assert bytes_of("9b", G128)["weights"] / GB == pytest.approx(7.65, abs=0.05)
+    assert bytes_of("4b", {})["weights"] / GB == pytest.approx(8.41, abs=0.01)
+
+
+def test_a_head_counts_where_it_drafts_and_its_layer_has_a_cache() -> None:
+    drafting: dict[str, KnobValue] = {"drafting.method": "mtp", "drafting.draft_tokens": 1}
+    plain, drafted = bytes_of("9b", {}), bytes_of("9b", drafting)
+    assert "MTP head" not in plain
+    assert drafted["MTP head"] == pytest.approx(486.6e6, rel=5e-3)
+    assert drafted["KV cache"] == pytest.approx(plain["KV cache"] * 9 / 8, rel=0.03)
+
+
+def test_weights_that_are_stored_quantized_count_as_they_are_stored() -> None:
+    assert bytes_of("9b", {}, stored_weight_bytes=7_000_000_000)["weights"] == 7_000_000_000
+
+
+def test_without_graphs_they_take_nothing() -> None:
+    assert "CUDA graphs" in bytes_of("4b", {})
+    assert "CUDA graphs" not in bytes_of("4b", {"serving.graph_mode": "none"})
+
+
+def test_a_drafter_and_more_sequences_are_paid_for() -> None:
+    assert bytes_of("4b", {}, drafter_bytes=123)["drafter"] == 123
+    one, many = bytes_of("4b", {}), bytes_of("4b", {}, sequences=64)
+    for part in ("KV cache", "GDN and conv state"):
+        assert many[part] == 64 * one[part]
+
+
+@given(st.integers(1, 8), st.sampled_from(["any", "gdn", "attention"]), st.sampled_from(SIZES))
+def test_layers_that_go_make_it_smaller_and_are_of_the_kind_that_may(
+    count: int, restrict: str, size: str
+) -> None:
+    knobs: dict[str, KnobValue] = {
+        "pruning.method": "depth",
+        "pruning.layers_removed": count,
+        "pruning.restrict": restrict,
+    }
+    whole, left = shape(size), after_pruning(shape(size), knobs)
+    assert whole.layers - left.layers == min(count, whole.layers - 1, _of_kind(whole, restrict))
+    assert weight_bytes(left, {}) < weight_bytes(whole, {})
+    for kind, other in (("gdn", "full_attention"), ("attention", "linear_attention")):
+        if restrict == kind:
+            assert left.layer_types.count(other) == whole.layer_types.count(other)  # type: ignore[arg-type]
+
+
+def _of_kind(profile: ModelProfile, restrict: str) -> int:
+    kinds = {"any": profile.layer_types, "gdn": ("linear_attention",), "attention": ("full_attention",)}
+    return sum(each in kinds[restrict] for each in profile.layer_types)
+
+
+def test_an_engine_takes_nine_tenths_of_a_card_and_no_more_than_is_free() -> None:
+    assert usable_bytes(24 * 10**9) == 21_600_000_000
+    assert usable_bytes(24 * 10**9, 5 * 10**9) == 5 * 10**9
+
+
+def test_each_part_says_what_it_rests_on() -> None:
+    parts = launch_parts(shape("4b"), G128, Asked(1024))
+    assert all(part.basis for part in parts)
+    assert needed_bytes(parts) == sum(part.bytes for part in parts)
+
+
+def test_the_cache_has_room_for_one_sequence_of_the_longest() -> None:
+    short, long = bytes_of("4b", {}), bytes_of("4b", {"serving.max_model_len": 32768})
+    assert long["KV cache"] == bytes_of("4b", {}, context_tokens=32768)["KV cache"] > short["KV cache"]
+    fewer = bytes_of("4b", {"serving.max_sequences": 16})
+    assert fewer["activations"] < short["activations"]

@@ -1,0 +1,52 @@
+"""What was measured here before is found by target, model and engine, and is of no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from agent.plan.begin import known_times
+from agent.plan.duration import Stored
+from agent.plan.stored_times import stored_times
+from db.models import Campaign
+from tests.history.campaign_history import History, a_full_history
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> object:
+    found = a_full_history(tmp_path_factory.mktemp("history"))
+    yield found
+    found.close()
+
+
+def of(session: Session, **other: str) -> Stored:
+    campaign = session.get_one(Campaign, 1)
+    asked = {"target": campaign.target, "fingerprint": campaign.model_fingerprint, "engine": "reference"}
+    asked |= other
+    return stored_times(session, asked["target"], asked["fingerprint"], asked["engine"])
+
+
+def test_medians_are_of_this_target_model_and_engine(history: History) -> None:
+    with history.database.read() as session:
+        found = of(session)
+        assert (found.load_s, found.same_model) == (1.5, True)
+        assert found.loads > 0
+        assert (found.test_s, found.baseline_s) == (42.0, None)
+        assert found.tpot_ms is not None
+        assert of(session, target="cpu:another") == of(session, engine="vllm") == Stored(same_model=False)
+
+
+def test_another_models_loads_are_told_as_such(history: History) -> None:
+    with history.database.read() as session:
+        found = of(session, fingerprint="0" * 64)
+    assert (found.load_s, found.same_model) == (1.5, False)
+    assert (found.tpot_ms, found.test_s) == (None, None)
+
+
+def test_a_model_is_known_by_the_folder_of_an_earlier_campaign(history: History) -> None:
+    with history.database.read() as session:
+        campaign = session.get_one(Campaign, 1)
+        folder = Path(campaign.spec["found"]["checkpoint"])
+        assert known_times(session, campaign.target, folder, "reference") == of(session)

@@ -1,0 +1,128 @@
+"""Targets: what is one, what serves it, and what is told where it is not there. No GPU is claimed here: the
+driver's answers are a stand-in's."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.campaign import create
+from agent.campaign.create import create_campaign, survey
+from agent.campaign.facts import read_facts
+from agent.campaign.target import Target, check_serves, find_target
+from agent.campaign.waiting import nobody_takes
+from agent.plan.begin import known_times
+from agent.plan.duration import Stored
+from cli.asked import campaign_asked
+from configs.campaign import load_campaign
+from configs.cpu import probe_cpu
+from configs.errors import AutoinferError, UsageError
+from configs.targets import kind_of
+from db import workers
+from db.session import Database
+from experiments.engines.reference.engine import ReferenceEngine
+from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
+from knowledge.queries.campaigns import campaign_detail
+from tests.unit.agent.test_questions import database
+from tests.unit.agent.test_start import job_of_the_baseline
+
+__all__ = ["database"]  # the fixture
+
+INVENTED = DeviceIdentity("NVIDIA Invented 9000", 24 * 10**9, 23 * 10**9, "9.0", "580.10", 13000)
+
+
+@pytest.mark.parametrize(("target", "kind"), [("cpu", "cpu"), ("cuda:0", "cuda"), ("cuda:17", "cuda")])
+def test_a_target_is_of_a_kind(target: str, kind: str) -> None:
+    assert kind_of(target) == kind
+
+
+@pytest.mark.parametrize("target", ["cuda", "gpu", "cuda:", "cuda:x", "cuda:01", "CPU", "cuda:0 ", "mps", ""])
+def test_what_is_no_target_is_refused(target: str) -> None:
+    with pytest.raises(UsageError, match="There is no target"):
+        kind_of(target)
+
+
+def test_a_gpu_is_named_by_what_it_is_and_kept_without_what_is_free() -> None:
+    found = find_target("cuda:0", lambda _: INVENTED)
+    assert (found.key, found.memory_bytes) == ("cuda:NVIDIA Invented 9000:24 GB", 24 * 10**9)
+    kept = found.as_found()
+    assert kept is not None
+    assert kept["driver"] == "580.10"
+    assert "free_bytes" not in kept
+    assert find_target("cpu").key == probe_cpu().target_key
+
+
+def test_a_gpu_that_is_not_there_is_told_with_the_drivers_reason() -> None:
+    def none(device: str) -> DeviceIdentity:
+        raise NoSuchDevice(f"The driver shows no {device}.")
+
+    with pytest.raises(AutoinferError, match="no cuda:3 to measure on: The driver shows no cuda:3") as caught:
+        find_target("cuda:3", none)
+    assert "--target cpu" in caught.value.hint
+
+
+def test_an_engine_without_campaigns_on_a_gpu_says_so() -> None:
+    with pytest.raises(UsageError, match="engine reference has campaigns on cpu alone, not on cuda:0"):
+        check_serves(ReferenceEngine(), "cuda:0")
+    check_serves(ReferenceEngine(), "cpu")
+
+
+def with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create, "find_target", lambda device: Target(device, probe_cpu(), INVENTED))
+
+
+def test_a_gpu_without_an_engine_for_it_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_a_stand_in(monkeypatch)
+    monkeypatch.setattr("agent.campaign.target.names", lambda port: ["reference"])
+    asked = campaign_asked("default", {"target": "cuda:0"})
+    with pytest.raises(UsageError, match="No engine for cuda:0 is installed here: a GPU is served by vllm"):
+        survey(asked.spec, asked.where)
+
+
+def test_a_campaign_on_a_gpu_is_stored_with_its_device_and_its_jobs_wait_for_that_gpus_worker(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's own check is left out: the stand-in has no driver for it to find."""
+    with_a_stand_in(monkeypatch)
+    monkeypatch.setattr(create, "check_serves", lambda engine, device: None)
+    monkeypatch.setattr(ReferenceEngine, "check", lambda *_, **__: None)
+    spec = load_campaign("default", {"target": "cuda:1"})
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, survey(spec))
+    with database.read() as session:
+        shown = campaign_detail(session, campaign_id)
+        assert read_facts(session, campaign_id).target_key == "cuda:NVIDIA Invented 9000:24 GB"
+    assert shown.target == "cuda:NVIDIA Invented 9000:24 GB"
+    assert shown.gpu is not None
+    assert (shown.gpu.name, shown.gpu.driver) == ("NVIDIA Invented 9000", "580.10")
+    assert shown.hub is None
+    assert job_of_the_baseline(database, campaign_id)["device"] == "cuda:1"
+    with database.write() as session:
+        workers.register(session, "someone", "desk", 1, "cuda:0")
+        assert nobody_takes(session, campaign_id) == "cuda:1"
+        workers.register(session, "another", "desk", 2, "cuda:1")
+        assert nobody_takes(session, campaign_id) is None
+
+
+def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is_named() -> None:
+    asked = campaign_asked("levers", {"target": "cuda:0"}).spec
+    assert (asked.engine, asked.space, asked.baseline.sweep) == ("vllm", "vllm", ())
+    assert asked.questions == load_campaign("levers").questions
+    named = campaign_asked("levers", {"target": "cuda:0", "engine": "mine", "space": "levers"}).spec
+    assert (named.engine, named.space) == ("mine", "levers")
+    assert campaign_asked("levers", {"target": "cpu"}).spec == load_campaign("levers")
+
+
+def test_a_file_of_the_users_own_keeps_its_engine_on_a_gpu(tmp_path: object) -> None:
+    from pathlib import Path
+
+    import yaml
+
+    file = Path(str(tmp_path)) / "mine.yaml"
+    file.write_text(yaml.safe_dump(load_campaign("default").model_dump(mode="json")))
+    assert campaign_asked(str(file), {"target": "cuda:0"}).spec.engine == "reference"
+
+
+def test_without_earlier_runs_nothing_is_known_of_times(database: Database) -> None:
+    with database.read() as session:
+        found = known_times(session, "cpu:x", None, "reference")
+    assert found == Stored(same_model=False)
