@@ -1,0 +1,92 @@
+"""Why vLLM did not load or died, read from its words. Pure.
+
+vLLM tells the cause of a failed load in its log alone: what its client raises says "see above". So the
+causes that a user can do something about are looked for in the log first, and else the last error that
+it names.
+"""
+
+from __future__ import annotations
+
+import re
+
+from experiments.engines.port import Infeasible
+
+_GIB = r"([\d.]+)\s*GiB"
+
+_CACHE_TOO_SMALL = re.compile(
+    rf"max seq len \(?(\d+)\)?, \(?{_GIB} KV\s+cache is needed.*?available KV cache\s+memory \({_GIB}\)"
+    r"(?:.*?maximum model length is (\d+))?",
+    re.DOTALL,
+)
+_CUDA_FULL = re.compile(
+    r"CUDA out of memory\. Tried to allocate ([\d.]+) (MiB|GiB)\..*?of which ([\d.]+) (MiB|GiB) is free",
+    re.DOTALL,
+)
+_NO_CACHE = re.compile(r"No available memory for the cache blocks")
+_TOO_FULL_TO_START = re.compile(rf"\(({_GIB})?/?.*?GiB\) on startup is less than desired", re.DOTALL)
+_TORCH_FULL = re.compile(r"(DefaultCPUAllocator: [^\n]*|[^\n]*can't allocate memory[^\n]*)")
+_WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deserializing header[^\n]*)")
+_NO_KERNEL = re.compile(
+    r"(SM\d+ [^\n]*unavailable[^\n]*|[^\n]*(?:is not supported (?:on|by|for)|No valid \w+ backend|"
+    r"Failed to find a kernel)[^\n]*)"
+)
+_NAMED = re.compile(
+    r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
+)
+_UNTELLING = ("Engine core initialization failed", "EngineDeadError", "EngineCore encountered")
+
+MEBIBYTE_IN_GIB = 1 / 1024
+
+
+def failure_of(log: str, told: str) -> Infeasible:
+    """The cause of a failure in a sentence, from the log of the process and what its client raised."""
+    text = f"{log}\n{told}"
+    memory = _memory_cause(text)
+    if memory is not None:
+        return Infeasible("out_of_memory", memory)
+    broken = _WEIGHTS_BROKEN.search(text)
+    if broken is not None:
+        return Infeasible("checkpoint", f"vLLM can't read the checkpoint's weights: {_sentence(broken[1])}")
+    unsupported = _NO_KERNEL.search(text)
+    if unsupported is not None:
+        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported[1])}")
+    named = [each for each in _NAMED.findall(text) if not any(word in each for word in _UNTELLING)]
+    cause = _sentence(named[-1] if named else told)
+    kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
+    return Infeasible(kind, f"vLLM did not load it: {cause}")
+
+
+def _memory_cause(text: str) -> str | None:
+    small = _CACHE_TOO_SMALL.search(text)
+    if small is not None:
+        context, needed, available, fits = small[1], float(small[2]), float(small[3]), small[4]
+        way = f"serving.max_model_len of at most {fits}" if fits else "a smaller serving.max_model_len"
+        return (
+            f"The KV cache of one sequence of {context} tokens needs {needed:.2f} GiB and {available:.2f} are "
+            f"there, {needed - available:.2f} GiB too few; what would fit: {way}."
+        )
+    full = _CUDA_FULL.search(text)
+    if full is not None:
+        wanted, free = _gib(full[1], full[2]), _gib(full[3], full[4])
+        return (
+            f"The GPU's memory is full: {wanted:.2f} GiB more were asked for and {free:.2f} are free, "
+            f"{max(0.0, wanted - free):.2f} GiB too few; take fewer serving.max_sequences, a smaller "
+            "serving.max_model_len or quantized weights, or free the GPU of other processes."
+        )
+    if _NO_CACHE.search(text) or _TOO_FULL_TO_START.search(text):
+        return (
+            "The device has no memory left for the KV cache beside the weights; take a smaller "
+            "serving.max_model_len, fewer serving.max_sequences or quantized weights, or free it of others."
+        )
+    torch = _TORCH_FULL.search(text)
+    return None if torch is None else f"The model does not fit into memory: {_sentence(torch[1])}"
+
+
+def _gib(number: str, unit: str) -> float:
+    return float(number) * (1.0 if unit == "GiB" else MEBIBYTE_IN_GIB)
+
+
+def _sentence(text: str) -> str:
+    """One line that ends with a full stop."""
+    line = " ".join(text.split())
+    return line if line.endswith((".", "!", "?")) else f"{line}."
