@@ -62,8 +62,8 @@ def _memory_cause(text: str) -> str | None:
         context, needed, available, fits = small[1], float(small[2]), float(small[3]), small[4]
         way = f"serving.max_model_len of at most {fits}" if fits else "a smaller serving.max_model_len"
         return (
-            f"The KV cache of one sequence of {context} tokens needs {needed:.2f} GiB and {available:.2f} are "
-            f"there, {needed - available:.2f} GiB too few; what would fit: {way}."
+            f"The KV cache of one sequence of {context} tokens needs {needed:.2f} GiB and {available:.2f} "
+            f"are there, {needed - available:.2f} GiB too few; what would fit: {way}."
         )
     full = _CUDA_FULL.search(text)
     if full is not None:
