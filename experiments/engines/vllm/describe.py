@@ -39,7 +39,6 @@ def described(worker: Any) -> dict[str, Json]:
     return {
         "device": _device_name(worker),
         "dtype": _known(lambda: _name(config.model_config.dtype)),
-        "weight_dtypes": _joined(_name(weight.dtype) for weight in model.parameters()),
         "attention": _joined(_backend(layer) for layer in attention.values()),
         "gdn": {
             "backend": _joined(_backend(layer) for layer in gdn.values()),
@@ -54,25 +53,26 @@ def described(worker: Any) -> dict[str, Json]:
         "graph_mode": _known(lambda: _graph_mode(config)),
         "compile_mode": _known(lambda: config.compilation_config.mode.name.lower()),
         "model_runner": type(runner).__module__.removeprefix("vllm.v1.worker."),
-        "async_scheduling": _known(lambda: bool(config.scheduler_config.async_scheduling)),
-        "prefix_caching": _known(lambda: bool(config.cache_config.enable_prefix_caching)),
-        "chunked_prefill": _known(
-            lambda: bool(
-                getattr(config.scheduler_config, "enable_chunked_prefill", None)
-                if hasattr(config.scheduler_config, "enable_chunked_prefill")
-                else config.scheduler_config.chunked_prefill_enabled
-            )
-        ),
+        "async_scheduling": _known(lambda: _switch(config.scheduler_config.async_scheduling)),
+        "prefix_caching": _known(lambda: _switch(config.cache_config.enable_prefix_caching)),
+        "chunked_prefill": _known(lambda: _switch(config.scheduler_config.enable_chunked_prefill)),
         "max_sequences": _known(lambda: int(config.scheduler_config.max_num_seqs)),
         "max_batch_tokens": _known(lambda: int(config.scheduler_config.max_num_batched_tokens)),
         "max_model_len": _known(lambda: int(config.model_config.max_model_len)),
         "cache_block_tokens": _known(lambda: int(config.cache_config.block_size)),
         "architecture": type(model).__name__,
-        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "weights": {
+            "dtype": _joined(_name(weight.dtype) for weight in model.parameters()),
+            "loaded_bytes": sum(weight.numel() * weight.element_size() for weight in model.parameters()),
+        },
         "drafting": _drafting(config, runner),
         "threads": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
+
+
+def _switch(setting: object) -> str:
+    return "on" if setting else "off"
 
 
 def _is_gdn(layer: Any) -> bool:
@@ -117,7 +117,7 @@ def _kv_cache_dtype(config: Any, layers: Iterable[Any]) -> str:
 
 
 def _linear_kernel(model: Any) -> str:
-    """The classes that multiply weights; without quantization the one method that vLLM has."""
+    """The classes that multiply quantized weights; without any, the method that multiplies dense ones."""
     found = set()
     for module in model.modules():
         method = getattr(module, "quant_method", None)
@@ -127,7 +127,8 @@ def _linear_kernel(model: Any) -> str:
         kernels = [getattr(holder, "kernel", None) for holder in holders if holder is not None]
         kernel = next((each for each in kernels if each is not None), None)
         found.add(type(kernel if kernel is not None else method).__name__)
-    return _joined(found)
+    quantized = {name for name in found if "Unquantized" not in name}
+    return _joined(quantized or found)
 
 
 def _graph_mode(config: Any) -> str:

@@ -94,6 +94,8 @@ class VllmLaunch:
         # vLLM has kernels for what is stored, so its time is that of these weights
         weights |= {"served": f"{weights['stored']}, computed in {dtype}", "latency_representative": True}
         weights.pop("latency_reason", None)
+        if isinstance(told["weights"], dict):
+            weights |= told["weights"]
         return {"engine": "vllm", **told, "weights": weights}
 
     def generate(self, request: GenerationRequest) -> GenerationTrace:
@@ -181,13 +183,14 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
             "VLLM_USE_FLASHINFER_SAMPLER", "0"
         ),  # compiled when run
         "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
     }
-    if device != "cpu":
+    if device == "cpu":
+        told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
+    else:
         told[VISIBLE_DEVICES] = visible_device(device, os.environ.get(VISIBLE_DEVICES))
     return told
 

@@ -20,8 +20,9 @@ ELSEWHERE = (
     "show E-0001 --log",
     "dashboard",
     "devices --record",
+    "engines install",
 )
-"""Examples that measure, record, train or serve, or need a campaign that asks or a job that ran here; the
+"""Examples that measure, record, train, serve or install, or need a campaign that asks or a job that ran here; the
 tests of those parts run them."""
 
 

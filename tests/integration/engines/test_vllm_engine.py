@@ -3,13 +3,15 @@
 `AUTOINFER_VLLM_PYTHON` names its Python (docs/vllm.md); without one everything here is skipped.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from experiments.engines.port import Infeasible, Launch
+from experiments.engines.port import GenerationRequest, Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
+from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.conformance import EngineConformance, EngineSetting, children, wait_until_gone
@@ -39,9 +41,21 @@ pytestmark = [
 ]
 
 
+@dataclass(frozen=True)
+class TextSetting(EngineSetting):
+    """Prompts of running text, for the trained model says one token over and over after a random one."""
+
+    text: tuple[int, ...] = ()
+
+    def request(self, item: str = "a", tokens: int = 40, new_tokens: int = 24) -> GenerationRequest:
+        first = 300 * (ord(item[0]) % 8)
+        return GenerationRequest(item, self.text[first : first + tokens], new_tokens)
+
+
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
-    return EngineSetting(
+    source = Path(__file__).with_name("conformance.py").read_text(encoding="utf-8")
+    return TextSetting(
         engine=VllmEngine(),
         entry="experiments.engines.vllm.engine:VllmEngine",
         knobs=KNOBS,
@@ -49,7 +63,8 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
         device="cpu",
         folder=tmp_path_factory.mktemp("vllm-engine"),
         vocabulary=VOCABULARY,
-        drafting={"drafting.method": "mtp", "drafting.draft_tokens": 2},
+        drafting={"drafting.method": "mtp", "drafting.draft_tokens": 1},
+        text=tuple(load_tokenizer(reference_model_path()).encode(source).ids),
     )
 
 
