@@ -53,12 +53,14 @@ _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 class VllmOrder:
     """The first line to the driver: arguments of vLLM's `AsyncEngineArgs`, and what is drafted.
 
-    `device` is `cpu` or `cuda:N`, which the driver's variables have chosen already.
+    `device` is `cpu` or `cuda:N`, which the driver's variables have chosen already; `kept` is a folder for
+    checkpoints that had to be written anew (`wrapped_checkpoint.py`).
     """
 
     checkpoint: str
     device: str
     arguments: dict[str, Any]
+    kept: str = ""
     drafting_method: str = "none"
     draft_tokens: int = 0
 
@@ -87,8 +89,11 @@ def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
     return chosen
 
 
-def order_for(configuration: Configuration, checkpoint: str, device: str, cache_bytes: int) -> VllmOrder:
-    """The order of a configuration; `cache_bytes` is the memory of KV cache and GDN states together.
+def order_for(
+    configuration: Configuration, checkpoint: str, device: str, cache_bytes: int, kept: str = ""
+) -> VllmOrder:
+    """The order of a configuration; `cache_bytes` is the memory of KV cache and GDN states together, `kept`
+    as in `VllmOrder`.
 
     Raises:
         Infeasible: kind `unsupported` or `illegal`, for what this engine does not understand.
@@ -121,7 +126,7 @@ def order_for(configuration: Configuration, checkpoint: str, device: str, cache_
         arguments["speculative_config"] = speculative_config(drafting)
     if device == "cpu":
         arguments["distributed_executor_backend"] = "uni"  # as on a GPU: the worker in the engine's process
-    return VllmOrder(checkpoint, device, arguments, drafting.method, drafting.draft_tokens)
+    return VllmOrder(checkpoint, device, arguments, kept, drafting.method, drafting.draft_tokens)
 
 
 def speculative_config(drafting: DraftingOrder) -> dict[str, Any]:
