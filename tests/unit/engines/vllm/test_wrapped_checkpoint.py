@@ -8,7 +8,12 @@ import torch
 
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
-from experiments.engines.vllm.wrapped_checkpoint import served_folder, wrap_checkpoint
+from experiments.engines.vllm.wrapped_checkpoint import (
+    served_folder,
+    wrap_checkpoint,
+    wrapped_config,
+    wrapped_name,
+)
 from experiments.reference_model.load import reference_model_path
 
 
