@@ -204,6 +204,8 @@ class Engine(Protocol):
     """Serves configurations of one kind of checkpoint on one kind of device.
 
     `max_concurrency` is how many requests a launch may be asked at once. The port's `generate` takes one.
+    An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
+    name; they go into the keys of what it evaluates.
     """
 
     name: str

@@ -6,6 +6,7 @@ Pruning and quantization are in the checkpoint it is given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from configs.limits import LOAD_LIMIT_S
@@ -13,9 +14,10 @@ from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
-from experiments.engines.vllm.environment import needed_environment, untried
+from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for
+from experiments.other_python import package_versions
 from experiments.space.configuration import Configuration
 
 REQUEST_LIMIT_S = 300.0
@@ -73,6 +75,15 @@ class VllmEngine:
         if "drafting.method" in configuration:
             kept["drafting.method"] = "none"
         return Configuration.of(kept | {"serving.graph_mode": EAGER})
+
+    def tool_versions(self, device: str) -> Mapping[str, str | None]:
+        """The versions of the packages in vLLM's environment that decide what is computed; empty where there
+        is none."""
+        try:
+            found = needed_environment(device)
+        except Infeasible:
+            return {}
+        return {f"vllm: {name}": each for name, each in package_versions(found.python, PACKAGES).items()}
 
     def launch(
         self,

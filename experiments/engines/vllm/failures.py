@@ -30,9 +30,9 @@ _TOO_FULL_TO_START = re.compile(rf"\(({_GIB})?/?.*?GiB\) on startup is less than
 _TORCH_FULL = re.compile(r"(DefaultCPUAllocator: [^\n]*|[^\n]*can't allocate memory[^\n]*)")
 _WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deserializing header[^\n]*)")
 _NO_KERNEL = re.compile(
-    r"(SM\d+ [^\n]*unavailable[^\n]*|[^\n]*(?:is not supported (?:on|by|for)|No valid \w+ backend|"
-    r"Failed to find a kernel)[^\n]*)"
+    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel"
 )
+_VALIDATION_NOISE = re.compile(r"\s*\[type=.*?\](?=\s|$)|\s*For further information visit \S+")
 _NAMED = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
 )
@@ -57,11 +57,12 @@ def failure_of(log: str, told: str) -> Infeasible:
     broken = _WEIGHTS_BROKEN.search(text)
     if broken is not None:
         return Infeasible("checkpoint", f"vLLM can't read the checkpoint's weights: {_sentence(broken[1])}")
-    unsupported = _NO_KERNEL.search(text)
-    if unsupported is not None:
-        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported[1])}")
     named = _telling(text)
-    cause = _sentence(named[-1] if named else told)
+    unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
+    if unsupported is not None:
+        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported)}")
+    untelling = any(word in told for word in _UNTELLING)
+    cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
     return Infeasible(kind, f"vLLM did not load it: {cause}")
 

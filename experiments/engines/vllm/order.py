@@ -42,6 +42,10 @@ DEFAULTS: Mapping[str, KnobValue] = {
 SWITCHES = ("serving.async_scheduling", "serving.chunked_prefill", "serving.prefix_caching")
 """Knobs that are `auto`, `on` or `off`."""
 
+SHARE_FREE_AT_START = 0.05
+"""The share of a GPU's memory that must be free for vLLM to start. With a fixed size of the cache it is used
+for nothing else; vLLM's own 0.92 would refuse a second launch beside the first."""
+
 BATCH_TOKENS_MIN = 2048
 """Tokens of a step at least where prompts are not cut into chunks: a whole prompt must fit into a step, and
 vLLM itself takes no fewer."""
@@ -108,6 +112,7 @@ def order_for(
         "max_model_len": chosen["serving.max_model_len"],
         "max_num_seqs": chosen["serving.max_sequences"],
         "kv_cache_memory_bytes": cache_bytes,  # a fixed size: launches side by side would mistake each other
+        "gpu_memory_utilization": SHARE_FREE_AT_START,
         "enforce_eager": chosen["serving.graph_mode"] == EAGER,
         **_switch_arguments(chosen, drafting),
     }

@@ -105,7 +105,9 @@ class LogitTap:
             self._read.setdefault(first + row, logits[row].clone())
         self._next = first + stood + 1
         forced = torch.full_like(logits, NEVER_LOGIT)
-        forced[torch.arange(len(logits)), torch.tensor(given, device=logits.device)] = 0.0
+        forced[torch.arange(len(logits), device=logits.device), torch.tensor(given, device=logits.device)] = (
+            0.0
+        )
         return forced
 
     def _execute_model(self, scheduler_output: Any, *arguments: Any, **named: Any) -> Any:

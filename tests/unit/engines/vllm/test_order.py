@@ -25,6 +25,7 @@ def test_auto_leaves_every_choice_to_vllm() -> None:
         "max_model_len",
         "max_num_seqs",
         "kv_cache_memory_bytes",
+        "gpu_memory_utilization",
         "enforce_eager",
         "enable_prefix_caching",
     }
