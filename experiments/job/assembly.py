@@ -52,7 +52,7 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
 
 
 def _tool_versions(engine: Engine, device: str) -> dict[str, Json]:
-    """The versions that an evaluation depends on: of this Python, and of the engine's own where it has one."""
+    """The versions that an evaluation depends on: of this Python, and of the engine's own if it has one."""
     elsewhere = getattr(engine, "tool_versions", None)
     return {
         **{name: package_version(name) for name in SCORING_PACKAGES},
