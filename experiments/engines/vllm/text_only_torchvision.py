@@ -7,17 +7,19 @@ import fails, although nothing that serves text calls them. Here they get a sign
 
 import sys
 from importlib.abc import MetaPathFinder
+from typing import Any
 
 
 class _DefineOperators(MetaPathFinder):
-    def find_spec(self, fullname, path=None, target=None):  # type: ignore[no-untyped-def]
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         if fullname == "torchvision":
             sys.meta_path.remove(self)
             import torch
 
-            self.library = torch.library.Library("torchvision", "DEF")
+            library: Any = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
             for name in ("nms", "qnms"):
-                self.library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            self.library = library  # operators last as long as what defined them
 
 
 _KEPT = _DefineOperators()
