@@ -112,7 +112,7 @@ class TestVllmEngine(EngineConformance):
         assert wait_until_gone(children() - before) == []
 
     def test_a_value_that_vllm_refuses_is_told(self, setting: EngineSetting, tmp_path: Path) -> None:
-        with pytest.raises(Infeasible, match="Input should be .auto., .float32.") as told:
+        with pytest.raises(Infeasible, match="Input should be") as told:
             setting.engine.launch(
                 Configuration.of({**KNOBS, "serving.gdn_state_dtype": "abacus"}),
                 setting.checkpoint,
