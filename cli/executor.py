@@ -29,6 +29,7 @@ def make_executor(settings: Settings, name: str) -> Executor:
         artifacts_dir=settings.artifacts_dir,
         cache_dir=settings.cache_dir,
         quantize_python=quantize_python_of(settings),
+        vllm_python=vllm_python_of(settings),
         limits_s=stage_limits_s(settings.stage_limit_s),
         load_limit_s=settings.load_limit_s,
     )
@@ -38,10 +39,19 @@ def make_executor(settings: Settings, name: str) -> Executor:
 def quantize_python_of(settings: Settings) -> Path | None:
     """Return the Python that a job quantizes with, where the settings name one or it is in its place; None
     leaves it to be found."""
+    return _python_of(settings, "quantize_python", settings.quantize_python)
+
+
+def vllm_python_of(settings: Settings) -> Path | None:
+    """Return the Python that serves with vLLM, likewise."""
+    return _python_of(settings, "vllm_python", settings.vllm_python)
+
+
+def _python_of(settings: Settings, name: str, python: Path) -> Path | None:
     from configs.settings import Source
 
-    given = settings.origins()["quantize_python"].source is not Source.DEFAULT
-    return settings.quantize_python if given or settings.quantize_python.is_file() else None
+    given = settings.origins()[name].source is not Source.DEFAULT
+    return python if given or python.is_file() else None
 
 
 def worker_times(settings: Settings) -> WorkerTimes:

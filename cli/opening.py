@@ -13,6 +13,9 @@ import typer
 
 from cli.options import GlobalOptions
 
+VLLM_PYTHON_VARIABLE = "AUTOINFER_VLLM_PYTHON"
+"""The variable of the setting `vllm_python`; see `experiments/engines/vllm/environment.py`."""
+
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
@@ -34,12 +37,15 @@ def settings_of(ctx: typer.Context) -> Settings:
     from configs.settings_sources import load_settings
 
     options = global_options(ctx)
-    return load_settings(
+    settings = load_settings(
         {"data_dir": options.data_dir, "database_url": options.db},
         environment=os.environ,
         working_dir=Path.cwd(),
         settings_file=options.config,
     )
+    if settings.vllm_python.is_file():  # an engine is made by its name alone and finds it here
+        os.environ[VLLM_PYTHON_VARIABLE] = str(settings.vllm_python)
+    return settings
 
 
 def same_settings(ctx: typer.Context, settings: Settings) -> list[str]:

@@ -30,6 +30,7 @@ BELOW_DATA_DIR = {
     "cache_dir": "cache",
     "log_dir": "logs",
     "quantize_python": "quantize/bin/python",
+    "vllm_python": "engines/vllm/bin/python",
 }
 """Folders and files that lie in the data folder unless they are given, and their names there."""
 
@@ -86,6 +87,10 @@ class Settings(BaseSettings):
     quantize_python: Path = Field(
         default=Path(),
         description="The Python that has llmcompressor; in the data folder.",
+    )
+    vllm_python: Path = Field(
+        default=Path(),
+        description="The Python that has vLLM; in the data folder.",
     )
     lease_s: float = Field(
         default=30.0,

@@ -40,6 +40,9 @@ _FEWER_LAYERS = (
 _STEPS = _phrases("capacity", "graphs", "recompilations")
 """Steps that are built for other numbers of tokens."""
 
+_PAGES = _phrases("cache block tokens")
+"""vLLM makes a page of keys and values as large as a GatedDeltaNet state: their types decide its tokens."""
+
 CONSEQUENCES: Mapping[str, Phrases] = {
     "serving.dtype": _phrases(
         "dtype", "precision", "bytes", "weights served", "drafter bytes", "drafter dtype"
@@ -56,6 +59,16 @@ CONSEQUENCES: Mapping[str, Phrases] = {
         "recompilations",
         "verify mode drafting",
     ),
+    "serving.graph_mode": _phrases("compile", "graph", "graphs", "cudagraph", "cudagraphs"),
+    "serving.linear_backend": _phrases("linear kernel"),
+    "serving.max_model_len": _phrases("max batch tokens"),
+    "serving.max_sequences": _phrases("max batch tokens"),
+    "serving.chunked_prefill": _phrases("max batch tokens"),
+    "serving.kv_cache_dtype": _PAGES,
+    "serving.gdn_state_dtype": _PAGES,
+    "serving.prefix_caching": _PAGES,
+    "serving.gdn_prefill_backend": _phrases("gdn prefill"),
+    "serving.async_scheduling": _phrases("async scheduling"),
     "pruning.method": _FEWER_LAYERS,
     "pruning.layers_removed": _FEWER_LAYERS,
     "pruning.criterion": _FEWER_LAYERS,

@@ -58,7 +58,7 @@ def ask(
     log_file: IO[bytes] = log_path.open("a+b") if log_path else tempfile.TemporaryFile()  # noqa: SIM115
     with log_file as log:
         process = subprocess.Popen(
-            _command(module, python, package_root),
+            _command(module, python),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -87,10 +87,15 @@ def ask(
     return answer["ok"]
 
 
-def _command(module: str, python: Path | None, package_root: str) -> list[str]:
+def _command(module: str, python: Path | None) -> list[str]:
     if python is None:
         return [sys.executable, "-m", module]
-    return [str(python), "-P", "-c", _RUN_MODULE, package_root, module]
+    return python_command(python, module)
+
+
+def python_command(python: Path, module: str) -> list[str]:
+    """The command that runs a module of this code in a Python of another environment, with its packages."""
+    return [str(python), "-P", "-c", _RUN_MODULE, str(Path(experiments.__file__).parent.parent), module]
 
 
 def _variables(python: Path | None, package_root: str) -> dict[str, str]:

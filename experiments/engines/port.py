@@ -206,6 +206,8 @@ class Engine(Protocol):
     `max_concurrency` is how many requests a launch may be asked at once. The port's `generate` takes one.
     An engine may have `campaign_devices` too, the kinds of devices that it has campaigns on (`("cpu",)`); one
     without it has them wherever its `check` lets them.
+    An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
+    name; they go into the keys of what it evaluates.
     """
 
     name: str

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from configs.registry import Port, names, registered
 from experiments.corpora.standard_library import held_out_modules
+from experiments.engines.port import Engine
 from experiments.job.named import load_engine, load_judge
 from experiments.job.process import Workshop
 from experiments.job.sameness import check_sameness
 from experiments.job.spec import AnyJob
 from experiments.measurement.environment import package_version
+from experiments.measurement.evidence import Json
 from experiments.measurement.material import HeldOutMaterial
 from experiments.reference_model.load import reference_model_path
 from experiments.stages.pruning.stage import DepthPruning
@@ -45,8 +47,17 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
             DepthPruning(spec.device, cache_dir / KEPT_SCORES),
             WeightQuantization(spec.device),
         ),
-        tool_versions={name: package_version(name) for name in SCORING_PACKAGES},
+        tool_versions=_tool_versions(engine, spec.device),
     )
+
+
+def _tool_versions(engine: Engine, device: str) -> dict[str, Json]:
+    """The versions that an evaluation depends on: of this Python, and of the engine's own if it has one."""
+    elsewhere = getattr(engine, "tool_versions", None)
+    return {
+        **{name: package_version(name) for name in SCORING_PACKAGES},
+        **({} if elsewhere is None else elsewhere(device)),
+    }
 
 
 def prepare() -> None:

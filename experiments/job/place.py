@@ -17,13 +17,14 @@ RECORDS_NAME = "records.jsonl"
 
 class Place(BaseModel):
     """Folders of the machine that a job uses; `limits_s` are seconds a stage, `load_limit_s` seconds a launch
-    until it is ready; `quantize_python` is the Python that has llmcompressor, where it is not to be looked
-    for."""
+    until it is ready; `quantize_python` and `vllm_python` are the Pythons that have llmcompressor and vLLM,
+    where they are not to be looked for."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     artifacts_dir: Path
     cache_dir: Path
     quantize_python: Path | None = None
+    vllm_python: Path | None = None
     limits_s: dict[Stage, float] = Field(default_factory=lambda: dict(DEFAULT_STAGE_LIMITS_S))
     load_limit_s: float = LOAD_LIMIT_S

@@ -13,6 +13,7 @@ from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.artifacts.store import ArtifactStore
 from experiments.disk import disk_in_words
 from experiments.engines.port import Engine, Infeasible
+from experiments.engines.vllm import environment as vllm
 from experiments.job.context import CheckpointStage, JobContext, Material
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.records import Records
@@ -20,7 +21,7 @@ from experiments.job.run import run_job
 from experiments.job.spec import AnyJob, parse_job
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Judge
-from experiments.stages.quantize.environment import PYTHON_VARIABLE
+from experiments.stages.quantize import environment as quantize
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
     """Run the job of `folder` and return its process's exit code: 0 when its records came to their end."""
     spec = parse_job(json.loads((folder / SPEC_NAME).read_bytes()))
     place = Place.model_validate_json((folder / PLACE_NAME).read_bytes())
-    if place.quantize_python is not None:
-        os.environ[PYTHON_VARIABLE] = str(place.quantize_python)
+    for variable, python in (
+        (quantize.PYTHON_VARIABLE, place.quantize_python),
+        (vllm.PYTHON_VARIABLE, place.vllm_python),
+    ):
+        if python is not None:
+            os.environ[variable] = str(python)
     with (
         disk_in_words(folder, "runs"),
         Records(folder / RECORDS_NAME, echo=True) as records,

@@ -23,7 +23,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from wrapped_checkpoint import wrap_checkpoint
+sys.path.insert(0, str(Path(__file__).parents[2]))  # of autoinfer one file, which imports nothing else of it
+
+from experiments.engines.vllm.wrapped_checkpoint import wrap_checkpoint
 
 LIMIT_S = 200
 """Seconds that one configuration may take, imports and loading included."""

@@ -1,38 +1,29 @@
-"""A launch of the reference engine, seen from the parent: a process, two pipes, a log. Imports no torch."""
+"""A launch of the reference engine, seen from the parent. Imports no torch."""
 
 from __future__ import annotations
 
-import json
 import os
-import queue
-import shutil
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 import experiments
 from configs.cpu import usable_cores
+from experiments.engines.messages import data_of, message_of, messages_of
 from experiments.engines.parent import search_path
 from experiments.engines.port import (
     DocumentScore,
     DraftingCheck,
     GenerationRequest,
     GenerationTrace,
-    Infeasible,
     PartTime,
     ScoringDocument,
     ScoringTask,
     TaskScore,
 )
-from experiments.engines.reference.protocol import LaunchOrder, data_of, line, message_of, messages_of
+from experiments.engines.reference.protocol import LaunchOrder
 from experiments.engines.reference.request_limit import (
     checked_tokens,
     generated_tokens,
@@ -41,21 +32,11 @@ from experiments.engines.reference.request_limit import (
     scored_tokens,
 )
 from experiments.engines.reference.stored_parameters import stored_parameters
-from experiments.executors import guard
+from experiments.engines.server_process import ServerProcess
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
 
 SERVER_MODULE = "experiments.engines.reference.server"
-
-END_TIMEOUT_S = 10.0
-"""How long killed processes may take to vanish before `close` gives up waiting, seconds."""
-
-TEMPORARY_PREFIX = "launch-"
-"""Folders for a launch's temporary files below `cache_dir` are called this, the parent's id, and something
-random."""
-
-LOG_TAIL_BYTES = 4096
-"""How much of the log's end is searched for the cause of a death."""
 
 
 class ReferenceLaunch:
@@ -72,33 +53,18 @@ class ReferenceLaunch:
     ) -> None:
         """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
         self.configuration = configuration
-        self._log_path = log_path
         self._request_timeout_s = request_timeout_s
         self._draft_tokens = order.draft_tokens if order.drafting_method != "none" else 0
         stored = stored_parameters(Path(order.checkpoint))
         self._weights = 0 if stored is None else stored.parameters
-        self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         start_s = time.perf_counter()
-        log_path.parent.mkdir(parents=True, exist_ok=True)
-        cache_dir = Path(order.cache_dir)
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        sweep_temporary(cache_dir)
-        self._temporary = tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", dir=cache_dir)
-        try:
-            with log_path.open("ab") as log:
-                self._log_start = log.tell()
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", SERVER_MODULE],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    env=server_environment(order, self._temporary),
-                    pass_fds=guard.descriptors(),
-                )
-        except OSError:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            raise
-        threading.Thread(target=self._read, daemon=True).start()
+        self._process = ServerProcess(
+            "The reference engine",
+            [sys.executable, "-m", SERVER_MODULE],
+            lambda temporary: server_environment(order, temporary),
+            log_path,
+            Path(order.cache_dir),
+        )
         try:
             self.load_parts_s: Mapping[str, float] = self._ask(data_of(order), load_limit_s, "load")
             """Seconds of the server's imports, of its weights and of its compilation."""
@@ -171,66 +137,13 @@ class ReferenceLaunch:
 
     def close(self) -> None:
         """End the process and all it started; idempotent."""
-        end_process_tree(self._process)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._process.close()
 
     def _limit_s(self, tokens: int) -> float:
         return limit_s(self._request_timeout_s, self._weights, tokens)
 
-    def _read(self) -> None:
-        """Queue replies; an empty one says that there will be no more."""
-        assert self._process.stdout is not None
-        with suppress(OSError, ValueError):
-            for reply in self._process.stdout:
-                self._replies.put(reply)
-        self._replies.put(b"")
-
     def _ask(self, request: Mapping[str, Json], timeout_s: float, verb: str) -> Any:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line(request))
-            self._process.stdin.flush()
-            reply = self._replies.get(timeout=timeout_s)
-        except queue.Empty:
-            self.close()
-            raise Infeasible(
-                "timed_out",
-                f"The reference engine did not {verb} within {timeout_s:.0f} s; it was ended: "
-                f"{self._last_log_line()}",
-            ) from None
-        except (OSError, ValueError):
-            reply = b""
-        if not reply:
-            raise self._death(verb)
-        answer = json.loads(reply)
-        if "infeasible" in answer:
-            raise Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
-        return answer["ok"]
-
-    def _death(self, verb: str) -> Infeasible:
-        """The cause of a death from the process's exit code and the last line of its log."""
-        self.close()
-        code = self._process.returncode
-        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-        last_line = self._last_log_line()
-        kind = "out_of_memory" if "MemoryError" in last_line else "crashed"
-        return Infeasible(
-            kind, f"The reference engine's process ended ({how}) instead of going on to {verb}: {last_line}"
-        )
-
-    def _last_log_line(self) -> str:
-        try:
-            with self._log_path.open("rb") as log:
-                log.seek(0, os.SEEK_END)
-                log.seek(max(self._log_start, log.tell() - LOG_TAIL_BYTES))
-                lines = log.read().decode(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return lines[-1].strip() if lines else "its log is empty."
+        return self._process.ask(request, timeout_s, verb)
 
 
 SPIN_COUNT = "1000"
@@ -259,26 +172,3 @@ def server_environment(order: LaunchOrder, temporary: str) -> dict[str, str]:
         "TRANSFORMERS_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
     }
-
-
-def sweep_temporary(cache_dir: Path) -> None:
-    """Delete the temporary folders of launches whose parent was killed before it could close them."""
-    for folder in cache_dir.glob(f"{TEMPORARY_PREFIX}*"):
-        owner = folder.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def end_process_tree(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all its descendants and wait until they are gone."""
-    tree: list[psutil.Process] = []
-    with suppress(psutil.NoSuchProcess):
-        parent = psutil.Process(process.pid)
-        parent.suspend()  # so that it starts nothing between the listing and the kill
-        tree = [*parent.children(recursive=True), parent]
-    for member in tree:
-        with suppress(psutil.NoSuchProcess):
-            member.kill()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(END_TIMEOUT_S)
-    psutil.wait_procs([member for member in tree if member.pid != process.pid], timeout=END_TIMEOUT_S)

@@ -14,8 +14,9 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from experiments.engines.messages import data_of, infeasible_data, message_of, messages_of, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import (
     GenerationRequest,
@@ -23,14 +24,7 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
 )
-from experiments.engines.reference.protocol import (
-    LaunchOrder,
-    data_of,
-    infeasible_data,
-    line,
-    message_of,
-    messages_of,
-)
+from experiments.engines.reference.protocol import LaunchOrder
 from experiments.measurement.evidence import Json
 
 _OUT_OF_MEMORY_SIGNS = ("can't allocate memory", "out of memory", "DefaultCPUAllocator")
@@ -163,12 +157,6 @@ def main() -> None:
         except Exception as failure:
             reply = reply_to_failure(failure)
         send(replies, reply)
-
-
-def send(replies: IO[bytes], reply: Mapping[str, Json]) -> None:
-    """Write one reply and push it out."""
-    replies.write(line(reply))
-    replies.flush()
 
 
 if __name__ == "__main__":

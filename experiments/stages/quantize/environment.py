@@ -10,17 +10,15 @@ The first of these that is there:
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import experiments
 from experiments.engines.port import Infeasible
+from experiments.other_python import package_versions
 
 PYTHON_VARIABLE = "AUTOINFER_QUANTIZE_PYTHON"
 """Environment variable that names the Python with llmcompressor."""
@@ -34,19 +32,6 @@ HOW_TO_INSTALL = (
     f"make one with `make quantize-env`, or install llmcompressor 0.14 anywhere and set {PYTHON_VARIABLE} "
     "to its Python"
 )
-
-_ASK_VERSIONS = """
-import importlib.metadata, json, sys
-def version(name):
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-print(json.dumps({name: version(name) for name in sys.argv[1:]}))
-"""
-
-_ANSWER_LIMIT_S = 60.0
-"""Seconds that a Python may take to start and read the versions of four packages, less than one as a rule."""
 
 
 def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -81,21 +66,6 @@ def needed_python() -> Path:
     return python
 
 
-@lru_cache
 def tool_versions(python: Path) -> Mapping[str, str | None]:
     """The versions of the packages that quantize in that Python; None for those it lacks."""
-    found: dict[str, str | None] = dict.fromkeys(PACKAGES)
-    try:
-        told = subprocess.run(
-            [python, "-P", "-c", _ASK_VERSIONS, *PACKAGES],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            timeout=_ANSWER_LIMIT_S,
-            check=True,
-            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        ).stdout
-        found |= json.loads(told)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return found
-    return found
+    return package_versions(python, PACKAGES)

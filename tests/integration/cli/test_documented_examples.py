@@ -20,10 +20,11 @@ ELSEWHERE = (
     "show E-0001 --log",
     "dashboard",
     "devices --record",
+    "engines install",
     "plan --model Qwen/",
 )
-"""Examples that measure, record, train, serve or ask the hub, or need a campaign that asks or a job that ran
-here; the tests of those parts run them."""
+"""Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks or a job
+that ran here; the tests of those parts run them."""
 
 
 def examples() -> list[str]:

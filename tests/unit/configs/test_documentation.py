@@ -86,7 +86,7 @@ def test_every_campaign_field_is_documented_with_its_default() -> None:
         assert len(meaning) > 10
 
 
-HEADINGS = {"reference": "Knobs", "levers": "The space of all levers"}
+HEADINGS = {"reference": "Knobs", "levers": "The space of all levers", "vllm": "The space of vLLM"}
 """Packaged spaces and the heading under which each stands."""
 
 

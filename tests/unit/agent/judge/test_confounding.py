@@ -147,7 +147,7 @@ def test_a_word_counts_for_the_knob_that_it_belongs_to_and_for_no_neighbour(
     assert explained(key, [change]) is expected
 
 
-@pytest.mark.parametrize("space", ["reference", "levers"])
+@pytest.mark.parametrize("space", ["reference", "levers", "vllm"])
 def test_every_knob_of_the_packaged_spaces_has_its_consequences(space: str) -> None:
     assert {knob.name for knob in load_space(space).knobs} <= CONSEQUENCES.keys()
 

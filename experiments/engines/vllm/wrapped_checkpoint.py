@@ -7,13 +7,13 @@ quantization and its MTP head stay what they are. Needs safetensors and torch, n
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
-
-from safetensors import safe_open
-from safetensors.torch import save_file
 
 WRAPPER_ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
 WRAPPER_MODEL_TYPE = "qwen3_5"
@@ -28,6 +28,31 @@ STAYS_OUTSIDE = ("architectures", "model_type", "quantization_config", "transfor
 
 VISION_SIZE = 64
 """Width of the vision tower in the configuration, which `language_model_only` never builds."""
+
+
+def served_folder(checkpoint: Path, architectures: Collection[str], kept: Path) -> Path:
+    """The folder to serve: the checkpoint's, or its wrapped twin below `kept` for a vLLM that knows only the
+    wrapper. `architectures` are those that vLLM knows.
+
+    A twin is made once for a checkpoint's files as they are; two that are made at a time are the same.
+    """
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    known = set(config.get("architectures") or ()) & set(architectures)
+    if known or config.get("model_type") != TEXT_MODEL_TYPE or WRAPPER_ARCHITECTURE not in architectures:
+        return checkpoint
+    stats = [(path.name, path.stat()) for path in sorted(checkpoint.iterdir()) if path.is_file()]
+    told = [str(checkpoint), *(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)]
+    folder = kept / hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+    if not folder.is_dir():
+        kept.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".wrapping-", dir=kept) as scratch:
+            made = wrap_checkpoint(checkpoint, Path(scratch) / "made")
+            try:
+                made.rename(folder)
+            except OSError:  # another launch was first
+                if not folder.is_dir():
+                    raise
+    return folder
 
 
 def wrapped_name(name: str) -> str:
@@ -71,6 +96,9 @@ def wrap_checkpoint(source: Path, target: Path) -> Path:
     text = json.loads((source / "config.json").read_text())
     if text.get("model_type") != TEXT_MODEL_TYPE:
         raise ValueError(f"{source} has the model type {text.get('model_type')}, not {TEXT_MODEL_TYPE}.")
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
     target.mkdir(parents=True)
     (target / "config.json").write_text(json.dumps(wrapped_config(text), indent=1))
     for path in sorted(source.glob("*.safetensors")):

@@ -1,0 +1,104 @@
+"""`autoinfer engines`: list, install."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from configs.settings import Settings
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, help="List what serves models here, or install it."
+)
+
+INSTALLABLE = ("vllm",)
+"""Engines that have an environment of their own, which `install` makes."""
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    """The engines that are registered, and whether each can serve here."""
+    from cli.opening import settings_of
+    from cli.output import console, print_json, table
+    from configs.registry import Port, names
+
+    settings = settings_of(ctx)
+    found = [_look_at(name, settings) for name in names(Port.ENGINE)]
+    if as_json:
+        print_json({"items": found})
+        return
+    rows = [(each["engine"], each["state"], each["found"]) for each in found]
+    console().print(table(("engine", "state", "found"), rows, wide=("found",)))
+
+
+@app.command()
+def install(
+    ctx: typer.Context,
+    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="The engine: vllm.")],
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="VERSION", help="This version and no other.")
+    ] = None,
+    cpu: Annotated[
+        bool, typer.Option("--cpu", help="The build for CPUs, which is for trying it out.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make an environment for an engine that needs one of its own, with pip."""
+    from cli.opening import settings_of
+    from cli.output import print_json, say
+    from configs.errors import UsageError
+    from experiments.engines.vllm.install import LOG_NAME, install, requirement
+
+    if engine not in INSTALLABLE:
+        raise UsageError(
+            f"The engine {engine!r} has no environment of its own to install.",
+            f"It can be: {', '.join(INSTALLABLE)}.",
+        )
+    folder = settings_of(ctx).vllm_python.parent.parent
+    if not as_json:
+        wanted = requirement(version, for_cpu=cpu)
+        say(f"Installs {wanted} into {folder}; this takes minutes. What pip says is in {folder / LOG_NAME}.")
+    found = install(folder, version, for_cpu=cpu)
+    if as_json:
+        print_json(
+            {"engine": engine, "version": found.version, "python": str(found.python), "cpu": found.for_cpu}
+        )
+        return
+    say(f"vLLM {found.version} is at {found.python}.")
+
+
+def _look_at(name: str, settings: Settings) -> dict[str, str]:
+    """Tell of one engine: its name, `ok` or `infeasible`, and what was found or is missing."""
+    from experiments.engines.port import Infeasible
+    from experiments.measurement.environment import package_version
+
+    if name == "vllm":
+        from cli.executor import vllm_python_of
+        from experiments.engines.vllm.environment import (
+            HOW_TO_INSTALL,
+            PYTHON_VARIABLE,
+            installed,
+            vllm_python,
+        )
+
+        named = vllm_python_of(settings)
+        try:
+            python = vllm_python({} if named is None else {PYTHON_VARIABLE: str(named)})
+        except Infeasible as reason:
+            return {"engine": name, "state": "infeasible", "found": reason.cause}
+        found = None if python is None else installed(python)
+        if found is None:
+            return {"engine": name, "state": "infeasible", "found": f"not installed: {HOW_TO_INSTALL}."}
+        kind = "CPUs" if found.for_cpu else "GPUs"
+        return {"engine": name, "state": "ok", "found": f"vLLM {found.version} for {kind} at {found.python}"}
+    if name == "reference":
+        version = package_version("torch")
+        if version is None:
+            told = "PyTorch is not installed: pip install 'autoinfer[reference]'."
+            return {"engine": name, "state": "infeasible", "found": told}
+        return {"engine": name, "state": "ok", "found": f"PyTorch {version} in this Python"}
+    return {"engine": name, "state": "ok", "found": "registered by a package of yours"}

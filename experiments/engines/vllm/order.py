@@ -1,0 +1,166 @@
+"""From a configuration to what vLLM is asked for. Pure; imports no torch and no vLLM.
+
+A value `auto` leaves the choice to vLLM; what it chose is read from the running engine (`worker.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import DraftingOrder, drafter_folder, drafting_order
+from experiments.space.configuration import Configuration, KnobValue
+
+AUTO, ON, OFF = "auto", "on", "off"
+
+EAGER = "eager"
+"""The graph mode without any compilation or graph."""
+
+GRAPH_MODES = (AUTO, EAGER, "none", "piecewise", "full", "full_decode_only", "full_and_piecewise")
+"""Values of `serving.graph_mode`; those after `eager` are vLLM's `cudagraph_mode`, in small letters."""
+
+DTYPES = ("bfloat16", "float16", "float32")
+
+DEFAULTS: Mapping[str, KnobValue] = {
+    "serving.dtype": "bfloat16",
+    "serving.max_model_len": 4096,
+    "serving.max_sequences": 16,
+    "serving.graph_mode": AUTO,
+    "serving.linear_backend": AUTO,
+    "serving.kv_cache_dtype": AUTO,
+    "serving.gdn_state_dtype": AUTO,
+    "serving.gdn_prefill_backend": AUTO,
+    "serving.async_scheduling": AUTO,
+    "serving.chunked_prefill": AUTO,
+    "serving.prefix_caching": OFF,
+}
+"""What a configuration that lacks a knob gets; these are all the serving knobs."""
+
+SWITCHES = ("serving.async_scheduling", "serving.chunked_prefill", "serving.prefix_caching")
+"""Knobs that are `auto`, `on` or `off`."""
+
+SHARE_FREE_AT_START = 0.05
+"""The share of a GPU's memory that must be free for vLLM to start. With a fixed size of the cache it is used
+for nothing else; vLLM's own 0.92 would refuse a second launch beside the first."""
+
+BATCH_TOKENS_MIN = 2048
+"""Tokens of a step at least where prompts are not cut into chunks: a whole prompt must fit into a step, and
+vLLM itself takes no fewer."""
+
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+
+
+@dataclass(frozen=True)
+class VllmOrder:
+    """The first line to the driver: arguments of vLLM's `AsyncEngineArgs`, and what is drafted.
+
+    `device` is `cpu` or `cuda:N`, which the driver's variables have chosen already; `kept` is a folder for
+    checkpoints that had to be written anew (`wrapped_checkpoint.py`).
+    """
+
+    checkpoint: str
+    device: str
+    arguments: dict[str, Any]
+    kept: str = ""
+    drafting_method: str = "none"
+    draft_tokens: int = 0
+
+
+def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
+    """Every serving knob with its value.
+
+    Raises:
+        Infeasible: kind `unsupported` for a knob that this engine does not have, `illegal` for a value.
+    """
+    for knob in configuration:
+        if knob.startswith("serving.") and knob not in DEFAULTS:
+            raise Infeasible("unsupported", f"The engine vllm has no knob {knob}.")
+    chosen = {knob: configuration.get(knob, default) for knob, default in DEFAULTS.items()}
+    for knob in ("serving.max_model_len", "serving.max_sequences"):
+        value = chosen[knob]
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise Infeasible("illegal", f"{knob} is {value!r}; it must be a whole number above 0.")
+    for knob, values in (
+        ("serving.dtype", DTYPES),
+        ("serving.graph_mode", GRAPH_MODES),
+        *((switch, (AUTO, ON, OFF)) for switch in SWITCHES),
+    ):
+        if chosen[knob] not in values:
+            raise Infeasible("illegal", f"{knob} is {chosen[knob]!r}; it may be {', '.join(values)}.")
+    return chosen
+
+
+def order_for(
+    configuration: Configuration, checkpoint: str, device: str, cache_bytes: int, kept: str = ""
+) -> VllmOrder:
+    """The order of a configuration; `cache_bytes` is the memory of KV cache and GDN states together, `kept`
+    as in `VllmOrder`.
+
+    Raises:
+        Infeasible: kind `unsupported` or `illegal`, for what this engine does not understand.
+    """
+    if not _DEVICE.fullmatch(device):
+        raise Infeasible("unsupported", f"The engine vllm knows no device {device!r}; give cpu or cuda:N.")
+    chosen, drafting = chosen_knobs(configuration), drafting_order(configuration)
+    arguments: dict[str, Any] = {
+        "model": checkpoint,
+        "skip_tokenizer_init": True,  # token ids go in and out
+        "dtype": chosen["serving.dtype"],
+        "max_model_len": chosen["serving.max_model_len"],
+        "max_num_seqs": chosen["serving.max_sequences"],
+        "kv_cache_memory_bytes": cache_bytes,  # a fixed size: launches side by side would mistake each other
+        "gpu_memory_utilization": SHARE_FREE_AT_START,
+        "enforce_eager": chosen["serving.graph_mode"] == EAGER,
+        **_switch_arguments(chosen, drafting),
+    }
+    if chosen["serving.graph_mode"] not in (AUTO, EAGER):
+        mode = str(chosen["serving.graph_mode"]).upper()
+        arguments["compilation_config"] = {"cudagraph_mode": mode}
+    for knob, argument in (
+        ("serving.linear_backend", "linear_backend"),
+        ("serving.kv_cache_dtype", "kv_cache_dtype"),
+        ("serving.gdn_state_dtype", "mamba_ssm_cache_dtype"),
+        ("serving.gdn_prefill_backend", "gdn_prefill_backend"),
+    ):
+        if chosen[knob] != AUTO:
+            arguments[argument] = chosen[knob]
+    if drafting.active:
+        arguments["speculative_config"] = speculative_config(drafting)
+    if device == "cpu":
+        arguments["distributed_executor_backend"] = "uni"  # as on a GPU: the worker in the engine's process
+    return VllmOrder(checkpoint, device, arguments, kept, drafting.method, drafting.draft_tokens)
+
+
+def speculative_config(drafting: DraftingOrder) -> dict[str, Any]:
+    """vLLM's `speculative_config` of an order that drafts."""
+    told: dict[str, Any] = {"method": drafting.method, "num_speculative_tokens": drafting.draft_tokens}
+    if drafting.method in ("draft_model", "dflash"):
+        told["model"] = str(drafter_folder(drafting))
+    if drafting.method == "ngram":
+        told |= {"prompt_lookup_min": 2, "prompt_lookup_max": drafting.ngram_tokens}
+    return told
+
+
+def _switch_arguments(chosen: Mapping[str, KnobValue], drafting: DraftingOrder) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for knob, argument in (
+        ("serving.async_scheduling", "async_scheduling"),
+        ("serving.chunked_prefill", "enable_chunked_prefill"),
+        ("serving.prefix_caching", "enable_prefix_caching"),
+    ):
+        if chosen[knob] != AUTO:
+            told[argument] = chosen[knob] == ON
+    if drafting.active:
+        if told.get("async_scheduling"):
+            raise Infeasible(
+                "illegal",
+                "serving.async_scheduling=on with drafting can't be checked to be lossless: drafts stay on "
+                "the device then; leave it auto or off.",
+            )
+        told["async_scheduling"] = False
+    if told.get("enable_chunked_prefill") is False:
+        told["max_num_batched_tokens"] = max(BATCH_TOKENS_MIN, int(chosen["serving.max_model_len"]))
+    return told

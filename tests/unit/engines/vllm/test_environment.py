@@ -1,0 +1,68 @@
+"""Where vLLM is looked for, and which one may serve."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm import environment
+from experiments.engines.vllm.environment import (
+    PYTHON_VARIABLE,
+    VllmEnvironment,
+    needed_environment,
+    untried,
+    vllm_python,
+)
+
+
+def found(version: str, *, for_cpu: bool = True) -> VllmEnvironment:
+    return VllmEnvironment(Path(sys.executable), version, for_cpu)
+
+
+@pytest.fixture
+def having(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv(PYTHON_VARIABLE, sys.executable)
+    return monkeypatch
+
+
+def test_the_variable_names_the_python_and_a_wrong_one_is_told(tmp_path: Path) -> None:
+    assert vllm_python({PYTHON_VARIABLE: sys.executable}) == Path(sys.executable)
+    with pytest.raises(Infeasible, match="which is no Python; make an environment") as refused:
+        vllm_python({PYTHON_VARIABLE: str(tmp_path / "missing")})
+    assert refused.value.kind == "unsupported"
+
+
+def test_a_python_without_vllm_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "python"
+    silent.write_text("#!/bin/sh\nexit 1\n")
+    silent.chmod(0o755)
+    monkeypatch.setenv(PYTHON_VARIABLE, str(silent))
+    with pytest.raises(Infeasible, match=f"not installed at {silent}: make an environment"):
+        needed_environment("cpu")
+
+
+@pytest.mark.parametrize(
+    ("version", "for_cpu", "device", "words"),
+    [
+        ("0.25.1", True, "cpu", "older than 0.26"),
+        ("0.32.0", True, "cuda:0", "a build for CPUs"),
+        ("0.32.0", False, "cpu", "a build for GPUs"),
+        ("nightly", True, "cpu", "'nightly', is not understood"),
+    ],
+)
+def test_a_vllm_that_can_not_serve_here_is_refused(
+    having: pytest.MonkeyPatch, version: str, for_cpu: bool, device: str, words: str
+) -> None:
+    having.setattr(environment, "installed", lambda python: found(version, for_cpu=for_cpu))
+    with pytest.raises(Infeasible, match=words) as refused:
+        needed_environment(device)
+    assert refused.value.kind == "unsupported"
+
+
+def test_a_newer_one_serves_and_is_said_to_be_untried(having: pytest.MonkeyPatch) -> None:
+    having.setattr(environment, "installed", lambda python: found("0.41.0"))
+    told = untried(needed_environment("cpu"))
+    assert told is not None
+    assert "newer than 0.33" in told
+    assert untried(found("0.33.2")) is None

@@ -1,0 +1,101 @@
+"""The cause of a failed load is found in vLLM's own words."""
+
+import pytest
+
+from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+
+CLIENT = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+
+ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "words"),
+    [
+        (
+            f"{ERROR}ValueError: To serve at least one request with the model's max seq len (4096), (1.20 "
+            "GiB KV cache is needed, which is larger than the available KV cache memory (0.50 GiB). Based on "
+            "the available memory, the estimated maximum model length is 1648. Try increasing …",
+            "out_of_memory",
+            ("0.70 GiB too few", "at most 1648"),
+        ),
+        (
+            f"{ERROR}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a "
+            "total capacity of 79.10 GiB of which 128.00 MiB is free. Process 1 has …",
+            "out_of_memory",
+            ("0.50 GiB more", "0.38 GiB too few", "serving.max_sequences"),
+        ),
+        (
+            f"{ERROR}ValueError: Free memory on device cuda:0 (3.1/79.1 GiB) on startup is less than desired "
+            "GPU memory utilization (0.9, 71.2 GiB).",
+            "out_of_memory",
+            ("no memory left",),
+        ),
+        (
+            f"{ERROR}ValueError: No available memory for the cache blocks. Try increasing …",
+            "out_of_memory",
+            ("no memory left",),
+        ),
+        (
+            f"{ERROR}safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata",
+            "checkpoint",
+            ("can't read the checkpoint's weights", "incomplete metadata"),
+        ),
+        (
+            f"{ERROR}RuntimeError: SM90 GDN prefill DSL kernel is unavailable",
+            "unsupported",
+            ("SM90 GDN prefill DSL kernel is unavailable",),
+        ),
+        (
+            f"{ERROR}RuntimeError: Worker failed with error 'CPU GDN attention requires BF16.'",
+            "crashed",
+            ("requires BF16",),
+        ),
+        (f"{ERROR}KeyError: 'layers.9.mlp'\nlater lines without a name", "crashed", ("layers.9.mlp",)),
+        ("nothing that tells", "crashed", ("Engine core initialization failed",)),
+    ],
+)
+def test_a_cause_is_one_sentence_with_its_kind(log: str, kind: str, words: tuple[str, ...]) -> None:
+    failure = failure_of(f"INFO: loading\n{log}\n", CLIENT)
+    assert failure.kind == kind
+    assert all(word in failure.cause for word in words), failure.cause
+    assert "\n" not in failure.cause
+    assert failure.cause.endswith(".")
+
+
+def test_a_setting_that_vllm_refuses_is_illegal() -> None:
+    told = "ValidationError: 1 validation error for KernelConfig linear_backend Input should be 'auto'"
+    assert failure_of("", told).kind == "illegal"
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "words"),
+    [
+        (
+            "Worker proc VllmWorker-0 died unexpectedly (exit code: -6), shutting down executor.\n"
+            f"{ERROR}RuntimeError: cancelled",
+            "crashed",
+            ("signal 6",),
+        ),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: an illegal memory access",
+            "crashed",
+            ("illegal memory",),
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+            "capacity of 79.10 GiB of which 1.00 GiB is free.",
+            "out_of_memory",
+            ("1.00 GiB too few",),
+        ),
+        ("malloc_consolidate(): invalid chunk size", "crashed", ("served: malloc_consolidate()",)),
+        ("", "crashed", ("served: EngineCore encountered", "See stack trace")),
+    ],
+)
+def test_a_death_while_serving_is_told_with_what_the_log_says(
+    log: str, kind: str, words: tuple[str, ...]
+) -> None:
+    death = death_of(log, f"{ENGINE_DIED}: EngineCore encountered an issue. See stack trace above.")
+    assert death.kind == kind
+    assert all(word in death.cause for word in words), death.cause
+    assert "\n" not in death.cause

