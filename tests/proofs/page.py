@@ -19,7 +19,7 @@ from tests.proofs.page_discoveries import discoveries_part, mixture_words, share
 from tests.proofs.page_later import later_part
 from tests.proofs.real_equal_arms import RealSeries, held, supported
 from tests.proofs.simulated_rates import FREEDOM
-from tests.proofs.targets import LATER_TEST, Results, Stopping, Target, all_of, targets
+from tests.proofs.targets import LATER_TEST, Power, Results, Stopping, Target, all_of, targets
 
 
 @dataclass(frozen=True)
@@ -170,18 +170,6 @@ def _power(results: Results) -> str:
         "pairs measured",
         "the whole plan's interval reaches",
     )
-    rows = [
-        (
-            str(each.plan.full_pairs),
-            str(each.plan.validation_pairs),
-            f"{percent(each.plan.support_level)}{f' ({each.who})' if each.who else ''}",
-            str(each.supported),
-            percent(each.found.share(each.found.refuted).value),
-            f"{each.found.pairs / each.found.experiments:.1f}",
-            f"±{percent(each.reach)}",
-        )
-        for each in results.power
-    ]
     first = results.power[0]
     text = (
         f"Found means supported within the plan, at min_effect {plain(first.plan.min_effect)}. Launches vary "
@@ -194,7 +182,31 @@ def _power(results: Results) -> str:
         f"the default one, pays for {LEAST_PAIRS} exploratory pairs a test; one of some hours "
         "for the whole plan."
     )
-    return f"## A true gain of {plain(first.gain)}\n\n{paragraph(text)}\n\n{table(columns, rows)}"
+    parts = [f"## A true gain of {plain(first.gain)}", paragraph(text), table(columns, _rows(results.power))]
+    if results.calm:
+        calm = results.calm[0].noise
+        text = (
+            "On a calm machine, for comparison: launches that vary by "
+            f"{percent(calm.launch_sd)}, blocks by {percent(calm.block_sd)}, requests by "
+            f"{percent(calm.request_sd)} (assumed)."
+        )
+        parts += [paragraph(text), table(columns, _rows(results.calm))]
+    return "\n\n".join(parts)
+
+
+def _rows(power: Sequence[Power]) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(each.plan.full_pairs),
+            str(each.plan.validation_pairs),
+            f"{percent(each.plan.support_level)}{f' ({each.who})' if each.who else ''}",
+            str(each.supported),
+            percent(each.found.share(each.found.refuted).value),
+            f"{each.found.pairs / each.found.experiments:.1f}",
+            f"±{percent(each.reach)}",
+        )
+        for each in power
+    ]
 
 
 def _stopping(results: Results) -> str:

@@ -50,11 +50,12 @@ class Ground:
     def host(self) -> str:
         """The machine in words: which cores it gave, of how many, and what ran on it."""
         machine: Any = self.machine
-        cpu, packages = machine["cpu"], machine["packages"]
-        return (
-            f"{cpu['cores']} of {cpu['machine_cores']} cores, Python {machine['python']}, "
-            f"torch {packages['torch']}"
-        )
+        try:
+            cpu, packages = machine["cpu"], machine["packages"]
+            cores = f"{cpu['cores']} of {cpu['machine_cores']} cores"
+            return f"{cores}, Python {machine['python']}, torch {packages['torch']}"
+        except (KeyError, TypeError):
+            return "a machine of which nothing was written down"
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,8 @@ class Results:
     equal: Counts
     conditions: dict[str, Counts]
     power: Sequence[Power]
+    calm: Sequence[Power]
+    """The same plans where times vary as is assumed without a series; empty where that is what `power` is."""
     later: Sequence[LaterPower]
     """By test, the gains of each side by side."""
     streams: Streams

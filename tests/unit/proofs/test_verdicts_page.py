@@ -74,6 +74,7 @@ def results(
         equal=equal,
         conditions={"hard": equal},
         power=power,
+        calm=[Power(plan_of(4), 0.05, TimeNoise(0.02), counts)],
         later=later,
         streams=streams,
         rates={
@@ -190,6 +191,7 @@ def test_a_measured_series_is_told_with_its_noise_and_its_coverage() -> None:
     assert "99.2 % (397 of 400;" in told
     assert [state(told, line) for line in REAL] == ["yes", "yes"]
     assert "as measured by C-3" in " ".join(told.split())
+    assert "On a calm machine, for comparison: launches that vary by 2.00 %" in " ".join(told.split())
 
 
 def test_series_on_several_grounds_are_told_each_and_together() -> None:
