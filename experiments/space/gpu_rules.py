@@ -29,11 +29,17 @@ def not_served_by(
         if knob.name != LINEAR_BACKEND:
             continue
         for value in knob.values:
-            rule = _RULES.get(str(value))
-            why = None if rule is None else rule(profile, compute_capability)
+            why = kernel_refused(value, profile, compute_capability)
             if why is not None:
                 found[(knob.name, value)] = why
     return found
+
+
+def kernel_refused(backend: KnobValue, profile: ModelProfile, compute_capability: str | None) -> str | None:
+    """Why a value of `serving.linear_backend` can't serve such a model on such a GPU; None where nothing is
+    known against it."""
+    rule = _RULES.get(str(backend))
+    return None if rule is None else rule(profile, compute_capability)
 
 
 def _machete(profile: ModelProfile, capability: str | None) -> str | None:

@@ -14,6 +14,7 @@ from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for
@@ -48,8 +49,9 @@ class VllmEngine:
     ) -> str | None:
         """Raise `Infeasible` when the configuration can't run here; starts no vLLM and reads no weights.
 
-        Kinds: `unsupported` (a knob, the device, a missing or too old vLLM), `illegal` (a value, a context
-        that is too long for it), `checkpoint` (missing or broken).
+        Kinds: `unsupported` (a knob, the device, a kernel that it lacks, a missing or too old vLLM),
+        `illegal` (a value, a context that is too long for it), `checkpoint` (missing or broken),
+        `out_of_memory`.
         """
         self._order(configuration, checkpoint, device)
         longest = chosen_knobs(configuration)["serving.max_model_len"]
@@ -63,8 +65,9 @@ class VllmEngine:
         found = needed_environment(device)
         told = [untried(found)]
         if device != "cpu":
+            check_device(configuration, checkpoint, device, cache_bytes(configuration, checkpoint))
             told.append(
-                f"Whether it fits into the memory of {device} is known when vLLM loads it, not before."
+                f"Whether all of it fits into the memory of {device} is known when vLLM loads it, not before."
             )
         return " ".join(filter(None, told)) or None
 
