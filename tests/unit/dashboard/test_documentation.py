@@ -58,19 +58,19 @@ def test_every_letter_and_every_figure_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_picture_is_there_in_both_themes_and_shown(name: str) -> None:
     for theme in THEMES:
-        assert (FOLDER / f"{name}-{theme}.png").stat().st_size > 0
-        assert f"pictures/{name}-{theme}.png" in PAGE
+        assert (FOLDER / f"{name}-{theme}.webp").stat().st_size > 0
+        assert f"pictures/{name}-{theme}.webp" in PAGE
 
 
 def test_the_pictures_are_small_together_and_none_is_left_over() -> None:
     files = list(FOLDER.iterdir())
-    assert {each.name for each in files} == {f"{name}-{theme}.png" for name in SHOWN for theme in THEMES}
+    assert {each.name for each in files} == {f"{name}-{theme}.webp" for name in SHOWN for theme in THEMES}
     assert sum(each.stat().st_size for each in files) <= MOST_BYTES
 
 
 def test_the_readme_shows_the_now_page_in_both_themes() -> None:
     for theme in THEMES:
-        assert f"docs/pictures/now-{theme}.png" in README
+        assert f"docs/pictures/now-{theme}.webp" in README
 
 
 @pytest.mark.parametrize(
