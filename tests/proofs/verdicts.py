@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="*",
         default=[str(RECORDED)],
         help="recorded series, or databases in which autoinfer aa stored one; power is at the noise of the "
-        f"first [default: {RECORDED.name}]",
+        f"first; none are read where nothing follows [default: {RECORDED.name}]",
     )
     parser.add_argument("--launch-sd", metavar="SHARE", help="between launches, where no series was measured")
     parser.add_argument("--seed", type=int, default=1)

@@ -32,7 +32,7 @@ def test_the_header_says_what_is_to_be_known_before(
 ) -> None:
     history = a_full_history(tmp_path)
     teller = Teller(history.database, 1, quiet=False)
-    teller.header(load_campaign("default"), "here.db", None, "The baseline is above the budget.")
+    teller.header(load_campaign("default"), "here.db", warning="The baseline is above the budget.")
     history.close()
     assert "\nThe baseline is above the budget.\n" in capsys.readouterr().out
 

@@ -75,7 +75,7 @@ def test_stopping_early_saves_a_third_and_loses_no_truths_to_speak_of() -> None:
 @pytest.mark.slow
 def test_the_command_writes_the_whole_page(tmp_path: Path) -> None:
     file = tmp_path / "results" / "verdicts.md"
-    assert main(["--quick", "--launch-sd", "0.5%", "--seed", "3", "--output", str(file)]) == 0
+    assert main(["--quick", "--real-aa", "--launch-sd", "0.5%", "--seed", "3", "--output", str(file)]) == 0
     told = file.read_text(encoding="utf-8")
     for title in (
         "Targets",
@@ -88,7 +88,7 @@ def test_the_command_writes_the_whole_page(tmp_path: Path) -> None:
     ):
         assert f"\n## {title}\n" in told
     assert "**A quick run" in told
-    assert "--quick --launch-sd 0.5% --seed 3" in told
-    assert "Launches vary by 0.500 %, assumed" in " ".join(told.split())
+    assert "--quick --real-aa --launch-sd 0.5% --seed 3" in told
+    assert "Launches vary by 0.500 % beyond what is timed within them" in " ".join(told.split())
     assert "**Not measured**" in told
     assert "of 100;" in told

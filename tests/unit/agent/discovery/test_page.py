@@ -21,7 +21,7 @@ from knowledge.queries.discovery import (
     discovery_view,
 )
 from tests.proofs.later_tests import cells
-from tests.proofs.simulated_rates import Counts, plan_of
+from tests.proofs.simulated_rates import Counts, TimeNoise, plan_of
 from tests.proofs.targets import Power
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -72,10 +72,10 @@ def reaches() -> list[tuple[int, int, tuple[float, float]]]:
 def test_how_far_a_later_test_reaches_is_what_the_proof_counts(
     test: int, before: int, percents: tuple[float, float]
 ) -> None:
-    nothing = Counts(1, 0, 0, 0, 0, 0)
+    nothing, alike = Counts(1, 0, 0, 0, 0, 0), TimeNoise(0.01, block_sd=0.0, request_sd=0.0)
     for full_pairs, percent in zip((4, 16), percents, strict=True):
         plan = plan_of(full_pairs, level(ALPHA, test - 1, before))
-        assert 100 * Power(plan, 0.05, 0.01, nothing).support_reach == pytest.approx(percent, abs=0.006)
+        assert 100 * Power(plan, 0.05, alike, nothing).support_reach == pytest.approx(percent, abs=0.006)
 
 
 def test_the_tests_of_the_page_are_those_of_the_proof() -> None:
