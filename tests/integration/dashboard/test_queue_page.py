@@ -170,6 +170,7 @@ def test_a_lever_is_steered_and_lifted_and_a_campaign_paused_and_stopped(client:
     assert send(client, "stop")[0] == 409
     assert send(client, "stop", sure="1")[0] == 200
     assert "C-1 has ended." in client.get("/queue").text
+    assert 'id="budget-ends"' not in client.get("/queue").text
 
 
 @pytest.mark.parametrize(
