@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -259,8 +260,10 @@ def test_nothing_is_left_when_the_executor_is_killed(place: LocalPlace, also: st
         [job] = supervisor.children()
         forked_from = loaded(executor, ref)
         killed = {"nobody": [], "job": [job.pid], "supervisor": [supervisor.pid]}[also]
-        for pid in (holder.pid, *killed):
-            os.kill(pid, signal.SIGKILL)
+        os.kill(holder.pid, signal.SIGKILL)
+        for pid in killed:
+            with suppress(ProcessLookupError):  # it may have seen already that the executor is gone
+                os.kill(pid, signal.SIGKILL)
     wait_for(lambda: place.living(ref) == 0 and not forked_from.is_running())
     assert executor.poll(ref).state is RunState.LOST
     assert executor.reconcile() == []
