@@ -1,13 +1,18 @@
-"""What another Python has installed, asked of it without importing anything there."""
+"""Another Python: where the one with a package is, and what it has installed; nothing is imported there."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
+
+import experiments
+from experiments.engines.port import Infeasible
 
 _ASK_VERSIONS = """
 import importlib.metadata, json, sys
@@ -22,6 +27,28 @@ print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 _ANSWER_LIMIT_S = 60.0
 """Seconds that a Python may take to start and read the versions of a few packages, less than one as a
 rule."""
+
+
+def python_with(
+    package: str, named: str | None, variable: str, folder: str, how_to_install: str
+) -> Path | None:
+    """The Python that has a package: the one that is `named`, the one of the environment `folder` beside the
+    package's folder or beside this Python's environment, or this one; None when none is found.
+
+    Raises:
+        Infeasible: kind `unsupported`, when `named`, the value of `variable`, is no file.
+    """
+    if named:
+        if not Path(named).is_file():
+            raise Infeasible(
+                "unsupported", f"{variable} names {named}, which is no Python; {how_to_install}."
+            )
+        return Path(named)
+    for parent in (Path(experiments.__file__).parent.parent, Path(sys.prefix).parent):
+        python = parent / folder / "bin" / "python"
+        if python.is_file():
+            return python
+    return Path(sys.executable) if find_spec(package) is not None else None
 
 
 @lru_cache

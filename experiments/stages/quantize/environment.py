@@ -11,14 +11,11 @@ The first of these that is there:
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
-import experiments
 from experiments.engines.port import Infeasible
-from experiments.other_python import package_versions
+from experiments.other_python import package_versions, python_with
 
 PYTHON_VARIABLE = "AUTOINFER_QUANTIZE_PYTHON"
 """Environment variable that names the Python with llmcompressor."""
@@ -40,18 +37,9 @@ def quantize_python(environment: Mapping[str, str] = os.environ) -> Path | None:
     Raises:
         Infeasible: kind `unsupported`, when the variable names no file.
     """
-    named = environment.get(PYTHON_VARIABLE)
-    if named:
-        if not Path(named).is_file():
-            raise Infeasible(
-                "unsupported", f"{PYTHON_VARIABLE} names {named}, which is no Python; {HOW_TO_INSTALL}."
-            )
-        return Path(named)
-    for parent in (Path(experiments.__file__).parent.parent, Path(sys.prefix).parent):
-        python = parent / ENVIRONMENT_NAME / "bin" / "python"
-        if python.is_file():
-            return python
-    return Path(sys.executable) if find_spec("llmcompressor") is not None else None
+    return python_with(
+        "llmcompressor", environment.get(PYTHON_VARIABLE), PYTHON_VARIABLE, ENVIRONMENT_NAME, HOW_TO_INSTALL
+    )
 
 
 def needed_python() -> Path:
