@@ -8,6 +8,7 @@ from cli.check_result import Verdict
 from cli.quantization_check import check_quantization
 from configs.settings import Settings
 from configs.settings_sources import load_settings
+from experiments import other_python
 from experiments.stages.quantize import environment
 
 
@@ -39,6 +40,6 @@ def test_a_python_without_llmcompressor_and_one_that_is_not_there_say_how_to_go_
 
 def test_where_none_is_named_and_none_found_it_warns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "ENVIRONMENT_NAME", "no-such-environment")
-    monkeypatch.setattr(environment, "find_spec", lambda name: None)
+    monkeypatch.setattr(other_python, "find_spec", lambda name: None)
     found = check_quantization(Settings(data_dir=tmp_path))
     assert (found.verdict, found.found) == (Verdict.WARN, "infeasible: llmcompressor is not installed")
