@@ -1,0 +1,78 @@
+"""The engine vllm passes the suite of all engines on a real GPU, where vLLM for NVIDIA is installed.
+
+`AUTOINFER_VLLM_PYTHON` names its Python (docs/vllm.md); without one, or a GPU, all is skipped.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.engines.port import Infeasible, Launch
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.environment import needed_environment
+from experiments.measurement.prompts import load_tokenizer
+from experiments.reference_model.load import reference_model_path
+from experiments.space.configuration import KnobValue
+from experiments.telemetry.identity import NoSuchDevice, identify
+from tests.integration.engines.conformance import EngineConformance, EngineSetting
+from tests.integration.engines.test_vllm_engine import VOCABULARY, TextSetting
+
+DEVICE = "cuda:0"
+
+KNOBS: dict[str, KnobValue] = {
+    "serving.graph_mode": "eager",  # loads in seconds; what graphs change is timed by campaigns
+    "serving.gdn_prefill_backend": "triton",  # the other one needs a compiler on Hopper
+    "serving.max_model_len": 512,
+    "serving.max_sequences": 1,
+}
+
+
+def why_not() -> str:
+    try:
+        needed_environment(DEVICE)
+        identify(DEVICE)
+    except (Infeasible, NoSuchDevice) as reason:
+        return str(reason)
+    return ""
+
+
+pytestmark = [
+    pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one"),
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
+    source = Path(__file__).with_name("conformance.py").read_text(encoding="utf-8")
+    return TextSetting(
+        engine=VllmEngine(),
+        entry="experiments.engines.vllm.engine:VllmEngine",
+        knobs=KNOBS,
+        checkpoint=reference_model_path(),
+        device=DEVICE,
+        folder=tmp_path_factory.mktemp("vllm-engine"),
+        vocabulary=VOCABULARY,
+        drafting={"drafting.method": "mtp", "drafting.draft_tokens": 1},
+        text=tuple(load_tokenizer(reference_model_path()).encode(source).ids),
+    )
+
+
+class TestVllmEngineOnGpu(EngineConformance):
+    def test_what_runs_is_read_from_the_running_engine(self, launch: Launch) -> None:
+        resolved = launch.resolved()
+        assert resolved["dtype"] == "bfloat16"
+        assert resolved["attention"] != "unknown"
+        assert resolved["linear_kernel"] != "unknown"
+        assert resolved["gdn_state_dtype"] == "float32"
+        assert (resolved["graph_mode"], resolved["compile_mode"]) == ("none", "none")
+        assert resolved["drafting"] == {"method": "none"}
+
+    def test_the_decode_path_reads_a_document_as_the_prefill_does(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        prefilled, decoded = launch.score([setting.document("a", 150)], [])[0]
+        assert decoded.item == f"decode:{prefilled.item}"
+        assert decoded.kl_nats is not None
+        assert decoded.kl_nats < 0.01
