@@ -37,12 +37,19 @@ class GenerationTrace:
 
     `token_times_s` has one entry a token; tokens that came in one step (drafting) share a time.
     `step_tokens` has, with drafting, the number of tokens that each verification step gave, before the last
-    is cut to `new_tokens`; without drafting it is empty.
+    is cut to `new_tokens`; without drafting it is empty. `start_s` is when the request started, in seconds of
+    a clock that all traces of a launch share.
     """
 
     token_ids: tuple[int, ...]
     token_times_s: tuple[float, ...]
     step_tokens: tuple[int, ...] = ()
+    start_s: float = 0.0
+
+    @property
+    def end_s(self) -> float:
+        """When the last token came, on the clock of `start_s`."""
+        return self.start_s + self.token_times_s[-1]
 
     @property
     def ttft_ms(self) -> float:
@@ -173,6 +180,15 @@ class Launch(Protocol):
         """One generation. Raises `Infeasible` when the process dies or does not answer in time."""
         ...
 
+    def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+        """Generations in a closed loop: `concurrency` requests are under way at every time while there are so
+        many left, each started as soon as another has ended; one trace a request, in their order.
+
+        This is vLLM's `--max-concurrency`. Raises `Infeasible` as `generate`, and of kind `illegal` for more
+        than this launch serves at once.
+        """
+        ...
+
     def score(
         self,
         documents: Sequence[ScoringDocument],
@@ -203,7 +219,7 @@ class Launch(Protocol):
 class Engine(Protocol):
     """Serves configurations of one kind of checkpoint on one kind of device.
 
-    `max_concurrency` is how many requests a launch may be asked at once. The port's `generate` takes one.
+    `max_concurrency` is how many requests a launch may be asked at once; a configuration may serve fewer.
     An engine may have `campaign_devices` too, the kinds of devices that it has campaigns on (`("cpu",)`); one
     without it has them wherever its `check` lets them.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by

@@ -110,14 +110,22 @@ class SimulatedLaunch:
             return 0
         return int(self.configuration.get("simulated.step_tokens", 2))
 
-    def generate(self, request: GenerationRequest) -> GenerationTrace:
+    def generate(self, request: GenerationRequest, start_s: float = 0.0) -> GenerationTrace:
         told = self._ask(op="generate", new_tokens=request.new_tokens)
         times = tuple(told["token_times_s"])
         steps = self._steps(len(times))
         if steps:  # the first token comes alone, then those of a step together
             ends = [min(1 + sum(steps[: place + 1]), len(times)) - 1 for place in range(len(steps))]
             times = (times[0], *(times[next(end for end in ends if end >= n)] for n in range(1, len(times))))
-        return GenerationTrace(tuple(range(len(times))), times, steps)
+        return GenerationTrace(tuple(range(len(times))), times, steps, start_s)
+
+    def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+        free_s, traces = [0.0] * concurrency, []
+        for request in requests:
+            first = free_s.index(min(free_s))
+            traces.append(self.generate(request, free_s[first]))
+            free_s[first] = traces[-1].end_s
+        return traces
 
     def _steps(self, tokens: int) -> tuple[int, ...]:
         given = self._step_tokens
@@ -197,7 +205,7 @@ class SimulatedLaunch:
 
 class SimulatedEngine:
     name = "simulated"
-    max_concurrency = 1
+    max_concurrency = 64
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1

@@ -190,7 +190,7 @@ class Decoder:
                 tokens.append(sequence.read(tokens[-1:]).best[0])
                 times_s.append(time.perf_counter() - start_s)
                 sequence.keep(1)
-        return GenerationTrace(tuple(tokens), tuple(times_s))
+        return GenerationTrace(tuple(tokens), tuple(times_s), start_s=start_s)
 
 
 def _keeper(

@@ -18,6 +18,7 @@ from experiments.engines.port import (
     DraftingCheck,
     GenerationRequest,
     GenerationTrace,
+    Infeasible,
     PartTime,
     ScoringDocument,
     ScoringTask,
@@ -91,6 +92,14 @@ class ReferenceLaunch:
             "generate",
         )
         return message_of(GenerationTrace, answer)
+
+    def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+        """The requests one after the other; raises `Infeasible` for a concurrency above 1."""
+        if concurrency != 1:
+            raise Infeasible(
+                "illegal", f"The reference engine serves one request at a time, not {concurrency} at once."
+            )
+        return [self.generate(request) for request in requests]
 
     def score(
         self,

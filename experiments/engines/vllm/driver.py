@@ -30,6 +30,7 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
 )
+from experiments.engines.vllm.arrivals import OURS, arrived_s, keep_arrivals
 from experiments.engines.vllm.failures import ENGINE_DIED
 from experiments.engines.vllm.order import VllmOrder
 from experiments.engines.vllm.wrapped_checkpoint import served_folder
@@ -41,7 +42,7 @@ ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 
 
 class Driver:
-    """One loaded model; requests are served one at a time."""
+    """One loaded model; what is asked of it is answered one after the other."""
 
     def __init__(self, order: VllmOrder, engine: Any, load: dict[str, Json]) -> None:
         self.order = order
@@ -70,6 +71,7 @@ class Driver:
             import vllm
 
             raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")
+        keep_arrivals()
         engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         gc.collect()
         gc.freeze()
@@ -86,6 +88,13 @@ class Driver:
                 return dict(await self.call("autoinfer_describe"))
             case "generate":
                 return data_of(await self.generate(message_of(GenerationRequest, request["request"])))
+            case "serve":
+                from experiments.engines.vllm.serving import serve
+
+                traces = await serve(
+                    self, messages_of(GenerationRequest, request["requests"]), request["concurrency"]
+                )
+                return [data_of(trace) for trace in traces]
             case "score":
                 from experiments.engines.vllm.scoring import score
 
@@ -129,11 +138,12 @@ class Driver:
         times_s: list[float] = []
         steps: list[int] = []
         start_s = time.perf_counter()
-        async for new in self._stream(request.prompt_ids, request.new_tokens + drafts, seed=request.seed):
-            now_s = time.perf_counter() - start_s
+        sampling = {"max_tokens": request.new_tokens + drafts, "seed": request.seed}
+        async for output in self._requested(request.prompt_ids, sampling):
+            new = list(output.outputs[0].token_ids)
             if new and len(ids) < request.new_tokens:
                 ids += new
-                times_s += [now_s] * len(new)
+                times_s += [arrived_s(output) - start_s] * len(new)
                 steps.append(len(new))
         if len(ids) < request.new_tokens:
             raise Infeasible(
@@ -145,11 +155,13 @@ class Driver:
             tuple(ids[: request.new_tokens]),
             tuple(times_s[: request.new_tokens]),
             tuple(steps[1:]) if drafts else (),
+            start_s,
         )
 
     async def say(self, prompt_ids: tuple[int, ...], new_tokens: int) -> list[int]:
         """Generate greedily and take no time; gives the tokens."""
-        return [token async for new in self._stream(prompt_ids, new_tokens) for token in new]
+        outputs = self._requested(prompt_ids, {"max_tokens": new_tokens})
+        return [token async for output in outputs for token in output.outputs[0].token_ids]
 
     async def read_prompt(self, ids: tuple[int, ...]) -> list[float]:
         """Prefill a text; gives vLLM's own log-probability of each token after the first."""
@@ -169,10 +181,6 @@ class Driver:
                 return [int(value) for value in metric.values]
         return []
 
-    async def _stream(self, prompt_ids: tuple[int, ...], new_tokens: int, seed: int = 0) -> Any:
-        async for output in self._requested(prompt_ids, {"max_tokens": new_tokens, "seed": seed}):
-            yield list(output.outputs[0].token_ids)
-
     async def _requested(self, prompt_ids: tuple[int, ...], sampling: Mapping[str, Any]) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
@@ -184,7 +192,7 @@ class Driver:
             output_kind=RequestOutputKind.DELTA,
             **sampling,
         )
-        name = f"request-{next(self._names)}"
+        name = f"{OURS}{next(self._names)}"
         prompt = {"prompt_token_ids": list(prompt_ids)}
         try:
             async for output in self._engine.generate(prompt, parameters, name):
@@ -211,8 +219,8 @@ def reply_to_failure(failure: Exception) -> dict[str, Json]:
     )
 
 
-async def serve() -> None:
-    """Serve until the parent goes."""
+async def answer_requests() -> None:
+    """Answer until the parent goes."""
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print belongs into the log
     requests = requests_from(sys.stdin.buffer)
@@ -233,9 +241,9 @@ async def serve() -> None:
 
 
 def main() -> None:
-    """Serve in an event loop of its own."""
+    """Answer in an event loop of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    asyncio.run(serve())
+    asyncio.run(answer_requests())
 
 
 if __name__ == "__main__":

@@ -35,11 +35,16 @@ CACHE_BYTES_MIN = 256 * 2**20
 """The least cache, bytes: a small model's pages are many and small."""
 
 
+CONCURRENCY_MAX = 1024
+"""Most requests at once that a launch may be asked for: the most sequences of a step in vLLM's own defaults.
+A configuration serves `serving.max_sequences` of them."""
+
+
 class VllmEngine:
     """Serves Qwen3.5-type checkpoints with vLLM, in an environment of its own. Entry point `vllm`."""
 
     name = "vllm"
-    max_concurrency = 1
+    max_concurrency = CONCURRENCY_MAX
 
     def __init__(self, request_limit_s: float = REQUEST_LIMIT_S) -> None:
         self._request_limit_s = request_limit_s

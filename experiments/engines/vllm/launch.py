@@ -104,6 +104,27 @@ class VllmLaunch:
             GenerationTrace, self._ask({"op": "generate", "request": data_of(request)}, "generate")
         )
 
+    def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+        """As the port says; the loop is in `serving.py`.
+
+        Raises `Infeasible` of kind `illegal` for more at once than `serving.max_sequences`: the others would
+        wait in vLLM's queue, and times would be those of fewer at once.
+        """
+        most = int(self._order.arguments["max_num_seqs"])
+        if not 1 <= concurrency <= most:
+            raise Infeasible(
+                "illegal",
+                f"{concurrency} requests at once were asked for and serving.max_sequences is {most}; "
+                "make it as large.",
+            )
+        request: dict[str, Json] = {
+            "op": "serve",
+            "requests": [data_of(each) for each in requests],
+            "concurrency": concurrency,
+        }
+        rounds = -(-len(requests) // concurrency)
+        return messages_of(GenerationTrace, self._ask(request, "serve them", requests=rounds))
+
     def score(
         self,
         documents: Sequence[ScoringDocument],

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ import pytest
 from experiments.engines.port import (
     Engine,
     GenerationRequest,
+    GenerationTrace,
     Infeasible,
     Launch,
     ScoringDocument,
@@ -64,6 +65,8 @@ class EngineSetting:
     vocabulary: int
     drafting: dict[str, KnobValue] | None = None
     """Knobs that make the engine draft for this checkpoint; None where it can't."""
+    at_once: int = 1
+    """Most requests at once that it serves with these knobs."""
 
     def launch(self, **knobs: KnobValue) -> Launch:
         configuration = Configuration.of(self.knobs | knobs)
@@ -93,6 +96,11 @@ def wait_until_gone(pids: set[int]) -> list[psutil.Process]:
             continue
     _, alive = psutil.wait_procs(processes, timeout=GONE_WITHIN_S)
     return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def at_once(traces: Sequence[GenerationTrace]) -> list[int]:
+    """How many requests were under way when each of them started, it among them."""
+    return [sum(each.start_s <= trace.start_s < each.end_s for each in traces) for trace in traces]
 
 
 class EngineConformance:
@@ -131,6 +139,34 @@ class EngineConformance:
         assert first.token_ids == again.token_ids
         assert len(set(first.token_ids)) > 4, "the checkpoint's text is too dull to tell anything"
         assert other.token_ids != first.token_ids
+
+    def test_requests_in_a_closed_loop_give_the_tokens_of_each_alone_on_one_clock(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        requests = [setting.request(item, tokens=30) for item in "abc"]
+        alone = [launch.generate(request) for request in requests]
+        traces = launch.serve(requests, 1)
+        assert [trace.token_ids for trace in traces] == [trace.token_ids for trace in alone]
+        for before, after in pairwise(traces):
+            assert before.start_s < before.end_s <= after.start_s
+
+    def test_more_requests_at_once_than_it_serves_are_refused(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        with pytest.raises(Infeasible, match=str(setting.at_once + 1)) as told:
+            launch.serve([setting.request()], setting.at_once + 1)
+        assert told.value.kind == "illegal"
+
+    def test_requests_at_once_overlap_and_each_is_whole(self, setting: EngineSetting, launch: Launch) -> None:
+        if setting.at_once == 1:
+            pytest.skip("this engine serves one request at a time")
+        requests = [setting.request(item, tokens=30, new_tokens=16) for item in "abcdefg"]
+        traces = launch.serve(requests, setting.at_once)
+        assert [len(trace.token_ids) for trace in traces] == [16] * len(requests)
+        assert max(at_once(traces)) == setting.at_once
+        for trace in traces:
+            assert trace.token_times_s[0] > 0
+            assert all(before <= after for before, after in pairwise(trace.token_times_s))
 
     def test_what_runs_is_told_as_json_and_stays_the_same(
         self, setting: EngineSetting, launch: Launch

@@ -20,7 +20,7 @@ KNOBS: dict[str, KnobValue] = {
     "serving.dtype": "bfloat16",  # all that vLLM's GatedDeltaNet kernels for CPUs compute in
     "serving.graph_mode": "eager",
     "serving.max_model_len": 512,
-    "serving.max_sequences": 1,
+    "serving.max_sequences": 4,
 }
 
 VOCABULARY = 4096
@@ -64,6 +64,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
         folder=tmp_path_factory.mktemp("vllm-engine"),
         vocabulary=VOCABULARY,
         drafting={"drafting.method": "mtp", "drafting.draft_tokens": 1},
+        at_once=4,
         text=tuple(load_tokenizer(reference_model_path()).encode(source).ids),
     )
 

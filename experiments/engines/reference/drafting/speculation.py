@@ -48,7 +48,7 @@ class Speculation:
                 times_s += [now_s] * (len(tokens) - len(times_s))
                 if len(tokens) < request.new_tokens:
                     self.drafter.advance(outcome)
-        return GenerationTrace(tuple(tokens), tuple(times_s), tuple(steps))
+        return GenerationTrace(tuple(tokens), tuple(times_s), tuple(steps), start_s)
 
     def filled(self, last: int, drafts: Items[int]) -> list[int]:
         """The tokens of a step: the last known one and the drafts.
