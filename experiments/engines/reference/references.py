@@ -150,7 +150,8 @@ class ReferenceReader:
     def compare(self, item: str, offset: int, log_probs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Compare rows of a document from `offset` on, float32 `[rows, vocabulary]`.
 
-        Returns KL(reference‖these) in nats and whether the most probable token is the same, each `[rows]`.
+        Returns KL(reference‖these) in nats and whether the most probable token is the same, each `[rows]`;
+        of tokens that tie, any is.
         """
         first = self._documents[item]["first"] + offset
         stored = [
@@ -159,13 +160,23 @@ class ReferenceReader:
         ]
         if self._full:
             reference = torch.log_softmax(stored[0].float(), dim=-1)
-            return kl_rows(reference, log_probs), reference.argmax(-1) == log_probs.argmax(-1)
+            return kl_rows(reference, log_probs), same_best(stored[0], log_probs)
         ids, top, rest = stored[0].long(), stored[1].float(), stored[2]
         here = log_probs.gather(-1, ids)
         rest_here = (1 - here.exp().sum(-1)).clamp_min(REST_MASS_MIN)
         reference = torch.cat([top, rest.clamp_min(REST_MASS_MIN).log()[:, None]], dim=-1)
         ours = torch.cat([here, rest_here.log()[:, None]], dim=-1)
-        return kl_rows(torch.log_softmax(reference, dim=-1), ours), ids[:, 0] == log_probs.argmax(-1)
+        known = here.max(-1).values == log_probs.max(-1).values
+        return kl_rows(torch.log_softmax(reference, dim=-1), ours), known & same_best(stored[1], here)
+
+
+def same_best(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Whether a most probable token of one row is a most probable one of the other: `[rows, n]` → `[rows]`.
+
+    Logits of 16 bits tie, and which of those that tie comes first is not the same in every computation.
+    """
+    best = [row == row.max(-1, keepdim=True).values for row in (one, other)]
+    return (best[0] & best[1]).any(-1)
 
 
 def kl_rows(reference: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

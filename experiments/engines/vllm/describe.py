@@ -28,6 +28,9 @@ PACKAGES = (
     "numpy",
 )
 
+NO_LINEAR_METHODS = ("Embedding", "KVCache")
+"""Words in the names of methods that a layer may hold and that multiply no weights."""
+
 
 def described(worker: Any) -> dict[str, Json]:
     """The resolved configuration of a worker that has loaded its model."""
@@ -121,7 +124,7 @@ def _linear_kernel(model: Any) -> str:
     found = set()
     for module in model.modules():
         method = getattr(module, "quant_method", None)
-        if method is None or "Embedding" in type(method).__name__:
+        if method is None or any(word in type(method).__name__ for word in NO_LINEAR_METHODS):
             continue
         holders = (getattr(module, "scheme", None), method)
         kernels = [getattr(holder, "kernel", None) for holder in holders if holder is not None]

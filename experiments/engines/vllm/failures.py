@@ -32,6 +32,11 @@ _WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deseri
 _NO_KERNEL = re.compile(
     r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel"
 )
+_KERNEL_REASONS = re.compile(
+    r"Failed to find a kernel[^\n]*Reasons: *\n"
+    r"(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*(\S[^\n]*cannot implement due to: [^\n]+)"
+)
+"""vLLM names the kernels that it tried, and why not, on the lines below."""
 _VALIDATION_NOISE = re.compile(r"\s*\[type=.*?\](?=\s|$)|\s*For further information visit \S+")
 _NAMED = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
@@ -63,7 +68,9 @@ def failure_of(log: str, told: str) -> Infeasible:
     named = _telling(text)
     unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
     if unsupported is not None:
-        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported)}")
+        why = _KERNEL_REASONS.search(text)
+        reason = unsupported if why is None else why[1]
+        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(reason)}")
     untelling = any(word in told for word in _UNTELLING)
     cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"

@@ -60,6 +60,7 @@ class VllmLaunch:
         self.configuration = configuration
         self._order, self._files = order, files
         self._request_limit_s = request_limit_s
+        self._death: Infeasible | None = None
         start_s = time.perf_counter()
         self._sockets = tempfile.mkdtemp(prefix="vllm-")
         try:
@@ -183,13 +184,16 @@ class VllmLaunch:
 
     def _ask(self, request: Mapping[str, Json], verb: str, requests: int = 1) -> Any:
         """The answer; `requests` are the requests of the engine that it takes, each with the limit of one."""
+        if self._death is not None:
+            raise self._death
         try:
             return self._process.ask(request, self._request_limit_s * max(1, requests), verb)
         except Infeasible as failure:
             if not failure.cause.startswith(ENGINE_DIED):
                 raise
+            self._death = death_of(self._process.log_since_start(LOG_BYTES), failure.cause)
             self.close()
-            raise death_of(self._process.log_since_start(LOG_BYTES), failure.cause) from None
+            raise self._death from None
 
 
 def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: str) -> dict[str, str]:

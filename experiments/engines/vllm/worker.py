@@ -16,7 +16,7 @@ from torch import Tensor
 
 from experiments.engines.messages import infeasible_data
 from experiments.engines.port import Infeasible
-from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows
+from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows, same_best
 from experiments.engines.vllm.describe import described
 from experiments.engines.vllm.step_clock import StepClock
 from experiments.engines.vllm.tap import DRAFT_NOTHING, DRAFT_TEXT, LogitTap
@@ -184,7 +184,7 @@ class _Scoring:
                 own = self._own[1][offset + first : offset + first + len(log_probs)].float()
                 divergence = kl_rows(torch.log_softmax(own, dim=-1), log_probs)
                 kl += divergence.tolist()
-                agreements += (own.argmax(-1) == log_probs.argmax(-1)).float().tolist()
+                agreements += same_best(own, log_probs).float().tolist()
         if item is not None and keep:
             self._own = (item, logits)
         return {

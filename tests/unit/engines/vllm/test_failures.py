@@ -47,6 +47,14 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             ("SM90 GDN prefill DSL kernel is unavailable",),
         ),
         (
+            f"{ERROR}ValueError: Failed to find a kernel that can implement the WNA16 linear layer. "
+            "Reasons: \n"
+            f"{ERROR} ConchLinearKernel cannot implement due to: Group size (32) not supported by "
+            "ConchLinearKernel, supported group sizes are: [-1, 128]",
+            "unsupported",
+            ("ConchLinearKernel cannot implement due to: Group size (32)", "[-1, 128]"),
+        ),
+        (
             f"{ERROR}RuntimeError: Worker failed with error 'CPU GDN attention requires BF16.'",
             "crashed",
             ("requires BF16",),
