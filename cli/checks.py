@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.check_result import Check, Verdict
+from cli.gpu_checks import check_gpus, check_vllm
 from cli.quantization_check import check_quantization
 from configs.errors import AutoinferError, DatabaseMissing
 from knowledge.figures import size
@@ -51,6 +52,8 @@ def run_checks(settings: Settings) -> list[Check]:
         check_disk(settings.data_dir),
         check_database(settings.database_url),
         check_noise(settings.database_url),
+        check_gpus(),
+        check_vllm(settings),
         check_torch(),
         check_transformers(),
         check_compiler(),

@@ -77,20 +77,13 @@ def _look_at(name: str, settings: Settings) -> dict[str, str]:
     from experiments.measurement.environment import package_version
 
     if name == "vllm":
-        from cli.executor import vllm_python_of
-        from experiments.engines.vllm.environment import (
-            HOW_TO_INSTALL,
-            PYTHON_VARIABLE,
-            installed,
-            vllm_python,
-        )
+        from cli.gpu_checks import installed_vllm
+        from experiments.engines.vllm.environment import HOW_TO_INSTALL
 
-        named = vllm_python_of(settings)
         try:
-            python = vllm_python({} if named is None else {PYTHON_VARIABLE: str(named)})
+            found = installed_vllm(settings)
         except Infeasible as reason:
             return {"engine": name, "state": "infeasible", "found": reason.cause}
-        found = None if python is None else installed(python)
         if found is None:
             return {"engine": name, "state": "infeasible", "found": f"not installed: {HOW_TO_INSTALL}."}
         kind = "CPUs" if found.for_cpu else "GPUs"
