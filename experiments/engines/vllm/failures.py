@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from experiments.engines.port import Infeasible
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 
 ENGINE_DIED = "vLLM's engine process ended"
 """How the driver begins the sentence that the engine's own process is no more."""
@@ -48,12 +48,21 @@ _NATIVE = re.compile(
 )
 _DEVICE_ERROR = re.compile(r"((?:CUDA error|Xid|NVRM)[^\n]*)")
 
+_DEVICE_LOST = re.compile(
+    r"([^\n]*(?:uncorrectable ECC error|fallen off the bus|GPU is lost|no CUDA-capable device is detected)"
+    r"[^\n]*)"
+)
+_DEVICE_TAKEN = re.compile(r"([^\n]*devices?(?:\(s\))? (?:is/are|are|is) busy or unavailable[^\n]*)")
+
 MEBIBYTE_IN_GIB = 1 / 1024
 
 
 def failure_of(log: str, told: str) -> Infeasible:
     """The cause of a failure in a sentence, from the log of the process and what its client raised."""
     text = f"{log}\n{told}"
+    device = _device_cause(text)
+    if device is not None:
+        return device
     memory = _memory_cause(text)
     if memory is not None:
         return Infeasible("out_of_memory", memory)
@@ -72,6 +81,9 @@ def failure_of(log: str, told: str) -> Infeasible:
 
 def death_of(log: str, told: str) -> Infeasible:
     """Why a vLLM that had loaded is no more, in a sentence; `told` is what its client raised."""
+    lost = _device_cause(log)
+    if lost is not None:
+        return lost
     memory = _memory_cause(log)
     if memory is not None:
         return Infeasible("out_of_memory", memory)
@@ -94,6 +106,21 @@ def _telling(text: str) -> list[str]:
 
 def _exit(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _device_cause(text: str) -> Infeasible | None:
+    """A failure of the GPU itself, which says nothing of what was to run on it."""
+    lost = _DEVICE_LOST.search(text)
+    if lost is not None:
+        return Infeasible(
+            DEVICE_LOST,
+            f"The GPU failed: {_sentence(lost[1])} Reset it with `nvidia-smi --gpu-reset` or restart the "
+            "machine, then resume the campaign.",
+        )
+    taken = _DEVICE_TAKEN.search(text)
+    if taken is None:
+        return None
+    return Infeasible(DEVICE_BUSY, f"vLLM was not given the GPU: {_sentence(taken[1])} Free it of others.")
 
 
 def _memory_cause(text: str) -> str | None:

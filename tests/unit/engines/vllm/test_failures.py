@@ -52,6 +52,16 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             ("requires BF16",),
         ),
         (f"{ERROR}KeyError: 'layers.9.mlp'\nlater lines without a name", "crashed", ("layers.9.mlp",)),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+            "device_lost",
+            ("uncorrectable ECC error", "nvidia-smi --gpu-reset"),
+        ),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "device_busy",
+            ("busy or unavailable", "Free it"),
+        ),
         ("nothing that tells", "crashed", ("Engine core initialization failed",)),
     ],
 )
