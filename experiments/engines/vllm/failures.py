@@ -25,12 +25,24 @@ _CUDA_FULL = re.compile(
     r"CUDA out of memory\. Tried to allocate ([\d.]+) (MiB|GiB)\..*?of which ([\d.]+) (MiB|GiB) is free",
     re.DOTALL,
 )
+_CPU_CACHE_TOO_LARGE = re.compile(
+    rf"Available memory on node \d+ \(([\d.]+)/{_GIB}\) on kv cache allocation is less than requested "
+    rf"memory for kv \({_GIB}\)"
+)
 _NO_CACHE = re.compile(r"No available memory for the cache blocks")
 _TOO_FULL_TO_START = re.compile(rf"\(({_GIB})?/?.*?GiB\) on startup is less than desired", re.DOTALL)
 _TORCH_FULL = re.compile(r"(DefaultCPUAllocator: [^\n]*|[^\n]*can't allocate memory[^\n]*)")
 _WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deserializing header[^\n]*)")
+_WEIGHTS_MISSHAPEN = re.compile(
+    r"([^\n]*(?:exceeds dimension size|not initialized from checkpoint|Attempted to load weight|"
+    r"size mismatch for|no module or parameter named)[^\n]*)"
+)
 _NO_KERNEL = re.compile(
-    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel"
+    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel|"
+    r"does not support (?:float32|float16|bfloat16)"
+)
+_KERNEL_REASON = re.compile(
+    r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*(\w+ cannot implement due to: .+)$", re.MULTILINE
 )
 _VALIDATION_NOISE = re.compile(r"\s*\[type=.*?\](?=\s|$)|\s*For further information visit \S+")
 _NAMED = re.compile(
@@ -69,10 +81,16 @@ def failure_of(log: str, told: str) -> Infeasible:
     broken = _WEIGHTS_BROKEN.search(text)
     if broken is not None:
         return Infeasible("checkpoint", f"vLLM can't read the checkpoint's weights: {_sentence(broken[1])}")
+    misshapen = _WEIGHTS_MISSHAPEN.search(text)
+    if misshapen is not None:
+        told_of = _sentence(misshapen[1].rpartition("Error: ")[2])
+        return Infeasible(
+            "checkpoint", f"The weights are not those of the checkpoint's config.json: {told_of}"
+        )
     named = _telling(text)
     unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
     if unsupported is not None:
-        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(unsupported)}")
+        return _no_kernel(unsupported, text)
     untelling = any(word in told for word in _UNTELLING)
     cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
@@ -90,6 +108,9 @@ def death_of(log: str, told: str) -> Infeasible:
     code = _DIED.search(log)
     how = "" if code is None else f" ({_exit(int(code[1]))})"
     named = _telling(log)
+    unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
+    if unsupported is not None:  # some kernels are only looked for when they are to run
+        return _no_kernel(unsupported, log)
     device = _DEVICE_ERROR.search(log)
     native = _NATIVE.search(log)
     cause = device[1] if device is not None else native[1] if native is not None else told
@@ -97,6 +118,13 @@ def death_of(log: str, told: str) -> Infeasible:
         cause = named[-1]
     cause = cause.removeprefix(f"{ENGINE_DIED}: ")
     return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
+
+
+def _no_kernel(told: str, text: str) -> Infeasible:
+    """No kernel serves this; vLLM tells why each of them does not on lines of their own."""
+    reasons = dict.fromkeys(_sentence(each) for each in _KERNEL_REASON.findall(text))
+    told = f"{told.partition(' Reasons:')[0]}: {' '.join(reasons)}" if reasons else told
+    return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(told)}")
 
 
 def _telling(text: str) -> list[str]:
@@ -131,6 +159,14 @@ def _memory_cause(text: str) -> str | None:
         return (
             f"The KV cache of one sequence of {context} tokens needs {needed:.2f} GiB and {available:.2f} "
             f"are there, {needed - available:.2f} GiB too few; what would fit: {way}."
+        )
+    large = _CPU_CACHE_TOO_LARGE.search(text)
+    if large is not None:
+        available, needed = float(large[1]), float(large[3])
+        return (
+            f"The cache takes {needed:.2f} GiB and {available:.2f} are available, "
+            f"{needed - available:.2f} GiB too few; take fewer serving.max_sequences or a smaller "
+            "serving.max_model_len."
         )
     full = _CUDA_FULL.search(text)
     if full is not None:
