@@ -87,6 +87,7 @@ class EventKind(StrEnum):
     ARTIFACT_BUILT = ("artifact.built", "A stage left an artifact that later experiments may use.")
     ARTIFACT_PRUNED = ("artifact.pruned", "Artifacts were deleted, with the bytes set free.")
     JOB_PRUNED = ("job.pruned", "Folders of ended jobs were deleted, with the bytes set free.")
+    DEVICE_LOST = ("device.lost", "A GPU is lost, with the driver's words and what to do.")
     WORKER_STARTED = ("worker.started", "A worker began to take jobs.")
     WORKER_STOPPED = ("worker.stopped", "A worker ended in good order.")
     WORKER_LOST = (

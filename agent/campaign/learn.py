@@ -25,6 +25,7 @@ from db.states import (
     HypothesisState,
     VerdictOutcome,
 )
+from experiments.engines.port import DEVICE_FAULTS
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.named import load_judge
 from experiments.job.seal import TAMPERED, other_judge
@@ -38,9 +39,9 @@ from knowledge.findings import update_findings
 from knowledge.rank_transfer import update_rank_transfer
 from knowledge.stored import separates_of
 
-NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost", TAMPERED)
-"""Failures that say nothing about the hypothesis: the control did not run, or the job itself broke or is not
-the one that was preregistered."""
+NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost", TAMPERED, *DEVICE_FAULTS)
+"""Failures that say nothing about the hypothesis: the control did not run, the job itself broke or is not
+the one that was preregistered, or the device was not to be had."""
 
 CONFOUNDERS = "confounders"
 """Where a verdict's `judge` keeps what ran differently beyond the claimed change: key, control, candidate."""
@@ -160,10 +161,11 @@ def _against_naive(measured: Baseline, baseline: str, naive: str) -> str:
 
 
 def learn_test(session: Session, experiment_id: int) -> Outcome | None:
-    """Judge a test from its stored samples; None when it was cancelled and its hypothesis waits again."""
+    """Judge a test from its stored samples; None when it was cancelled, or its device was not to be had, and
+    its hypothesis waits again."""
     experiment = session.get_one(Experiment, experiment_id)
     hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
-    if experiment.state == ExperimentState.CANCELLED:
+    if experiment.state == ExperimentState.CANCELLED or experiment.failure_kind in DEVICE_FAULTS:
         hypothesis.state = HypothesisState.QUEUED
         hypothesis.state_changed_at = now()
         return None

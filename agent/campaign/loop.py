@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import order
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
+from agent.campaign.device_faults import device_gave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.glance import Seen, look, nothing_soon
@@ -41,6 +42,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment
 from db.session import Database
 from db.states import CampaignState, ExperimentKind, ExperimentState
+from experiments.engines.port import DEVICE_BUSY
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
 from knowledge.figures import counted
@@ -50,9 +52,9 @@ _LOG = logging.getLogger(__name__)
 MAX_BASELINE_ATTEMPTS = 2
 """Baseline experiments that may come to nothing before the campaign gives up."""
 
-WORTH_ANOTHER_BASELINE = ("error", "lost")
-"""Failures of a baseline that may not come again: the job broke or was taken away. What the engine says
-against model or configuration holds the second time too."""
+WORTH_ANOTHER_BASELINE = ("error", "lost", DEVICE_BUSY)
+"""Failures of a baseline that may not come again: the job broke or was taken away, or somebody else was on
+the device. What the engine says against model or configuration holds the second time too."""
 
 
 _WAS = {
@@ -180,8 +182,7 @@ class CampaignLoop:
         with self._database.read() as session:
             seen = look(session, self._campaign_id)
         if seen.unlearnt:
-            self._learn(seen.unlearnt[0])
-            return None
+            return self._learn(seen.unlearnt[0])
         if seen.state == CampaignState.STOPPING and not seen.flying:
             return self._stop("stopped by the user", self._facts())
         if seen.flying:
@@ -276,8 +277,10 @@ class CampaignLoop:
         with self._writing() as session:
             dispatch_baseline(session, facts, legal_here(facts.spec, facts.checkpoint, facts.cores).space)
 
-    def _learn(self, experiment_id: int) -> None:
+    def _learn(self, experiment_id: int) -> str | None:
+        """Conclude from an experiment; gives the reason where the campaign can't go on after it."""
         with self._writing() as session:
+            gave_out = device_gave_out(session, self._campaign_id, experiment_id)
             experiment = session.get_one(Experiment, experiment_id)
             if experiment.kind == ExperimentKind.BASELINE:
                 learn_baseline(session, experiment_id)
@@ -288,6 +291,7 @@ class CampaignLoop:
             reached(KillPoint.BEFORE_LEARNT)
         if self._worker is not None:
             self._worker.did_well()
+        return None if gave_out is None else self._stop(gave_out, self._facts())
 
     def _propose_and_rank(self, facts: Facts, *, with_proposals: bool) -> Facts:
         desk = self._desk(facts)

@@ -2,7 +2,8 @@
 
 `ask` starts `python -m MODULE` and waits for its answer; the module's `main` calls `give`. The process ends
 with the one that asked, by the end of stdin, and within a job with the executor, by the guard pipe. What it
-prints goes to the log. Answers are `{"ok": …}` or `{"infeasible": {"kind": …, "cause": …}}`.
+prints goes to the log. Answers are `{"ok": …}` or `{"infeasible": {"kind": …, "cause": …}}`; before its
+answer it may tell how far it is: `{"progress": {"done": …, "planned": …, "text": …}}`, a line each.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -44,12 +46,14 @@ def ask(
     log_path: Path | None = None,
     python: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
 ) -> Any:
     """The answer of `python -m module` to `request`, both as JSON has them.
 
     `doing` completes the sentence "The process that …" when it ends without an answer; `log_path` is where
     its log is added, a file that is thrown away if not given. `python` is another environment's, whose own
-    packages are used; `environment` are variables to set.
+    packages are used; `environment` are variables to set. `tell` is called with what it tells of its
+    progress.
 
     Raises:
         Infeasible: what the process refused, or kind `crashed` with the last line of its log.
@@ -71,7 +75,14 @@ def ask(
             with suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 process.stdin.flush()  # and left open: its end would say that nobody waits any more
-            reply = process.stdout.read()
+            reply = b""
+            for line in process.stdout:
+                told = json.loads(line)
+                if "progress" in told:
+                    far = told["progress"]
+                    tell(far["done"], far["planned"], far["text"])
+                else:
+                    reply = line
             process.wait()
         finally:
             process.kill()
@@ -115,7 +126,7 @@ def give(answer: Callable[[dict[str, Any]], object]) -> None:
     Anything else that it raises ends the process, with the traceback in the log.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    replies = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    _REPLIES.append(os.fdopen(os.dup(sys.stdout.fileno()), "w"))
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     requests = requests_from(sys.stdin.buffer)
     try:
@@ -124,8 +135,27 @@ def give(answer: Callable[[dict[str, Any]], object]) -> None:
         reply = {"infeasible": {"kind": refusal.kind, "cause": refusal.cause}}
     except MemoryError:
         reply = {"infeasible": {"kind": "out_of_memory", "cause": "There is not enough memory for it."}}
-    replies.write(json.dumps(reply))
-    replies.flush()
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # at once: the thread that reads stdin would put words of its own last into the log
+    _send(reply)
+
+
+def progress(done: int, planned: int, text: str) -> None:
+    """Tell who asked how far this process is, and the log; before the answer."""
+    print(f"{done} of {planned}: {text}", file=sys.stderr, flush=True)
+    _send({"progress": {"done": done, "planned": planned, "text": text}})
+
+
+_REPLIES: list[IO[str]] = []
+"""Where answers go, once `give` has begun: stdout as it was, for what libraries print goes to the log."""
+
+
+def _send(reply: Mapping[str, object]) -> None:
+    for replies in _REPLIES:
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
 
 
 def _last_line(log: IO[bytes]) -> str:

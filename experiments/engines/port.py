@@ -150,11 +150,22 @@ class PartTime:
     weight_bytes: int
 
 
+DEVICE_BUSY = "device_busy"
+"""Kind of a failure beside something else that was on the device."""
+
+DEVICE_LOST = "device_lost"
+"""Kind of a failure of the device itself, until someone intervenes."""
+
+DEVICE_FAULTS = (DEVICE_BUSY, DEVICE_LOST)
+"""Kinds of failures of the device."""
+
+
 class Infeasible(Exception):
     """The configuration can't run here; the message is the cause, in a sentence the user reads.
 
     `kind` is a stable word for the feasibility model (`illegal`, `out_of_memory`, `unsupported`,
-    `build_failed`, `crashed`, `timed_out`, `checkpoint`).
+    `build_failed`, `crashed`, `timed_out`, `checkpoint`). Those of `DEVICE_FAULTS` say nothing of the
+    configuration: the experiment is run again.
     """
 
     def __init__(self, kind: str, cause: str) -> None:

@@ -25,6 +25,9 @@ PACKAGED_MODEL = "reference"
 KEPT_SCORES = "layer-scores"
 """Folder of the cache that holds scores of layers."""
 
+UNFINISHED_QUANTIZATIONS = "quantizing"
+"""Folder of the cache that holds finished layers of quantizations that are not."""
+
 SCORING_PACKAGES = ("torch", "transformers", "vllm")
 """Packages whose version may change what an evaluation scores, and so belongs into its artifact's key."""
 
@@ -45,7 +48,7 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
         material=HeldOutMaterial(checkpoint, spec.device, spec.seed),
         checkpoint_stages=(
             DepthPruning(spec.device, cache_dir / KEPT_SCORES),
-            WeightQuantization(spec.device),
+            WeightQuantization(spec.device, cache_dir / UNFINISHED_QUANTIZATIONS),
         ),
         tool_versions=_tool_versions(engine, spec.device),
     )

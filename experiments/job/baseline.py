@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from experiments.engines.port import Infeasible
+from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.evaluation import evaluate_reference, record_reference
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
@@ -70,6 +70,8 @@ def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[in
             check_static(job, told, configuration, spec.workload)
             feasible.append((index, configuration))
         except Infeasible as reason:
+            if reason.kind in DEVICE_FAULTS:
+                raise
             refused.append(reason)
         told.advance()
     told.detail = {**told.detail, "refused": [reason.cause for reason in refused]}
@@ -160,7 +162,7 @@ def _or_drop(
     try:
         act(up[index])
     except ArmInfeasible as reason:
-        if dropped is None or reason.reason.kind == "timed_out":
+        if dropped is None or reason.reason.kind in ("timed_out", *DEVICE_FAULTS):
             raise
         dropped.append(reason)
         del up[index]

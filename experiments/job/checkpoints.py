@@ -53,8 +53,11 @@ def _run(
     inputs: tuple[str, ...],
     beside: Path | None,
 ) -> StoredArtifact:
+    def tell(done: int, planned: int, text: str) -> None:
+        job.records.progress(each.stage, done, planned, text)
+
     def build(folder: Path) -> None:
-        told = each.build(configuration, checkpoint, folder, beside)
+        told = each.build(configuration, checkpoint, folder, beside, tell)
         (folder / report_name(each)).write_text(json.dumps(dict(told), indent=2) + "\n", encoding="utf-8")
 
     with stage(job, each.stage, planned=1, text=f"{each.stage.value} the checkpoint") as told:

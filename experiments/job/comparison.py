@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from configs.errors import AutoinferError
-from experiments.engines.port import Infeasible
+from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.drafting import arms_to_check, check_control
 from experiments.job.evaluation import (
@@ -253,6 +253,6 @@ def _blamed_on(arm: Arm) -> Iterator[None]:
 
 
 def _blamed(failed: ArmInfeasible) -> Infeasible:
-    if failed.arm is Arm.CANDIDATE or failed.reason.kind == CONTROL_FAILED:
+    if failed.arm is Arm.CANDIDATE or failed.reason.kind in (CONTROL_FAILED, *DEVICE_FAULTS):
         return failed.reason
     return Infeasible(CONTROL_FAILED, f"The control did not run: {failed.reason.cause}")

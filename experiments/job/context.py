@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -111,11 +111,17 @@ class CheckpointStage(Protocol):
         ...
 
     def build(
-        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        folder: Path,
+        beside: Path | None = None,
+        tell: Callable[[int, int, str], None] = ...,
     ) -> Mapping[str, Json]:
         """Write the new checkpoint into `folder`; return what the stage tells of it, as small JSON data.
 
-        Raises `Infeasible` when that can't be done.
+        `tell` is to be called with what is done, of how much, and a sentence on it. Raises `Infeasible` when
+        it can't be built.
         """
         ...
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from configs.errors import AutoinferError
 from experiments.engines.port import (
+    DEVICE_FAULTS,
     DocumentScore,
     DraftingCheck,
     Engine,
@@ -23,6 +24,7 @@ from experiments.engines.port import (
     TaskScore,
 )
 from experiments.job.context import JobContext
+from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.spec import AnyJob
@@ -64,6 +66,8 @@ class OpenLaunch:
         self.number = number
         self._job = job
         self._seq = 0
+        self._closed = False
+        job.guard.up += 1
 
     def warm_up(self, workload: Workload) -> None:
         """Send the warm-up requests and drop what they measured."""
@@ -73,12 +77,15 @@ class OpenLaunch:
     def time_block(self, block: int, position: int, requests: Sequence[GenerationRequest]) -> None:
         """Send the requests one after the other and record every raw sample.
 
-        Between requests nothing is written and nothing computed; records go out after the block.
+        Between requests nothing is written and nothing computed; records go out after the block. A block
+        beside which something else was on the device is not recorded: it raises.
         """
         moment = self._job.context.material.moment
+        self._alone()
         before = moment()
         traces = [(request.item, self._generate(request)) for request in requests]
         after = moment()
+        self._alone()
         self._job.records.block(self.number, block, position, self._samples(traces), before, after)
         reached(KillPoint.AFTER_MEASURE)
 
@@ -91,34 +98,45 @@ class OpenLaunch:
         write_reference: Path | None = None,
     ) -> tuple[list[DocumentScore], list[TaskScore]]:
         """Score documents and tasks, as `engines.port.Launch.score`; time nothing else afterwards."""
-        self._job.limits.check()
-        try:
+        with self._asking():
             return self.launch.score(documents, tasks, reference=reference, write_reference=write_reference)
-        except Infeasible as reason:
-            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 
     def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
         """Check drafting, as `engines.port.Launch.check_drafting`; time nothing else afterwards."""
-        self._job.limits.check()
-        try:
+        with self._asking():
             return self.launch.check_drafting(requests)
-        except Infeasible as reason:
-            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 
     def profile(self, request: GenerationRequest) -> list[PartTime]:
         """Time a decode step by part, as `engines.port.Launch.profile`; time nothing else afterwards."""
-        self._job.limits.check()
-        try:
+        with self._asking():
             return self.launch.profile(request)
+
+    def close(self) -> None:
+        """End the launch's processes; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._job.guard.up -= 1
+        self.launch.close()
+
+    def _generate(self, request: GenerationRequest) -> GenerationTrace:
+        with self._asking():
+            return self.launch.generate(request)
+
+    def _alone(self) -> None:
+        try:
+            self._job.guard.alone()
         except Infeasible as reason:
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 
-    def _generate(self, request: GenerationRequest) -> GenerationTrace:
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """What the launch is asked for: whatever it raises is told as its arm's, or as the device's."""
         self._job.limits.check()
         try:
-            return self.launch.generate(request)
+            yield
         except Infeasible as reason:
-            raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
+            told = self._job.guard.explained(reason)
+            raise ArmInfeasible(self.wanted.arm, self.wanted.index, told) from reason
 
     def _samples(
         self, traces: Sequence[tuple[str, GenerationTrace]]
@@ -147,6 +165,7 @@ class RunningJob:
     engine: Engine
     records: Records
     limits: StageLimits
+    guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
 
     @contextmanager
     def launches(self, stage: Stage, wanted: Sequence[Wanted]) -> Iterator[list[OpenLaunch]]:
@@ -163,7 +182,11 @@ class RunningJob:
             close(opened)
 
     def open(self, stage: Stage, wanted: Sequence[Wanted]) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
-        """Open launches; returns those that came up and why the others did not, both in order. Close them."""
+        """Open launches; returns those that came up and why the others did not, both in order. Close them.
+
+        Raises `Infeasible` where the device is to blame (`device_guard`).
+        """
+        self.guard.before_launches()
         futures: list[Future[Launch]] = []
         pool = ThreadPoolExecutor(max_workers=max(1, self.context.cores), thread_name_prefix="load")
         try:
@@ -183,7 +206,10 @@ class RunningJob:
             if reason is None:
                 opened.append(self._opened(stage, each, future.result()))
             elif isinstance(reason, Infeasible):
+                reason = self.guard.explained(reason)
                 failed.append(ArmInfeasible(each.arm, place, reason))
+                if reason.kind in DEVICE_FAULTS:
+                    crashed = reason
             else:
                 crashed = crashed or reason
         if crashed is not None:
@@ -233,7 +259,7 @@ def close(launches: Sequence[OpenLaunch]) -> None:
     failures = []
     for each in launches:
         try:
-            each.launch.close()
+            each.close()
         except Exception as failure:
             failures.append(failure)
     if failures:

@@ -11,6 +11,7 @@ from experiments.job.aa import run_aa
 from experiments.job.baseline import run_baseline
 from experiments.job.comparison import run_test
 from experiments.job.context import JobContext, Material
+from experiments.job.device_guard import DeviceGuard
 from experiments.job.launching import ArmInfeasible, RunningJob
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
@@ -27,17 +28,25 @@ def run_job(
     judge: Judge,
     records: Records,
     on_stuck: Callable[[Infeasible], None] | None = None,
+    guard: DeviceGuard | None = None,
 ) -> JobResult:
     """Run a job to its end and return what its records say.
 
     A configuration that can't run gives a result with a failure, never an exception; a fault that is no
     configuration's (a full disk, a missing permission, a broken judge) is recorded as an error and raised as
     `AutoinferError`. `on_stuck` is called from another thread when a stage outlives its limit and can't be
-    ended.
+    ended. `guard` watches the spec's device, None for the driver's own answers.
     """
     started = time.monotonic()
     records.started(spec.version)
-    job = RunningJob(spec, context, engine, records, StageLimits(context.limits_s, on_stuck))
+    job = RunningJob(
+        spec,
+        context,
+        engine,
+        records,
+        StageLimits(context.limits_s, on_stuck),
+        guard or DeviceGuard(spec.device),
+    )
     try:
         if isinstance(spec, BaselineJob):
             run_baseline(job, spec)

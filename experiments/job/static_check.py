@@ -10,9 +10,12 @@ from experiments.space.configuration import Configuration
 
 
 def check_static(job: RunningJob, told: StageTold, configuration: Configuration, workload: Workload) -> None:
-    """Ask the engine whether the configuration can run this workload; raises `Infeasible` where it can't."""
+    """Ask the engine whether the configuration can run this workload; raises `Infeasible` where it can't, and
+    first of all where the device is lost."""
+    unwatched = job.guard.unwatched()
     unseen = job.engine.check(configuration, job.context.checkpoint, job.spec.device, workload.context_tokens)
-    before = told.detail.get(UNCHECKED)
-    said = [each for each in before if isinstance(each, str)] if isinstance(before, list) else []
-    if unseen is not None and unseen not in said:
-        told.detail = {**told.detail, UNCHECKED: [*said, unseen]}
+    for sentence in filter(None, (unwatched, unseen)):
+        before = told.detail.get(UNCHECKED)
+        said = [each for each in before if isinstance(each, str)] if isinstance(before, list) else []
+        if sentence not in said:
+            told.detail = {**told.detail, UNCHECKED: [*said, sentence]}

@@ -43,6 +43,15 @@ class Driver:
             found = found.decode(errors="replace")
         return found if isinstance(found, str) and found else None
 
+    def trouble(self, question: str, *arguments: Any) -> int | None:
+        """The number of the error that a question ends with; None for an answer, and for one without a
+        number."""
+        try:
+            getattr(self.nvml, f"nvml{question}")(*arguments)
+        except Exception as error:  # as in `answer_of`
+            return as_number(getattr(error, "value", None))
+        return None
+
     def constant(self, name: str) -> Any:
         """A constant of the library, `NVML_<name>`; None where this version has none of that name."""
         return getattr(self.nvml, f"NVML_{name}", None)

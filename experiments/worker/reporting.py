@@ -14,6 +14,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment
 from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
+from experiments.engines.port import DEVICE_FAULTS, DEVICE_LOST
 from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.result import ArtifactRecord, JobProgress, JobResult
 from experiments.job.spec import AnyJob
@@ -82,7 +83,7 @@ class Reporter:
         with self._database.write() as session:
             queue.hold(session, job)  # a lost lease must not pay for the rows first
             failure = result.failure
-            failed = failure is not None and failure.kind == CONTROL_FAILED
+            failed = failure is not None and failure.kind in (CONTROL_FAILED, *DEVICE_FAULTS)
             added = 0
             if job.experiment_id is not None:
                 added = record_result(session, job.experiment_id, job.attempt, spec, result)
@@ -123,6 +124,9 @@ class Reporter:
                     subject,
                     job.campaign_id,
                 )
+            if failure is not None and failure.kind == DEVICE_LOST:
+                text = f"{job.device}: {failure.cause}"
+                events.append(session, EventKind.DEVICE_LOST, text, subject, job.campaign_id)
 
     def fail(self, kind: str, cause: str) -> None:
         """End the job without a result: trying again would give the same."""

@@ -74,7 +74,12 @@ class SimulatedPruning:
         return ArtifactKey("checkpoint", {"layers": layers, "model": model_fingerprint}, tuple(parents))
 
     def build(
-        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        folder: Path,
+        beside: Path | None = None,
+        tell: object = None,
     ) -> Mapping[str, Json]:
         if configuration["simulated.layers"] == 0:
             raise Infeasible("build_failed", "Nothing is left of the simulated model.")

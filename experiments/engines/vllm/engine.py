@@ -13,6 +13,7 @@ from configs.limits import LOAD_LIMIT_S
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
 from experiments.engines.reference.drafting.order import check_drafter, drafting_order
+from experiments.engines.reference.expected_tensors import check_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
@@ -118,6 +119,7 @@ class VllmEngine:
         """The order, and the checkpoint's files; raises `Infeasible` for all that can be known of both."""
         order_for(configuration, str(checkpoint), device, CACHE_BYTES_MIN)
         files = inspect_checkpoint(checkpoint)
+        check_tensors(files)
         drafting = drafting_order(configuration)
         if drafting.active:
             check_drafter(drafting, files)

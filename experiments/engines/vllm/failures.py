@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from experiments.engines.port import Infeasible
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
 
 ENGINE_DIED = "vLLM's engine process ended"
 """How the driver begins the sentence that the engine's own process is no more."""
@@ -25,18 +25,25 @@ _CUDA_FULL = re.compile(
     r"CUDA out of memory\. Tried to allocate ([\d.]+) (MiB|GiB)\..*?of which ([\d.]+) (MiB|GiB) is free",
     re.DOTALL,
 )
+_CPU_CACHE_TOO_LARGE = re.compile(
+    rf"Available memory on node \d+ \(([\d.]+)/{_GIB}\) on kv cache allocation is less than requested "
+    rf"memory for kv \({_GIB}\)"
+)
 _NO_CACHE = re.compile(r"No available memory for the cache blocks")
 _TOO_FULL_TO_START = re.compile(rf"\(({_GIB})?/?.*?GiB\) on startup is less than desired", re.DOTALL)
 _TORCH_FULL = re.compile(r"(DefaultCPUAllocator: [^\n]*|[^\n]*can't allocate memory[^\n]*)")
 _WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deserializing header[^\n]*)")
+_WEIGHTS_MISSHAPEN = re.compile(
+    r"([^\n]*(?:exceeds dimension size|not initialized from checkpoint|Attempted to load weight|"
+    r"size mismatch for|no module or parameter named)[^\n]*)"
+)
 _NO_KERNEL = re.compile(
-    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel"
+    r"SM\d+ .*unavailable|is not supported (?:on|by|for)|No valid \w+ backend|Failed to find a kernel|"
+    r"does not support (?:float32|float16|bfloat16)"
 )
-_KERNEL_REASONS = re.compile(
-    r"Failed to find a kernel[^\n]*Reasons: *\n"
-    r"(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*(\S[^\n]*cannot implement due to: [^\n]+)"
+_KERNEL_REASON = re.compile(
+    r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*(\w+ cannot implement due to: .+)$", re.MULTILINE
 )
-"""vLLM names the kernels that it tried, and why not, on the lines below."""
 _VALIDATION_NOISE = re.compile(r"\s*\[type=.*?\](?=\s|$)|\s*For further information visit \S+")
 _NAMED = re.compile(
     r"^(?:\([^)]*\) )?(?:ERROR [\d :-]+\[[^\]]+\] )?\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)$", re.M
@@ -53,24 +60,37 @@ _NATIVE = re.compile(
 )
 _DEVICE_ERROR = re.compile(r"((?:CUDA error|Xid|NVRM)[^\n]*)")
 
+_DEVICE_LOST = re.compile(
+    r"([^\n]*(?:uncorrectable ECC error|fallen off the bus|GPU is lost|no CUDA-capable device is detected)"
+    r"[^\n]*)"
+)
+_DEVICE_TAKEN = re.compile(r"([^\n]*devices?(?:\(s\))? (?:is/are|are|is) busy or unavailable[^\n]*)")
+
 MEBIBYTE_IN_GIB = 1 / 1024
 
 
 def failure_of(log: str, told: str) -> Infeasible:
     """The cause of a failure in a sentence, from the log of the process and what its client raised."""
     text = f"{log}\n{told}"
+    device = _device_cause(text)
+    if device is not None:
+        return device
     memory = _memory_cause(text)
     if memory is not None:
         return Infeasible("out_of_memory", memory)
     broken = _WEIGHTS_BROKEN.search(text)
     if broken is not None:
         return Infeasible("checkpoint", f"vLLM can't read the checkpoint's weights: {_sentence(broken[1])}")
+    misshapen = _WEIGHTS_MISSHAPEN.search(text)
+    if misshapen is not None:
+        told_of = _sentence(misshapen[1].rpartition("Error: ")[2])
+        return Infeasible(
+            "checkpoint", f"The weights are not those of the checkpoint's config.json: {told_of}"
+        )
     named = _telling(text)
     unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
     if unsupported is not None:
-        why = _KERNEL_REASONS.search(text)
-        reason = unsupported if why is None else why[1]
-        return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(reason)}")
+        return _no_kernel(unsupported, text)
     untelling = any(word in told for word in _UNTELLING)
     cause = _sentence(named[-1] if named and untelling else _VALIDATION_NOISE.sub("", told))
     kind = "illegal" if "alidationError" in cause or "ValueError" in cause else "crashed"
@@ -79,12 +99,18 @@ def failure_of(log: str, told: str) -> Infeasible:
 
 def death_of(log: str, told: str) -> Infeasible:
     """Why a vLLM that had loaded is no more, in a sentence; `told` is what its client raised."""
+    lost = _device_cause(log)
+    if lost is not None:
+        return lost
     memory = _memory_cause(log)
     if memory is not None:
         return Infeasible("out_of_memory", memory)
     code = _DIED.search(log)
     how = "" if code is None else f" ({_exit(int(code[1]))})"
     named = _telling(log)
+    unsupported = next((each for each in named if _NO_KERNEL.search(each)), None)
+    if unsupported is not None:  # some kernels are only looked for when they are to run
+        return _no_kernel(unsupported, log)
     device = _DEVICE_ERROR.search(log)
     native = _NATIVE.search(log)
     cause = device[1] if device is not None else native[1] if native is not None else told
@@ -92,6 +118,13 @@ def death_of(log: str, told: str) -> Infeasible:
         cause = named[-1]
     cause = cause.removeprefix(f"{ENGINE_DIED}: ")
     return Infeasible("crashed", f"vLLM's engine process ended while it served{how}: {_sentence(cause)}")
+
+
+def _no_kernel(told: str, text: str) -> Infeasible:
+    """No kernel serves this; vLLM tells why each of them does not on lines of their own."""
+    reasons = dict.fromkeys(_sentence(each) for each in _KERNEL_REASON.findall(text))
+    told = f"{told.partition(' Reasons:')[0]}: {' '.join(reasons)}" if reasons else told
+    return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(told)}")
 
 
 def _telling(text: str) -> list[str]:
@@ -103,6 +136,21 @@ def _exit(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
+def _device_cause(text: str) -> Infeasible | None:
+    """A failure of the GPU itself, which says nothing of what was to run on it."""
+    lost = _DEVICE_LOST.search(text)
+    if lost is not None:
+        return Infeasible(
+            DEVICE_LOST,
+            f"The GPU failed: {_sentence(lost[1])} Reset it with `nvidia-smi --gpu-reset` or restart the "
+            "machine, then resume the campaign.",
+        )
+    taken = _DEVICE_TAKEN.search(text)
+    if taken is None:
+        return None
+    return Infeasible(DEVICE_BUSY, f"vLLM was not given the GPU: {_sentence(taken[1])} Free it of others.")
+
+
 def _memory_cause(text: str) -> str | None:
     small = _CACHE_TOO_SMALL.search(text)
     if small is not None:
@@ -111,6 +159,14 @@ def _memory_cause(text: str) -> str | None:
         return (
             f"The KV cache of one sequence of {context} tokens needs {needed:.2f} GiB and {available:.2f} "
             f"are there, {needed - available:.2f} GiB too few; what would fit: {way}."
+        )
+    large = _CPU_CACHE_TOO_LARGE.search(text)
+    if large is not None:
+        available, needed = float(large[1]), float(large[3])
+        return (
+            f"The cache takes {needed:.2f} GiB and {available:.2f} are available, "
+            f"{needed - available:.2f} GiB too few; take fewer serving.max_sequences or a smaller "
+            "serving.max_model_len."
         )
     full = _CUDA_FULL.search(text)
     if full is not None:

@@ -130,7 +130,12 @@ class DepthPruning:
         )
 
     def build(
-        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        folder: Path,
+        beside: Path | None = None,
+        tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
     ) -> Mapping[str, Json]:
         """Write the pruned checkpoint into `folder`; return the report. Raises `Infeasible` as `prune`."""
         if configuration["pruning.method"] != "depth":

@@ -1,107 +1,89 @@
-"""Writes the weight files of a quantized model: packed where scales were found, else as they were.
+"""Packs the weights of a layer for which scales were found. Imports torch and compressed-tensors.
 
-Names, order and the files stay those of the original. What AWQ rescaled is written in the type it was stored
-in; all else (the MTP head, a vision tower, embeddings) is copied. Imports torch and compressed-tensors.
+What AWQ rescaled is given in the type it was stored in.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import torch
 from compressed_tensors.compressors import BaseCompressor
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import module_tensor
-from experiments.engines.reference.inspection import INDEX_FILE, CheckpointFiles
 from experiments.engines.reference.packed_layout import PACK_QUANTIZED, PackedModule
 from experiments.engines.reference.packed_tensors import dequantized
-from experiments.stages.quantize.plan import PlannedModule
+from experiments.stages.quantize.finished_layers import Squares
+from experiments.stages.quantize.one_layer import LAYER, layer_prefix
+from experiments.stages.quantize.plan import HEAD, PlannedModule
 from experiments.stages.quantize.recipe import QuantizationRecipe
 
-ERROR_DIGITS = 6
-"""Digits after the point of a relative error in the report."""
+STORED_DTYPES: Mapping[str, torch.dtype] = {
+    "BF16": torch.bfloat16,
+    "F16": torch.float16,
+    "F32": torch.float32,
+}
+"""Types of dense weights by their names in a header."""
 
 
-@dataclass
-class _Squares:
-    """Sums over weights: of squared errors and of squares."""
-
-    error: float = 0.0
-    weight: float = 0.0
-
-
-def write_weights(
-    files: CheckpointFiles,
+def packed_layer(
     model: Qwen3_5ForCausalLM,
-    recipe: QuantizationRecipe,
+    layer: int | None,
     planned: Sequence[PlannedModule],
     rescaled: Collection[str],
-    out_dir: Path,
-) -> dict[str, float]:
-    """Write every weight file of the checkpoint anew into `out_dir`.
+    headers: Mapping[str, Mapping[str, Any]],
+    recipe: QuantizationRecipe,
+) -> tuple[dict[str, Tensor], dict[str, Squares]]:
+    """What of a layer (None: of the head) is stored otherwise than before, under its stored names: packed
+    weights and rescaled tensors; and the sums of squares by kind of module.
 
-    Returns the relative error of the weights by kind of module: ‖W − Ŵ‖ / ‖W‖ over all of the kind, with W
-    after AWQ's scaling.
+    `headers` tell the type of each tensor as it was stored.
 
     Raises:
-        Infeasible: kind `build_failed`, when a weight is not finite.
+        Infeasible: kind `build_failed`, when a weight is not finite; `unsupported` for another type.
     """
-    out_dir.mkdir(parents=True, exist_ok=True)
-    by_weight = {module.weight: module for module in planned}
-    squares: defaultdict[str, _Squares] = defaultdict(_Squares)
-    state = model.state_dict()
-    weight_map: dict[str, str] = {}
-    total_bytes = 0
-    new = [module for module in planned if module.weight not in files.tensors]  # a head that was tied
-    for path in files.weight_files:
-        written: dict[str, Tensor] = {}
-        with safe_open(path, framework="pt") as stored:
-            metadata = stored.metadata()
-            for name in stored.keys():  # noqa: SIM118  (no mapping)
-                tensor = stored.get_tensor(name)
-                if name in by_weight:
-                    module = by_weight[name]
-                    written |= _packed(module, model, recipe, tensor.dtype, squares[module.kind])
-                elif name in rescaled:
-                    written[name] = _finite(name, state[module_tensor(name)]).to(tensor.dtype).cpu()
-                else:
-                    written[name] = tensor
-                if name.endswith("embed_tokens.weight"):
-                    for module in new:
-                        written |= _packed(module, model, recipe, tensor.dtype, squares[module.kind])
-        written = {name: tensor.contiguous() for name, tensor in written.items()}
-        save_file(written, out_dir / path.name, metadata=metadata)
-        weight_map |= dict.fromkeys(written, path.name)
-        total_bytes += sum(tensor.nbytes for tensor in written.values())
-    if (files.folder / INDEX_FILE).is_file():
-        index = {"metadata": {"total_size": total_bytes}, "weight_map": dict(sorted(weight_map.items()))}
-        (out_dir / INDEX_FILE).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
-    return {kind: round((sums.error / sums.weight) ** 0.5, ERROR_DIGITS) for kind, sums in squares.items()}
+    squares: dict[str, Squares] = {}
+    written: dict[str, Tensor] = {}
+    for module in planned:
+        found = model.get_submodule(_here(module.module, layer))
+        dtype = _dtype(module.source, headers)
+        parts, sums = _packed(module, found, recipe, dtype)
+        written |= parts
+        squares[module.kind] = squares.get(module.kind, Squares()) + sums
+    state = model.state_dict() if rescaled else {}
+    for name in rescaled:
+        tensor = _finite(name, state[_here(module_tensor(name), layer)])
+        written[name] = tensor.to(_dtype(name, headers)).cpu()
+    return {name: tensor.contiguous() for name, tensor in written.items()}, squares
+
+
+def _here(name: str, layer: int | None) -> str:
+    """The name in the model of one layer of what the text model calls `name`."""
+    return HEAD if layer is None else LAYER + name.removeprefix(layer_prefix(layer))
+
+
+def _dtype(name: str, headers: Mapping[str, Mapping[str, Any]]) -> torch.dtype:
+    told = str(headers[name]["dtype"])
+    if told not in STORED_DTYPES:
+        raise Infeasible("unsupported", f"{name} is stored as {told}, from which nothing is quantized.")
+    return STORED_DTYPES[told]
 
 
 def _packed(
-    planned: PlannedModule,
-    model: Qwen3_5ForCausalLM,
-    recipe: QuantizationRecipe,
-    dtype: torch.dtype,
-    sums: _Squares,
-) -> dict[str, Tensor]:
-    """The packed tensors of one module under their stored names; adds to the sums of its kind.
+    planned: PlannedModule, module: torch.nn.Module, recipe: QuantizationRecipe, dtype: torch.dtype
+) -> tuple[dict[str, Tensor], Squares]:
+    """The packed tensors of one module under their stored names, and what rounding changed.
 
     Integers are rounded with the scale in the type it is stored in, so that rounding the scale costs nothing
     more.
     """
-    module = model.get_submodule(planned.module)
     found = {name: tensor.detach() for name, tensor in module.named_parameters(recurse=False)}
+    if "weight_scale" not in found:
+        raise RuntimeError(f"llmcompressor left out {planned.stored}")
     weight = _finite(planned.weight, found["weight"])
     local = {"weight": weight, "weight_scale": found["weight_scale"].to(dtype).float()}
     if not recipe.symmetric:
@@ -121,9 +103,10 @@ def _packed(
         tuple(parts),
     )
     again = _finite(planned.weight, dequantized(layout, parts))
-    sums.error += float((again - weight.cpu().float()).double().square().sum())
-    sums.weight += float(weight.double().square().sum())
-    return {f"{planned.stored}.{end}": tensor for end, tensor in parts.items()}
+    sums = Squares(
+        float((again - weight.cpu().float()).double().square().sum()), float(weight.double().square().sum())
+    )
+    return {f"{planned.stored}.{end}": tensor for end, tensor in parts.items()}, sums
 
 
 def _finite(name: str, tensor: Tensor) -> Tensor:

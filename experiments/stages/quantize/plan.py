@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from experiments.engines.port import Infeasible
@@ -47,10 +47,13 @@ ALWAYS_HIGH = (
 
 OUT_PROJ = "linear_attn.out_proj"
 
+_LAYER = re.compile(r"model\.layers\.(\d+)\.")
+
 
 @dataclass(frozen=True)
 class PlannedModule:
-    """One module to quantize: `stored` is its name in the files, `module` in the text model."""
+    """One module to quantize: `stored` is its name in the files, `module` in the text model, `source` the
+    tensor of the files that its weight is read from (of a tied head, the embedding)."""
 
     stored: str
     module: str
@@ -58,6 +61,13 @@ class PlannedModule:
     bits: int
     outputs: int
     inputs: int
+    source: str
+
+    @property
+    def layer(self) -> int | None:
+        """The number of its layer, None for the head."""
+        found = _LAYER.match(self.module)
+        return None if found is None else int(found[1])
 
     @property
     def weight(self) -> str:
@@ -190,6 +200,27 @@ def awq_mappings(files: CheckpointFiles, recipe: QuantizationRecipe) -> list[tup
     ]
 
 
+def config_of_layer(
+    files: CheckpointFiles, recipe: QuantizationRecipe, *, head: bool = False
+) -> dict[str, Json]:
+    """As `quantization_config`, for a model that is one of the layers that are quantized, or the head alone:
+    no layer is named by its number."""
+    keep = "none" if recipe.keep == "edges" else recipe.keep
+    return quantization_config(files, replace(recipe, keep=keep, lm_head=head))
+
+
+def mappings_of_layer(
+    files: CheckpointFiles, recipe: QuantizationRecipe, layer: int
+) -> list[tuple[str, list[str]]]:
+    """Those of `awq_mappings` that are a layer's, for a model that is this layer alone; none where nothing of
+    it is scaled."""
+    if recipe.method != "awq" or (recipe.keep == "edges" and layer in (0, len(files.layer_types) - 1)):
+        return []
+    alone = replace(files, layer_types=(files.layer_types[layer],))
+    keep = "none" if recipe.keep == "edges" else recipe.keep
+    return awq_mappings(alone, replace(recipe, keep=keep))
+
+
 def rescaled(files: CheckpointFiles, recipe: QuantizationRecipe) -> frozenset[str]:
     """Stored names of dense tensors that AWQ changes: norms, and projections beside quantized ones."""
     if recipe.method != "awq":
@@ -239,14 +270,13 @@ def _planned(
     recipe: QuantizationRecipe,
     weight: str | None = None,
 ) -> PlannedModule:
-    entry = headers.get(weight or f"{stored}.weight")
+    source = weight or f"{stored}.weight"
+    entry = headers.get(source)
     if entry is None or len(entry["shape"]) != 2:
-        raise Infeasible(
-            "checkpoint", f"The checkpoint at {files.folder} has no matrix {weight or f'{stored}.weight'}."
-        )
+        raise Infeasible("checkpoint", f"The checkpoint at {files.folder} has no matrix {source}.")
     outputs, inputs = entry["shape"]
     bits = recipe.out_proj_bits if kind == OUT_PROJ else recipe.bits
-    return PlannedModule(stored, module, kind, bits, outputs, inputs)
+    return PlannedModule(stored, module, kind, bits, outputs, inputs, source)
 
 
 def _planned_head(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -40,7 +42,7 @@ from experiments.stages.quantize.recipe import (
 
 PROCESS_MODULE = "experiments.stages.quantize.quantizing_process"
 
-QUANTIZATION_VERSION = 3
+QUANTIZATION_VERSION = 4
 """Part of the artifact's key; raised when the same inputs would give other bytes."""
 
 CPU = "cpu"
@@ -52,6 +54,18 @@ PLACE = 1
 """Where it stands among the stages: pruning stands before (0) or after it (2), by `pruning.order`."""
 
 _SECONDS_DIGITS = 2
+
+UNFINISHED = "unfinished"
+"""Folder beside the output for layers of a quantization that nothing goes on with."""
+
+KEPT_S = 7 * 86400.0
+"""How long layers of a quantization that was given up are kept."""
+
+Tell = Callable[[int, int, str], None]
+
+
+def tell_nobody(done: int, planned: int, text: str) -> None:
+    """In place of whoever would be told of progress."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +86,15 @@ def quantize(
     seed: int = SEED.default,
     device: str = CPU,
     log_path: Path | None = None,
+    work_dir: Path | None = None,
+    tell: Tell = tell_nobody,
 ) -> Mapping[str, Json]:
     """Write the quantized checkpoint into `out_dir`; return the report (`docs/quantization.md`).
 
     AWQ needs `text`; plain rounding needs none. `seed` is that of everything random in the process, `device`
-    (`cpu`, `cuda:0` …) where it computes.
+    (`cpu`, `cuda:0` …) where it computes. Finished layers are kept below `work_dir` until all are, so that
+    the same call goes on after it was killed; without it, they are kept beside the output and nothing goes
+    on. `tell` is called with the layers done, of how many, and what was done.
 
     Raises:
         Infeasible: `illegal` for a recipe that the checkpoint does not bear, `unsupported` without
@@ -90,23 +108,27 @@ def quantize(
         raise Infeasible("illegal", "AWQ needs calibration documents with tokens in them.")
     python = needed_python()
     points = grid_points(recipe, device)
+    needs_text = recipe.method == "awq" and text is not None
+    request: dict[str, Json] = {
+        "checkpoint": str(checkpoint.resolve()),
+        "recipe": asdict(recipe),
+        "documents": [list(document) for document in text.documents] if needs_text and text else [],
+        "grid_points": points,
+        "threads": usable_cores(),
+        "seed": seed,
+        "device": device,
+    }
+    work = work_folder(work_dir or out_dir / UNFINISHED, files, request, tool_versions(python))
     told = ask(
         PROCESS_MODULE,
-        {
-            "checkpoint": str(checkpoint),
-            "out": str(out_dir),
-            "recipe": asdict(recipe),
-            "documents": [list(document) for document in text.documents] if text else [],
-            "grid_points": points,
-            "threads": usable_cores(),
-            "seed": seed,
-            "device": device,
-        },
+        {**request, "out": str(out_dir), "work": str(work)},
         doing="quantizes",
         log_path=log_path,
         python=python,
         environment={"TQDM_DISABLE": "1", **(NO_GPU if device == CPU else {})},
+        tell=tell,
     )
+    shutil.rmtree(work if work_dir else out_dir / UNFINISHED, ignore_errors=True)
     _write_config(files, recipe, out_dir)
     copy_beside(files.folder, out_dir)
     after = inspect_checkpoint(out_dir)
@@ -133,20 +155,48 @@ def quantize(
         "gpu_peak_memory_bytes": told["gpu_peak_memory_bytes"],
         "device": told["device"],
         "threads": told["threads"],
+        "resumed_layers": told["resumed_layers"],
         "versions": dict(tool_versions(python)),
     }
+
+
+def work_folder(
+    work_dir: Path,
+    files: CheckpointFiles,
+    request: Mapping[str, Json],
+    versions: Mapping[str, str | None],
+) -> Path:
+    """Where the finished layers of a request are kept: another place for whatever would give other bytes.
+
+    A checkpoint is known by its place and by the size and time of its files. Others that nobody went on with
+    for `KEPT_S` are deleted.
+    """
+    stats = [(path.name, path.stat()) for path in files.weight_files]
+    inputs = {
+        **request,
+        "version": QUANTIZATION_VERSION,
+        "versions": dict(versions),
+        "files": [f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats],
+    }
+    name = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+    for other in work_dir.glob("*"):
+        if other.name != name and time.time() - other.stat().st_mtime > KEPT_S:
+            shutil.rmtree(other, ignore_errors=True)
+    return work_dir / name
 
 
 class WeightQuantization:
     """Quantizes the weights, by AWQ or plain rounding, in the environment that has llmcompressor.
 
-    `device` (`cpu`, `cuda:0` …) is where it computes and where a model writes its own calibration text.
+    `device` (`cpu`, `cuda:0` …) is where it computes and where a model writes its own calibration text;
+    `work_dir` is where finished layers outlive a build that is killed, None for nowhere.
     """
 
     stage = Stage.QUANTIZE
 
-    def __init__(self, device: str = CPU) -> None:
+    def __init__(self, device: str = CPU, work_dir: Path | None = None) -> None:
         self._device = device
+        self._work_dir = work_dir
 
     def asked(self, configuration: Configuration) -> bool:
         """Whether anything is to be quantized."""
@@ -185,7 +235,12 @@ class WeightQuantization:
         )
 
     def build(
-        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        folder: Path,
+        beside: Path | None = None,
+        tell: Tell = tell_nobody,
     ) -> Mapping[str, Json]:
         """Write the quantized checkpoint into `folder`; return the report. Raises as `quantize`."""
         recipe = _asked_recipe(configuration)
@@ -198,6 +253,8 @@ class WeightQuantization:
             _corpus(configuration, checkpoint, self._device),
             seed=_seed(configuration),
             device=self._device,
+            work_dir=self._work_dir,
+            tell=tell,
         )
 
 

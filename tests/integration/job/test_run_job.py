@@ -295,7 +295,12 @@ def test_a_judge_that_never_stops_is_an_error(run: Run):
 def test_a_full_disk_is_an_error_and_no_verdict_on_the_candidate(run: Run, tmp_path: Path):
     class Full(SimulatedPruning):
         def build(
-            self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+            self,
+            configuration: Configuration,
+            checkpoint: Path,
+            folder: Path,
+            beside: Path | None = None,
+            tell: object = None,
         ) -> Mapping[str, Json]:
             Path("/dev/full").write_text("weights")
             return {}

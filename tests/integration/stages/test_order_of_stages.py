@@ -45,7 +45,12 @@ class Rounding:
         return ArtifactKey("checkpoint", {"stage": "round", "model": model_fingerprint}, tuple(parents))
 
     def build(
-        self, configuration: Configuration, checkpoint: Path, folder: Path, beside: Path | None = None
+        self,
+        configuration: Configuration,
+        checkpoint: Path,
+        folder: Path,
+        beside: Path | None = None,
+        tell: object = None,
     ) -> Mapping[str, Json]:
         for path in checkpoint.iterdir():
             if not path.name.endswith("-report.json"):

@@ -162,7 +162,7 @@ class TestCarried:
         after = write_checkpoint(folder / "after", tiny_model())
         by_hand(after, pack_quantized, compressed_tensors_config())
         planned = tuple(
-            PlannedModule(name, name, "any", module.bits, module.outputs, module.inputs)
+            PlannedModule(name, name, "any", module.bits, module.outputs, module.inputs, module.weight)
             for name, module in packed_modules(inspect_checkpoint(after)).items()
         )
         return before, after, planned

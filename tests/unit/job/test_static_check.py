@@ -12,7 +12,7 @@ from experiments.space.configuration import Configuration
 ASKED: list[tuple[Any, ...]] = []
 
 
-def told_by(answers: list[str | None]) -> dict[str, Any]:
+def told_by(answers: list[str | None], unwatched: str | None = None) -> dict[str, Any]:
     def check(*arguments: Any) -> str | None:
         ASKED.append(arguments)
         return answers.pop(0)
@@ -21,6 +21,7 @@ def told_by(answers: list[str | None]) -> dict[str, Any]:
         engine=SimpleNamespace(check=check),
         context=SimpleNamespace(checkpoint=Path("model")),
         spec=SimpleNamespace(device="cuda:1"),
+        guard=SimpleNamespace(unwatched=lambda: unwatched),
     )
     told: Any = SimpleNamespace(detail={"kept": 1})
     for _ in range(len(answers)):
@@ -34,6 +35,7 @@ def test_nothing_is_told_where_all_was_looked_at() -> None:
 
 def test_what_was_not_looked_at_is_told_once() -> None:
     assert told_by(["a", None, "a", "b"]) == {"kept": 1, UNCHECKED: ["a", "b"]}
+    assert told_by(["a", None], "No driver answers.") == {"kept": 1, UNCHECKED: ["No driver answers.", "a"]}
 
 
 def test_the_engine_is_asked_for_the_longest_sequence_of_the_workload() -> None:

@@ -20,6 +20,12 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             ("0.70 GiB too few", "at most 1648"),
         ),
         (
+            f"{ERROR}ValueError: Available memory on node 0 (13.19/15.71 GiB) on kv cache allocation is less "
+            "than requested memory for kv (100.0 GiB). Decrease --kv-cache-memory-bytes, …",
+            "out_of_memory",
+            ("takes 100.00 GiB and 13.19 are available", "86.81 GiB too few"),
+        ),
+        (
             f"{ERROR}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 0 has a "
             "total capacity of 79.10 GiB of which 128.00 MiB is free. Process 1 has …",
             "out_of_memory",
@@ -47,12 +53,16 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             ("SM90 GDN prefill DSL kernel is unavailable",),
         ),
         (
-            f"{ERROR}ValueError: Failed to find a kernel that can implement the WNA16 linear layer. "
-            "Reasons: \n"
-            f"{ERROR} ConchLinearKernel cannot implement due to: Group size (32) not supported by "
-            "ConchLinearKernel, supported group sizes are: [-1, 128]",
+            f"{ERROR}ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons: "
+            "\n(EngineCore pid=7)  ConchLinearKernel cannot implement due to: Group size (32) not supported "
+            "by ConchLinearKernel, supported group sizes are: [-1, 128]",
             "unsupported",
-            ("ConchLinearKernel cannot implement due to: Group size (32)", "[-1, 128]"),
+            ("WNA16 linear layer: ConchLinearKernel cannot", "Group size (32)"),
+        ),
+        (
+            f"{ERROR}RuntimeError: start (0) + length (1024) exceeds dimension size (512).",
+            "checkpoint",
+            ("not those of the checkpoint's config.json", "exceeds dimension size"),
         ),
         (
             f"{ERROR}RuntimeError: Worker failed with error 'CPU GDN attention requires BF16.'",
@@ -60,6 +70,16 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             ("requires BF16",),
         ),
         (f"{ERROR}KeyError: 'layers.9.mlp'\nlater lines without a name", "crashed", ("layers.9.mlp",)),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+            "device_lost",
+            ("uncorrectable ECC error", "nvidia-smi --gpu-reset"),
+        ),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "device_busy",
+            ("busy or unavailable", "Free it"),
+        ),
         ("nothing that tells", "crashed", ("Engine core initialization failed",)),
     ],
 )
@@ -107,3 +127,17 @@ def test_a_death_while_serving_is_told_with_what_the_log_says(
     assert death.kind == kind
     assert all(word in death.cause for word in words), death.cause
     assert "\n" not in death.cause
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "NotImplementedError: SM90 GDN prefill DSL kernel is unavailable.",
+        "AssertionError: ChunkGatedDeltaRuleFunction does not support float32. Please use bfloat16.",
+    ],
+)
+def test_a_kernel_that_is_only_missed_when_it_is_to_run_is_told_as_missing(words: str) -> None:
+    """As vLLM 0.26 said on an H200."""
+    failure = death_of(f"{ERROR}{words}\n", f"{ENGINE_DIED}: EngineCore encountered an issue.")
+    assert failure.kind == "unsupported"
+    assert words.rstrip(".") in failure.cause

@@ -1,0 +1,107 @@
+"""The tensors that a Qwen3.5 text model is made of, by name and shape, and whether a checkpoint has them.
+
+Read from headers alone, so that an engine need not load a checkpoint to learn that it lacks a layer; vLLM
+serves one with whatever lay in memory in the place of a missing tensor. A test holds the names and shapes to
+transformers' own model. The MTP head and a vision tower are not looked at. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from configs.errors import AutoinferError
+from configs.models import ModelProfile
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.packed_layout import packed_modules
+from experiments.engines.reference.shape import read_profile
+
+Shape = tuple[int, ...]
+
+WRAPPER_PREFIX = "model.language_model."
+
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+def check_tensors(files: CheckpointFiles) -> None:
+    """Whether every tensor of the text model is there in its shape, packed or not.
+
+    Raises:
+        Infeasible: kind `checkpoint`, with the first that is missing or misshapen; `unsupported` for a packed
+        layout that is not read.
+    """
+    try:
+        profile = read_profile(files.folder)
+    except AutoinferError as error:
+        raise Infeasible("checkpoint", error.message) from None
+    headers = files.headers()
+    found: dict[str, Shape] = {_text_name(name): tuple(entry["shape"]) for name, entry in headers.items()}
+    for module in packed_modules(files).values():
+        found[_text_name(module.weight)] = (module.outputs, module.inputs)
+    expected = dict(expected_tensors(_with_head(profile, HEAD in found)))
+    missing = [name for name in expected if name not in found]
+    if missing:
+        raise Infeasible(
+            "checkpoint",
+            f"The checkpoint at {files.folder} lacks {len(missing)} of the {len(expected)} tensors of its "
+            f"text model, first {missing[0]}; fetch it again.",
+        )
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise Infeasible(
+                "checkpoint",
+                f"{name} in {files.folder} has the shape {found[name]} where its config.json asks for "
+                f"{shape}.",
+            )
+
+
+def _with_head(profile: ModelProfile, own_head: bool) -> ModelProfile:
+    """The profile, with a head of its own where the files have one."""
+    return profile.model_copy(update={"tied_embeddings": False}) if own_head else profile
+
+
+def expected_tensors(profile: ModelProfile) -> Iterator[tuple[str, Shape]]:
+    """Names and shapes of the text model's tensors, by the names of a text checkpoint."""
+    hidden = profile.hidden
+    yield EMBEDDING, (profile.vocabulary, hidden)
+    for index, kind in enumerate(profile.layer_types):
+        layer = f"model.layers.{index}"
+        yield f"{layer}.input_layernorm.weight", (hidden,)
+        mixer = _gdn(profile) if kind == "linear_attention" else _attention(profile)
+        yield from ((f"{layer}.{name}", shape) for name, shape in mixer)
+        yield f"{layer}.post_attention_layernorm.weight", (hidden,)
+        yield f"{layer}.mlp.gate_proj.weight", (profile.intermediate, hidden)
+        yield f"{layer}.mlp.up_proj.weight", (profile.intermediate, hidden)
+        yield f"{layer}.mlp.down_proj.weight", (hidden, profile.intermediate)
+    yield "model.norm.weight", (hidden,)
+    if not profile.tied_embeddings:
+        yield HEAD, (profile.vocabulary, hidden)
+
+
+def _attention(profile: ModelProfile) -> Iterator[tuple[str, Shape]]:
+    size = profile.attention_head_dim
+    queries, keys = profile.attention_q_heads * size, profile.attention_kv_heads * size
+    yield "self_attn.q_proj.weight", (2 * queries, profile.hidden)  # with the output's gate
+    yield "self_attn.k_proj.weight", (keys, profile.hidden)
+    yield "self_attn.v_proj.weight", (keys, profile.hidden)
+    yield "self_attn.o_proj.weight", (profile.hidden, queries)
+    yield "self_attn.q_norm.weight", (size,)
+    yield "self_attn.k_norm.weight", (size,)
+
+
+def _gdn(profile: ModelProfile) -> Iterator[tuple[str, Shape]]:
+    keys, values = profile.gdn_k_heads * profile.gdn_k_head_dim, profile.gdn_v_heads * profile.gdn_v_head_dim
+    heads = profile.gdn_v_heads
+    yield "linear_attn.in_proj_qkv.weight", (2 * keys + values, profile.hidden)
+    yield "linear_attn.in_proj_z.weight", (values, profile.hidden)
+    yield "linear_attn.in_proj_b.weight", (heads, profile.hidden)
+    yield "linear_attn.in_proj_a.weight", (heads, profile.hidden)
+    yield "linear_attn.conv1d.weight", (2 * keys + values, 1, profile.gdn_conv_kernel)
+    yield "linear_attn.dt_bias", (heads,)
+    yield "linear_attn.A_log", (heads,)
+    yield "linear_attn.norm.weight", (profile.gdn_v_head_dim,)
+    yield "linear_attn.out_proj.weight", (profile.hidden, values)
+
+
+def _text_name(stored: str) -> str:
+    return stored.replace(WRAPPER_PREFIX, "model.", 1)

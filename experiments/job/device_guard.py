@@ -1,0 +1,175 @@
+"""Sees to it that a GPU is the job's alone while it measures there, and tells a lost GPU from a bad launch.
+
+- Before launches are opened and none of the job's is up, memory that anything else holds must be gone: what
+  a predecessor held comes back a while after its process ended, and that is waited for, at most
+  `MEMORY_RETURN_LIMIT_S`. What is left then belongs to somebody else: `device_busy`, with names and figures.
+- Before and after a block, a process that computes there and is not the job's ends the job the same way, so
+  that nothing is silently measured beside it.
+- Where a launch dies and the driver says that the device is lost, or the kernel logged a fault of the device
+  since the job began, the device is to blame: `device_lost`.
+
+Neither kind says anything of a configuration. A CPU is not watched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psutil
+
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST, Infeasible
+from experiments.telemetry.free_memory import MemoryUnknown
+from experiments.telemetry.kernel_log import xids_of
+from experiments.telemetry.occupants import GB, DeviceGone, DeviceUse, Occupant, device_use
+
+MEMORY_RETURN_LIMIT_S = 60.0
+"""How long memory of a process that ended may take to come back, seconds: the driver frees it within a few,
+and a vLLM with graphs on an H200 within ten."""
+
+LOOK_EVERY_S = 0.5
+
+IDLE_BYTES = 2**30
+"""What may be used of a GPU on which nothing computes: the driver's own, beside what processes that draw
+hold. A guess, larger than any seen; a process that computes takes at least as much as its context, told by
+its number where the driver lists it."""
+
+_MAY_BE_THE_DEVICE = frozenset({"crashed", "timed_out"})
+
+
+def own_processes() -> frozenset[int]:
+    """This process and all that it started."""
+    here = psutil.Process()
+    return frozenset({here.pid, *(child.pid for child in here.children(recursive=True))})
+
+
+class DeviceGuard:
+    """Watches one job's device; `device` is as in a spec (`cpu`, `cuda:0`).
+
+    `up` counts the job's launches that hold memory, kept by who opens and closes them. `look` and `xids` ask
+    the driver and the kernel's log, `own` tells the job's processes, `wait` and `clock` take and give
+    seconds; all are passed in for tests. Not for several threads.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        *,
+        look: Callable[[str], DeviceUse] = device_use,
+        xids: Callable[[str], tuple[int, ...]] = xids_of,
+        own: Callable[[], frozenset[int]] = own_processes,
+        wait: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.up = 0
+        self._device = device
+        self._watched = device.partition(":")[0] == "cuda"
+        self._look, self._xids, self._own, self._wait, self._clock = look, xids, own, wait, clock
+        self._xids_before = xids(device) if self._watched else ()
+
+    def unwatched(self) -> str | None:
+        """Why the device can't be watched, in a sentence; None where it can, and for a CPU.
+
+        Raises `Infeasible` of kind `device_lost`.
+        """
+        if not self._watched:
+            return None
+        try:
+            use = self._used()
+        except MemoryUnknown as reason:
+            return f"Whether others use {self._device} can't be told: {reason}"
+        if use.computing is None:
+            return (
+                f"The driver lists no processes of {self._device}, so that others beside a launch can't be "
+                "told; before launches its used memory is looked at."
+            )
+        return None
+
+    def before_launches(self) -> None:
+        """Wait until only the job's own is on the device.
+
+        Raises `Infeasible`: kind `device_busy` where somebody is left after the limit, `device_lost`.
+        """
+        others = self._others()
+        until = self._clock() + MEMORY_RETURN_LIMIT_S
+        while others is not None and self._clock() < until:
+            self._wait(LOOK_EVERY_S)
+            others = self._others()
+        if others is not None:
+            raise self._busy(others, f", {MEMORY_RETURN_LIMIT_S:.0f} s after the job could have begun")
+
+    def alone(self) -> None:
+        """Raise `Infeasible` of kind `device_busy` where somebody else computes on the device now."""
+        others = self._others()
+        if others is not None:
+            raise self._busy(others, "")
+
+    def explained(self, reason: Infeasible) -> Infeasible:
+        """The failure of a launch, or, where the device is why, that."""
+        if not self._watched or reason.kind not in _MAY_BE_THE_DEVICE:
+            return reason
+        try:
+            self._used()
+        except Infeasible as lost:
+            return Infeasible(DEVICE_LOST, f"{lost.cause} ({reason.cause.rstrip('.')}.)")
+        except MemoryUnknown:
+            return reason
+        new = self._xids(self._device)[len(self._xids_before) :]
+        if not new:
+            return reason
+        logged = ", ".join(map(str, sorted(set(new))))
+        return Infeasible(
+            DEVICE_LOST,
+            f"The kernel logged a fault of {self._device} itself (Xid {logged}) while the job ran; see "
+            f"`dmesg`, and reset the GPU or restart the machine before it is used again. ({reason.cause})",
+        )
+
+    def _others(self) -> str | None:
+        """Who else is there, in words; None where nobody is, or nothing can be known."""
+        if not self._watched:
+            return None
+        try:
+            use = self._used()
+        except MemoryUnknown:
+            return None  # told once by `unwatched`
+        return others_of(use, self._own(), self.up)
+
+    def _used(self) -> DeviceUse:
+        try:
+            return self._look(self._device)
+        except DeviceGone as gone:
+            raise Infeasible(
+                DEVICE_LOST,
+                f"{self._device} is lost (the driver says: {gone}); end what uses it, reset it with "
+                "`nvidia-smi --gpu-reset` or restart the machine, then resume the campaign.",
+            ) from None
+
+    def _busy(self, others: str, when: str) -> Infeasible:
+        return Infeasible(
+            DEVICE_BUSY,
+            f"{self._device} is used by something else{when}: {others}; nothing is measured beside it. "
+            "Free the GPU; the experiment is run again.",
+        )
+
+
+def others_of(use: DeviceUse, own: frozenset[int], up: int) -> str | None:
+    """Who else is on a device, in words, when `up` launches of the processes `own` are; None for nobody.
+
+    Where launches are up and the driver names none of their processes, it counts processes otherwise than
+    this machine does (a container), and nobody can be told from them.
+    """
+    listed = use.computing or ()
+    others = [each for each in listed if each.pid not in own]
+    if up and len(others) == len(listed):
+        return None
+    if others:
+        return "; ".join(map(str, others))
+    if not up:
+        unlisted = use.used_bytes - use.drawn_bytes - _held(listed)
+        if unlisted > IDLE_BYTES:
+            return f"{unlisted / GB:.1f} GB are held, and the driver names no process that computes"
+    return None
+
+
+def _held(listed: tuple[Occupant, ...]) -> int:
+    return sum(each.used_bytes or 0 for each in listed)

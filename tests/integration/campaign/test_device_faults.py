@@ -1,0 +1,89 @@
+"""A campaign whose device is used by others or lost: nothing is concluded, the hypothesis waits, and it ends
+with what to do. Jobs are recorded as a worker does; the driver's words are invented."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from agent.campaign.device_faults import MOST_BUSY
+from agent.campaign.loop import CampaignLoop, LoopTimes
+from db import events
+from db.event_kinds import EventKind
+from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
+from db.session import Database
+from db.states import CampaignState, ExperimentState, HypothesisState, JobState
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.job.result import Failure
+from tests.simulated.by_hand import measure_baseline, run_by_hand
+from tests.simulated.campaign import start
+
+BUSY = Failure(DEVICE_BUSY, "cuda:0 is used by something else: process 7 (train.py) holds 30.0 GB.")
+LOST = Failure(DEVICE_LOST, "cuda:0 is lost (the driver says: GPU is lost); reset it.")
+
+MOST_TURNS = 50
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
+    database, campaign_id = start(tmp_path)
+    measure_baseline(database, campaign_id)
+    yield database, campaign_id
+    database.close()
+
+
+def drive(database: Database, campaign_id: int, failures: list[Failure]) -> str:
+    """Drive the campaign; each job that is dispatched ends with the next of the failures."""
+    turns = iter(range(MOST_TURNS))
+
+    def meanwhile(seconds: float) -> None:
+        next(turns)
+        with database.read() as session:
+            queued = session.scalars(
+                select(Job.experiment_id).where(Job.state == JobState.QUEUED, Job.campaign_id == campaign_id)
+            ).all()
+        for experiment_id in queued:
+            assert experiment_id is not None
+            run_by_hand(database, experiment_id, lambda spec: [], failures.pop(0))
+
+    return CampaignLoop(database, campaign_id, times=LoopTimes(), wait=meanwhile).run()
+
+
+def test_a_device_that_others_use_is_tried_again_and_then_given_up(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    reason = drive(database, campaign_id, [BUSY] * MOST_BUSY)
+    assert reason.startswith("3 experiments in a row found its device used by others: cuda:0")
+    assert "process 7 (train.py) holds 30.0 GB" in reason
+    with database.read() as session:
+        assert session.get_one(Campaign, campaign_id).state is CampaignState.STOPPED
+        states = session.scalars(select(Experiment.state).where(Experiment.failure_kind == DEVICE_BUSY)).all()
+        assert states == [ExperimentState.FAILED] * MOST_BUSY
+        assert session.scalars(select(Verdict)).all() == []
+        waiting = session.scalars(select(Hypothesis.state)).all()
+    assert HypothesisState.QUEUED in waiting
+    assert not {HypothesisState.INFEASIBLE, HypothesisState.INCONCLUSIVE, HypothesisState.TESTING} & {
+        *waiting
+    }
+
+
+def test_a_lost_device_ends_the_campaign_at_once_and_is_told(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    reason = drive(database, campaign_id, [LOST])
+    assert reason.startswith("its device was lost: cuda:0 is lost")
+    with database.read() as session:
+        (told,) = events.read(session, kinds=[EventKind.DEVICE_LOST])
+        assert session.scalars(select(Verdict)).all() == []
+        assert HypothesisState.QUEUED in session.scalars(select(Hypothesis.state)).all()
+    assert "reset it" in told.text
+
+
+def test_the_campaign_goes_on_where_it_was_when_it_is_taken_up_again(campaign: tuple[Database, int]) -> None:
+    database, campaign_id = campaign
+    drive(database, campaign_id, [LOST])
+    with database.read() as session:
+        first = session.scalars(select(Experiment.hypothesis_id).order_by(Experiment.id.desc())).first()
+    drive(database, campaign_id, [LOST])
+    with database.read() as session:
+        again = session.scalars(select(Experiment.hypothesis_id).order_by(Experiment.id.desc())).first()
+    assert first == again

@@ -1,0 +1,70 @@
+"""Names and shapes of a text model's tensors are those of transformers' own model, and a checkpoint is held
+to them without being loaded."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.expected_tensors import check_tensors, expected_tensors
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.shape import read_profile
+from experiments.reference_model.load import reference_model_path
+from tests.integration.engines.checkpoints import Sizes, tiny_model, write_checkpoint
+
+SIZES = [
+    Sizes(),
+    Sizes(hidden=64, intermediate=96, heads=4, kv_heads=2, linear_key_heads=2, linear_value_heads=4),
+]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_they_are_those_of_transformers(tmp_path: Path, sizes: Sizes) -> None:
+    model = tiny_model(sizes=sizes)
+    profile = read_profile(write_checkpoint(tmp_path, model))
+    found = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    assert dict(expected_tensors(profile.model_copy(update={"tied_embeddings": False}))) == found
+
+
+@pytest.mark.parametrize("form", [{}, {"shards": 3}, {"wrapper": True, "shards": 2}])
+def test_whole_checkpoints_pass(tmp_path: Path, form: dict[str, int]) -> None:
+    check_tensors(inspect_checkpoint(write_checkpoint(tmp_path, tiny_model(), **form)))
+    check_tensors(inspect_checkpoint(reference_model_path()))
+
+
+def _without(tensors: dict[str, torch.Tensor], name: str) -> None:
+    del tensors[name]
+
+
+def _cut(tensors: dict[str, torch.Tensor], name: str) -> None:
+    tensors[name] = tensors[name][:-1].clone()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(_without, "lacks 1 of the"), (_cut, r"has the shape \(47, 64\) where")],
+    ids=["a tensor lacks", "a tensor is too small"],
+)
+def test_what_lacks_or_does_not_fit_is_named(
+    tmp_path: Path, damage: Callable[[dict[str, torch.Tensor], str], None], words: str
+) -> None:
+    folder = write_checkpoint(tmp_path, tiny_model())
+    weights = folder / "model.safetensors"
+    tensors = load_file(weights)
+    damage(tensors, "model.layers.2.mlp.down_proj.weight")
+    save_file(tensors, weights)
+    with pytest.raises(Infeasible, match=words) as told:
+        check_tensors(inspect_checkpoint(folder))
+    assert told.value.kind == "checkpoint"
+    assert r"model.layers.2.mlp.down_proj.weight" in told.value.cause
+
+
+def test_a_shard_that_is_not_there_is_named(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, tiny_model(), shards=3)
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    with pytest.raises(Infeasible, match="has no model-00002-of-00003") as told:
+        inspect_checkpoint(folder)
+    assert told.value.kind == "checkpoint"

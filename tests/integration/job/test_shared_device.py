@@ -1,0 +1,109 @@
+"""What a job does when something else is on its device, or the device is lost.
+
+The processes are real, of the simulated engine; the driver's answers are invented, and no GPU is asked.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from experiments.job.device_guard import DeviceGuard, own_processes
+from experiments.measurement.evidence import Stage
+from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair
+from experiments.telemetry.occupants import DeviceGone, DeviceUse, Occupant
+from tests.integration.job.running import Run, run
+from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+
+__all__ = ["run"]
+
+GB = 10**9
+OTHER = Occupant(7, "train.py", 30 * GB)
+
+
+class Shared:
+    """Answers of a driver that lists the job's own processes, and `also` from the look `after` on."""
+
+    def __init__(self, also: Occupant | None = None, after: int = 0) -> None:
+        self.looks, self.also, self.after, self.seconds, self.lost = 0, also, after, 0.0, False
+        self.up: list[int] = []
+        self.guard = DeviceGuard(
+            "cuda:0",
+            look=self.look,
+            xids=lambda device: (),
+            wait=self.wait,
+            clock=lambda: self.seconds,
+        )
+
+    def look(self, device: str) -> DeviceUse:
+        self.looks += 1
+        self.up.append(self.guard.up)
+        if self.lost:
+            raise DeviceGone("GPU is lost")
+        own = [Occupant(pid, "simulated", GB) for pid in sorted(own_processes())] if self.guard.up else []
+        others = [self.also] if self.also is not None and self.looks > self.after else []
+        return DeviceUse(GB * len(own) + 30 * GB * len(others), 150 * GB, (*own, *others))
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def test_nothing_is_launched_beside_somebody_else(run: Run) -> None:
+    shared = Shared(OTHER)
+    result = run(a_test_job(), guard=shared.guard)
+    assert result.failure is not None
+    assert result.failure.kind == DEVICE_BUSY
+    assert "process 7 (train.py) holds 30.0 GB" in result.failure.cause
+    assert result.launches == ()
+
+
+def test_a_block_beside_somebody_who_came_is_not_kept(run: Run) -> None:
+    alone = Shared()
+    whole = run(a_test_job(), guard=alone.guard)
+    assert whole.failure is None
+    last = Shared(OTHER, after=alone.looks - 1)  # he is there when the last block has ended
+    result = run(a_test_job(), guard=last.guard)
+    assert result.failure is not None
+    assert result.failure.kind == DEVICE_BUSY
+
+    def blocks(found: object) -> int:
+        return sum(len({sample.block for sample in each.samples}) for each in found.launches)  # type: ignore[attr-defined]
+
+    assert blocks(result) == blocks(whole) - 1
+
+
+def test_a_job_counts_the_launches_that_it_has_up(run: Run) -> None:
+    shared = Shared()
+    steps = [MeasurePair(Stage.QUICK, 1), MeasureMore(Stage.FULL, 1), Evaluate(), MeasurePair(Stage.FULL, 1)]
+    assert run(a_test_job(), steps, guard=shared.guard).failure is None
+    assert max(shared.up) == 2
+    assert shared.guard.up == 0
+
+
+@pytest.mark.parametrize("job", [a_test_job, lambda: a_baseline_job((CONTROL, FASTER))])
+def test_a_lost_device_is_told_before_anything_is_checked(run: Run, job: Callable[[], object]) -> None:
+    shared = Shared()
+    shared.lost = True
+    result = run(job(), guard=shared.guard)
+    assert result.failure is not None
+    assert result.failure.kind == DEVICE_LOST
+    assert "nvidia-smi --gpu-reset" in result.failure.cause
+
+
+@pytest.mark.parametrize("arm", ["control", "candidate"])
+@pytest.mark.parametrize("operation", ["load", "generate"])
+def test_a_launch_that_dies_with_its_device_blames_no_arm(run: Run, arm: str, operation: str) -> None:
+    """Not even a control, whose own failures are told as such."""
+    shared = Shared()
+    dies = {"simulated.fails": operation}
+    control, candidate = (CONTROL | dies, FASTER) if arm == "control" else (CONTROL, FASTER | dies)
+    looked = shared.guard.explained
+
+    def lost_by_now(reason: object) -> object:
+        shared.lost = True
+        return looked(reason)  # type: ignore[arg-type]
+
+    shared.guard.explained = lost_by_now  # type: ignore[method-assign,assignment]
+    result = run(a_test_job(candidate, control), guard=shared.guard)
+    assert result.failure is not None
+    assert result.failure.kind == DEVICE_LOST

@@ -1,0 +1,151 @@
+"""A quantization in the memory of one layer: what is finished outlives a kill, and the rest of a checkpoint,
+sharded or wrapped around a vision tower, is what it was. By the real library."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.checkpoint import load_model
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.packed_layout import packed_modules
+from experiments.stages.quantize.finished_layers import FinishedLayers
+from experiments.stages.quantize.recipe import QuantizationRecipe
+from experiments.stages.quantize.stage import quantize
+from tests.integration.engines.checkpoints import LAYERS
+from tests.integration.stages.quantizable import CPU, quantizable, quantizable_model
+from tests.integration.stages.test_quantize import TEXT
+
+pytestmark = pytest.mark.slow
+
+AWQ = QuantizationRecipe("awq", 4, 32, False, 8, True, "edges")
+SHARDS = 3
+
+
+@dataclass
+class Told:
+    """Everything that was told of progress; at `dies` layers, the process that quantizes is killed."""
+
+    dies: int | None = None
+    lines: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def __call__(self, done: int, planned: int, text: str) -> None:
+        self.lines.append((done, planned, text))
+        if done == self.dies:
+            for child in psutil.Process().children():
+                if "quantizing_process" in " ".join(child.cmdline()):
+                    os.kill(child.pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def wrapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As Qwen publishes: a wrapper with a vision tower and an MTP head, in several files."""
+    folder = tmp_path_factory.mktemp("wrapped")
+    return quantizable(folder, quantizable_model(), wrapper=True, shards=SHARDS)
+
+
+@pytest.fixture(scope="module")
+def whole(wrapped: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
+    out, told = tmp_path_factory.mktemp("whole"), Told()
+    quantize(wrapped, out, AWQ, TEXT, tell=told)
+    return out, told
+
+
+def tensors(folder: Path) -> dict[str, torch.Tensor]:
+    return {name: each for path in folder.glob("*.safetensors") for name, each in load_file(path).items()}
+
+
+def weight_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors*")}
+
+
+def test_each_layer_is_told_when_it_is_finished(whole: tuple[Path, Told]) -> None:
+    told = whole[1].lines
+    layers = len(LAYERS)
+    assert [line[:2] for line in told] == [(n, layers) for n in range(1, layers + 1)] + [(layers, layers)]
+    assert told[1][2] == "quantized layer 2 of 5"
+    assert told[-1][2] == "quantized the head"
+    assert not (whole[0] / "unfinished").exists()
+
+
+def test_a_killed_one_goes_on_after_its_last_finished_layer_and_gives_the_same_bytes(
+    wrapped: Path, whole: tuple[Path, Told], tmp_path: Path
+) -> None:
+    work, dies = tmp_path / "work", Told(dies=2)
+    with pytest.raises(Infeasible, match="process that quantizes ended") as told:
+        quantize(wrapped, tmp_path / "first", AWQ, TEXT, work_dir=work, tell=dies)
+    assert told.value.kind == "crashed"
+    (kept,) = work.iterdir()
+    assert FinishedLayers(kept).count(len(LAYERS)) >= 2
+    again = Told()
+    report = quantize(wrapped, tmp_path / "second", AWQ, TEXT, work_dir=work, tell=again)
+    assert report["resumed_layers"] >= 2
+    assert "were finished before" in again.lines[0][2]
+    assert len(again.lines) < len(whole[1].lines)
+    assert weight_files(tmp_path / "second") == weight_files(whole[0])
+    assert list(work.iterdir()) == []
+
+
+def test_another_text_begins_anew_and_leaves_what_is_finished_of_the_first(
+    wrapped: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    for dies, text in ((Told(dies=1), TEXT), (Told(), type(TEXT)(TEXT.documents[:4], "other", "four"))):
+        if dies.dies:
+            with pytest.raises(Infeasible):
+                quantize(wrapped, tmp_path / "out", AWQ, text, work_dir=work, tell=dies)
+        else:
+            assert quantize(wrapped, tmp_path / "out", AWQ, text, work_dir=work)["resumed_layers"] == 0
+    (kept,) = work.iterdir()
+    assert FinishedLayers(kept).count(len(LAYERS)) >= 1
+
+
+def test_all_but_the_quantized_layers_is_what_it_was(wrapped: Path, whole: tuple[Path, Told]) -> None:
+    before, after = tensors(wrapped), tensors(whole[0])
+    packed = packed_modules(inspect_checkpoint(whole[0]))
+    gone = {module.weight for module in packed.values()}
+    assert {path.name for path in whole[0].glob("*.safetensors")} == {
+        path.name for path in wrapped.glob("*.safetensors")
+    }
+    assert (before.keys() - gone) <= after.keys()
+    untouched = ("model.visual.", "mtp.", "model.language_model.embed_tokens", "model.language_model.norm")
+    edges = ("model.language_model.layers.0.", f"model.language_model.layers.{len(LAYERS) - 1}.")
+    for name in before:
+        if name.startswith((*untouched, *edges)):
+            assert torch.equal(before[name], after[name]), name
+    assert {name.split(".")[3] for name in packed if name != "lm_head"} == {"1", "2", "3"}
+    assert all(name.startswith("model.language_model.layers.") or name == "lm_head" for name in packed)
+
+
+def test_what_comes_out_is_near_the_model_that_went_in(wrapped: Path, whole: tuple[Path, Told]) -> None:
+    ids = torch.arange(60)[None]
+
+    def logits(folder: Path) -> torch.Tensor:
+        with torch.inference_mode():
+            return load_model(inspect_checkpoint(folder), torch.float32, CPU)(ids).logits
+
+    one, other = logits(whole[0]), logits(wrapped)
+    assert 0 < float((one - other).norm() / other.norm()) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda tokens: 10**6, "outside the vocabulary"),
+        (lambda tokens: None, "AWQ needs calibration documents"),
+    ],
+)
+def test_text_that_can_not_be_read_is_refused(
+    wrapped: Path, tmp_path: Path, damage: Callable[[int], int | None], words: str
+) -> None:
+    token = damage(1)
+    text = type(TEXT)([] if token is None else [(1, token)], "wrong", "wrong")
+    with pytest.raises(Infeasible, match=words):
+        quantize(wrapped, tmp_path / "out", AWQ, text)
