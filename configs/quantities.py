@@ -22,7 +22,9 @@ _EFFECT = re.compile(r"\s*([A-Za-z_0-9]+)\s*=\s*([^±]+?)\s*(?:(?:±|\+/-)\s*(.+
 LOWER_IS_BETTER = {"tpot": "tpot_ms", "ttft": "ttft_ms", "itl": "itl_ms", "e2el": "e2el_ms"}
 """Metrics that get better as they fall, by the word a user writes."""
 
-HIGHER_IS_BETTER = {"tokens_per_s": "tokens_per_s"}
+HIGHER_IS_BETTER = {
+    name: name for name in ("tokens_per_s", "output_tokens_per_s", "total_tokens_per_s", "requests_per_s")
+}
 """Metrics that get better as they rise, by the word a user writes."""
 
 

@@ -21,6 +21,7 @@ from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.packed_layout import stored_quantized
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.reference.stored_parameters import stored_parameters
+from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
@@ -36,6 +37,7 @@ from experiments.space.legality import (
     legal_levers,
 )
 from experiments.space.space import Space
+from experiments.space.workload_rules import not_served_at
 
 PACKAGED_METHOD = "dflash"
 """The drafting method for which a drafter is packaged with the reference model."""
@@ -101,16 +103,16 @@ def legal_here(
     which nothing is left, for a parameter budget that no target meets and for a drafter of the campaign's
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
-    profile = read_profile(checkpoint)
+    profile, space = read_profile(checkpoint), space_of(spec)
     facts = ModelFacts.of(
         profile,
         packaged_drafters=_packaged_for(checkpoint),
-        not_served=not_served,
+        not_served={**not_served_by_workload(spec, space), **(not_served or {})},
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),
     )
-    space, withheld = legal_levers(space_of(spec), facts)
+    space, withheld = legal_levers(space, facts)
     budget = (
         None
         if spec.parameter_budget is None
@@ -126,6 +128,12 @@ def legal_here(
         return reason if known or reason is None else _no_drafter(configuration, checkpoint) or reason
 
     return Legal(space, withheld, refused, profile)
+
+
+def not_served_by_workload(spec: CampaignSpec, space: Space) -> dict[tuple[str, KnobValue], str]:
+    """Why values of the space can't serve the campaign's requests, by knob and value."""
+    workload = Workload.model_validate(spec.plan.workload.model_dump())
+    return not_served_at(space, workload.concurrency, workload.context_tokens)
 
 
 def _is_stored_quantized(checkpoint: Path) -> bool:

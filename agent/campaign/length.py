@@ -21,6 +21,7 @@ from agent.judge.scale import bound_of
 from agent.judge.t_mixture import reach
 from experiments.measurement.evidence import TIMED_METRICS, LaunchRecord, Metric, NoiseProfile, Stage
 from experiments.measurement.plan import StoppingPlan
+from experiments.measurement.timed import requests_s
 
 TEST_SHARE = 1 / 12
 """Most of the campaign's budget that the pairs of one test may take: a short campaign judges some hypotheses
@@ -65,7 +66,7 @@ def length_of(
 ) -> Length:
     """The length of a test under `plan`, whose own is the most, in a campaign of `budget_s` seconds, by the
     launches of its baseline and the target's noise in the plan's metric."""
-    warmup_blocks = plan.workload.warmup_requests / plan.workload.prompts_per_block
+    warmup_blocks = plan.workload.requests_before / plan.workload.requests_per_block
     blocks = blocks_for(plan, baseline, noise)
     quick = quick_blocks(min(plan.quick_blocks, blocks), baseline, warmup_blocks)
     return Length(
@@ -190,4 +191,4 @@ def _block_variance(launches: Iterable[LaunchRecord], metric: Metric) -> float |
 
 def _block_s(launch: LaunchRecord) -> float:
     blocks = {sample.block for sample in launch.samples}
-    return math.fsum(launch.values(Metric.E2EL_MS)) / MS_PER_S / len(blocks)
+    return requests_s(launch) / len(blocks)

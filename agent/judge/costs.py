@@ -12,6 +12,7 @@ from agent.judge.once import once
 from agent.judge.pairs import TIMED_STAGES
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
 from experiments.measurement.plan import StoppingPlan
+from experiments.measurement.timed import requests_s
 
 TASK_ITEM_TOKENS = 64
 """Tokens scored for one instruction item, prompt and answer, for the estimate of cost alone."""
@@ -64,9 +65,7 @@ def pair_costs(evidence: Evidence) -> tuple[PairCost, ...]:
     return tuple(PairCost(load[index], requests[index], len(blocks[index])) for index in sorted(load))
 
 
-@once
-def _request_s(record: LaunchRecord) -> float:
-    return math.fsum(record.values(Metric.E2EL_MS)) / MS_PER_S
+_request_s = once(requests_s)
 
 
 @once

@@ -7,7 +7,8 @@ The launch is the unit of replication, so whatever was sampled within a pair of 
 2. A *block ratio* is the median, over the prompts of a block, of log(candidate / control), block k of one arm
    against block k of the other, which stand side by side. The median is robust: one request that the machine
    interrupted does not move a block of three or more; prompts are compared with themselves, so their lengths
-   cancel.
+   cancel. A metric that is better as it rises (`HIGHER_IS_BETTER`) changes its sign, so that a negative
+   effect is faster for every metric.
 3. The pair's effect is the Hodges–Lehmann estimate of the block ratios: the median of the averages of all
    pairs of them, each with itself too. Couples of blocks are led by A and B in turn, so a linear drift of
    the machine adds the same amount with alternating sign, and cancels by that symmetry over complete
@@ -26,14 +27,19 @@ from statistics import median
 from typing import TypeAlias
 
 from agent.judge.once import once
-from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Sample, Stage
+from experiments.measurement.evidence import (
+    HIGHER_IS_BETTER,
+    Arm,
+    Evidence,
+    LaunchRecord,
+    Metric,
+    Sample,
+    Stage,
+)
 from experiments.measurement.location import hodges_lehmann
 
 TIMED_STAGES = (Stage.QUICK, Stage.FULL, Stage.VALIDATION)
 """The stages whose launches are timed in pairs."""
-
-HIGHER_IS_BETTER = frozenset({Metric.TOKENS_PER_S})
-"""Metrics whose log ratio changes sign, so that a negative effect is faster for every metric."""
 
 MAD_TO_SD = 1.4826
 """A normal standard deviation over its median absolute deviation: 1 / Φ⁻¹(3/4)."""

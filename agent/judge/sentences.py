@@ -17,6 +17,9 @@ NAMES = {
     Metric.ITL_MS: "ITL",
     Metric.E2EL_MS: "The end-to-end time",
     Metric.TOKENS_PER_S: "The time per token (inverse of tokens/s)",
+    Metric.OUTPUT_TOKENS_PER_S: "The time per output token of all requests (inverse of output tokens/s)",
+    Metric.TOTAL_TOKENS_PER_S: "The time per token of all requests (inverse of total tokens/s)",
+    Metric.REQUESTS_PER_S: "The time per request of all requests (inverse of requests/s)",
 }
 """What a sentence calls a judged metric."""
 

@@ -148,8 +148,9 @@ def duration(
     test under `plan` that ends with its first look, or goes to its end."""
     load_s, load_basis = _load(load, stored)
     told = _request(request, stored)
-    block_s = plan.workload.prompts_per_block * told.seconds(plan.workload.new_tokens)
-    warm_s = plan.workload.warmup_requests * told.seconds(plan.workload.new_tokens)
+    asked = plan.workload
+    block_s = _rounds(asked.prompts_per_block, asked) * told.seconds(asked.new_tokens)
+    warm_s = _rounds(asked.warmup_requests, asked) * told.seconds(asked.new_tokens)
     score_s = _scoring_s(plan.workload, told)
     launches, blocks = noise
     baseline_s = sweep * (load_s + warm_s + sweep_blocks * block_s)
@@ -177,6 +178,11 @@ def advice(found: Duration, budget_s: float) -> str | None:
     wanted = math.ceil((found.baseline_s + WORTH_TESTS * found.most_test_s) / S_PER_H)
     short = "may not reach" if budget_s >= found.least_s else "does not reach"
     return f"It {short} a first verdict; --budget {wanted}h pays for {WORTH_TESTS} tests to their end."
+
+
+def _rounds(requests: int, workload: WorkloadSpec) -> int:
+    """How often one request after the other is waited for, where so many are under way at once."""
+    return math.ceil(requests / workload.concurrency)
 
 
 def _load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.campaign.drafter import drafter_of, space_of
-from agent.campaign.legal import Legal, drafter_parameters, legal_here
+from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_by_workload
 from agent.plan.card import Card, listed_cards
 from agent.plan.duration import (
     Duration,
@@ -124,7 +124,7 @@ def _legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None)
         return legal_here(spec, model.folder, cores, gpu)
     facts = ModelFacts.of(
         model.profile,
-        not_served=gpu,
+        not_served={**not_served_by_workload(spec, space), **gpu},
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=model.quantized,

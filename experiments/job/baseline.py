@@ -19,11 +19,8 @@ from experiments.job.schedule import round_robin
 from experiments.job.spec import BaselineJob
 from experiments.job.staging import StageTold, stage
 from experiments.job.static_check import check_static
-from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Stage
+from experiments.measurement.evidence import HIGHER_IS_BETTER, Arm, Json, LaunchRecord, Metric, Stage
 from experiments.space.configuration import Configuration
-
-HIGHER_IS_BETTER = frozenset({Metric.TOKENS_PER_S})
-"""Metrics whose largest mean log is the best of a sweep."""
 
 
 def run_baseline(job: RunningJob, spec: BaselineJob) -> None:

@@ -23,13 +23,14 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
+from experiments.job.block_samples import block_samples
 from experiments.job.context import JobContext
 from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
-from experiments.job.spec import AnyJob
+from experiments.job.spec import AnyJob, TestJob
 from experiments.kill_points import KillPoint, reached
-from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.measurement.evidence import Arm, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
@@ -71,22 +72,23 @@ class OpenLaunch:
 
     def warm_up(self, workload: Workload) -> None:
         """Send the warm-up requests and drop what they measured."""
-        for request in self._job.context.material.warmup(workload, self._job.spec.seed):
-            self._generate(request)
+        self._serve(self._job.context.material.warmup(workload, self._job.spec.seed))
 
     def time_block(self, block: int, position: int, requests: Sequence[GenerationRequest]) -> None:
-        """Send the requests one after the other and record every raw sample.
+        """Send the requests, as many at once as the workload asks for, and record every raw sample.
 
-        Between requests nothing is written and nothing computed; records go out after the block. A block
-        beside which something else was on the device is not recorded: it raises.
+        Meanwhile nothing is written and nothing computed; records go out after the block. A block beside
+        which something else was on the device is not recorded: it raises.
         """
         moment = self._job.context.material.moment
         self._alone()
         before = moment()
-        traces = [(request.item, self._generate(request)) for request in requests]
+        traces = self._serve(requests)
         after = moment()
         self._alone()
-        self._job.records.block(self.number, block, position, self._samples(traces), before, after)
+        samples = block_samples(requests, traces, self._seq)
+        self._seq += len(samples)
+        self._job.records.block(self.number, block, position, samples, before, after)
         reached(KillPoint.AFTER_MEASURE)
 
     def score(
@@ -118,9 +120,9 @@ class OpenLaunch:
             self._job.guard.up -= 1
         self.launch.close()
 
-    def _generate(self, request: GenerationRequest) -> GenerationTrace:
+    def _serve(self, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
         with self._asking():
-            return self.launch.generate(request)
+            return self.launch.serve(requests, self._job.workload.concurrency)
 
     def _alone(self) -> None:
         try:
@@ -138,23 +140,6 @@ class OpenLaunch:
             told = self._job.guard.explained(reason)
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, told) from reason
 
-    def _samples(
-        self, traces: Sequence[tuple[str, GenerationTrace]]
-    ) -> Iterator[tuple[str, int, Metric, float]]:
-        for item, trace in traces:
-            values = [
-                (Metric.TTFT_MS, trace.ttft_ms),
-                # the tokens of one verification step come together: the gap is between steps
-                *((Metric.ITL_MS, gap) for gap in trace.itl_ms if gap > 0 or not trace.step_tokens),
-                (Metric.TPOT_MS, trace.tpot_ms),
-                (Metric.E2EL_MS, trace.e2el_ms),
-                (Metric.TOKENS_PER_S, trace.tokens_per_s),
-                *((Metric.STEP_TOKENS, float(tokens)) for tokens in trace.step_tokens),
-            ]
-            for metric, value in values:
-                yield item, self._seq, metric, value
-                self._seq += 1
-
 
 @dataclass(frozen=True)
 class RunningJob:
@@ -166,6 +151,11 @@ class RunningJob:
     records: Records
     limits: StageLimits
     guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
+
+    @property
+    def workload(self) -> Workload:
+        """What the job asks of its launches."""
+        return self.spec.plan.workload if isinstance(self.spec, TestJob) else self.spec.workload
 
     @contextmanager
     def launches(self, stage: Stage, wanted: Sequence[Wanted]) -> Iterator[list[OpenLaunch]]:

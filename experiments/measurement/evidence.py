@@ -53,13 +53,15 @@ class Metric(StrEnum):
     """Metrics and their units; latency follows the definitions of vLLM's serving benchmark.
 
     TTFT: request sent to first token. TPOT: (end to end − TTFT) / (output tokens − 1). ITL: gap between
-    consecutive tokens, with drafting between steps. The quality metrics are one value per document
-    (`nll_bits`, `text_bytes`, `kl_nats`, `top1_agreement`) or per instruction item (`task_correct`, 0 or
-    1). Drafting: `step_tokens` is the number of tokens one verification step gave (its mean is the
-    acceptance length), `divergences` and `near_ties` count, per prompt, tokens that differ from decoding
-    without a draft: beyond what the engine's own near-ties explain, and within; of `checked_tokens`.
-    `near_tie_logits` is the gap up to which a tie is near, `flips_without_draft` how often the engine turns
-    a token without any draft (see `engines.port.DraftingCheck`). `step_weight_bytes`: bytes of weights, as
+    consecutive tokens, with drafting between steps. `tokens_per_s` is a request's own output over its time.
+    Of a whole block, one value each, over the time from the start of its first request to its last token:
+    `output_tokens_per_s`, `total_tokens_per_s` with the prompts', `requests_per_s`. The quality metrics are
+    one value per document (`nll_bits`, `text_bytes`, `kl_nats`, `top1_agreement`) or per instruction item
+    (`task_correct`, 0 or 1). Drafting: `step_tokens` is the number of tokens one verification step gave (its
+    mean is the acceptance length), `divergences` and `near_ties` count, per prompt, tokens that differ from
+    decoding without a draft: beyond what the engine's own near-ties explain, and within; of `checked_tokens`.
+    `near_tie_logits` is the gap up to which a tie is near, `flips_without_draft` how often the engine turns a
+    token without any draft (see `engines.port.DraftingCheck`). `step_weight_bytes`: bytes of weights, as
     stored, that a decode step reads; one value a launch.
     """
 
@@ -68,6 +70,9 @@ class Metric(StrEnum):
     ITL_MS = "itl_ms"
     E2EL_MS = "e2el_ms"
     TOKENS_PER_S = "tokens_per_s"
+    OUTPUT_TOKENS_PER_S = "output_tokens_per_s"
+    TOTAL_TOKENS_PER_S = "total_tokens_per_s"
+    REQUESTS_PER_S = "requests_per_s"
     NLL_BITS = "nll_bits"
     TEXT_BYTES = "text_bytes"
     KL_NATS = "kl_nats"
@@ -100,6 +105,9 @@ _UNITS = {
     Metric.ITL_MS: "ms",
     Metric.E2EL_MS: "ms",
     Metric.TOKENS_PER_S: "1/s",
+    Metric.OUTPUT_TOKENS_PER_S: "1/s",
+    Metric.TOTAL_TOKENS_PER_S: "1/s",
+    Metric.REQUESTS_PER_S: "1/s",
     Metric.NLL_BITS: "bit",
     Metric.TEXT_BYTES: "B",
     Metric.KL_NATS: "nat",
@@ -115,9 +123,16 @@ _UNITS = {
     Metric.STEP_WEIGHT_BYTES: "B",
 }
 
-TIMED_METRICS = frozenset(
-    {Metric.TTFT_MS, Metric.TPOT_MS, Metric.ITL_MS, Metric.E2EL_MS, Metric.TOKENS_PER_S}
-)
+BLOCK_METRICS = frozenset({Metric.OUTPUT_TOKENS_PER_S, Metric.TOTAL_TOKENS_PER_S, Metric.REQUESTS_PER_S})
+"""Metrics of a block as a whole, under the item `ALL_REQUESTS`."""
+
+ALL_REQUESTS = "all requests"
+"""The item of a value that is of a whole block."""
+
+HIGHER_IS_BETTER = BLOCK_METRICS | {Metric.TOKENS_PER_S}
+"""Metrics of time whose larger value is the better; all others are better as they fall."""
+
+TIMED_METRICS = HIGHER_IS_BETTER | {Metric.TTFT_MS, Metric.TPOT_MS, Metric.ITL_MS, Metric.E2EL_MS}
 """Metrics of time, whose claims are judged by pairs of launches."""
 
 QUALITY_METRICS = frozenset({Metric.NLL_BITS, Metric.TASK_CORRECT})

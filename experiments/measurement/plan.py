@@ -13,9 +13,11 @@ from experiments.measurement.evidence import Metric
 class Workload(BaseModel):
     """What is asked of the engine while it is timed.
 
-    One block is `prompts_per_block` requests, one after the other at concurrency 1, each of
-    `prompt_tokens` tokens in and `new_tokens` tokens out (end-of-text ignored, greedy). Drafting is checked
-    on `drafting_prompts` prompts of each class of content, over `drafting_new_tokens` tokens each.
+    One block is `prompts_per_block` requests, or as many as `concurrency` where that is more, each of
+    `prompt_tokens` tokens in and `new_tokens` tokens out (end-of-text ignored, greedy). They are sent in a
+    closed loop: `concurrency` are under way at once, the next one starts when one has ended; at concurrency 1
+    that is one after the other. Warm-ups are sent so too, `concurrency` of them at least. Drafting is
+    checked on `drafting_prompts` prompts of each class of content, over `drafting_new_tokens` tokens each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -30,6 +32,16 @@ class Workload(BaseModel):
     evaluation_items: int = Field(default=300, ge=0)
     drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
+
+    @property
+    def requests_per_block(self) -> int:
+        """Requests of a block."""
+        return max(self.prompts_per_block, self.concurrency)
+
+    @property
+    def requests_before(self) -> int:
+        """Requests that are sent before the first block and not kept."""
+        return max(self.warmup_requests, self.concurrency)
 
     @property
     def context_tokens(self) -> int:

@@ -74,14 +74,15 @@ class PromptSource:
     def block(self, workload: Workload, seed: int, pair: int, block: int) -> list[GenerationRequest]:
         """The requests of one block of one launch pair."""
         return [
-            self._request(workload, seed, pair, block, number) for number in range(workload.prompts_per_block)
+            self._request(workload, seed, pair, block, number)
+            for number in range(workload.requests_per_block)
         ]
 
     def warm_up(self, workload: Workload, seed: int) -> list[GenerationRequest]:
         """The requests before the first block."""
         return [
             self._request(workload, seed, WARM_UP, WARM_UP, number)
-            for number in range(workload.warmup_requests)
+            for number in range(workload.requests_before)
         ]
 
     def _request(

@@ -15,11 +15,11 @@ class SimulatedMaterial:
     def requests(self, workload: Workload, seed: int, pair: int, block: int) -> Sequence[GenerationRequest]:
         return [
             GenerationRequest(f"prompt {pair}.{block}.{number}", (1, 2, 3), workload.new_tokens, seed)
-            for number in range(workload.prompts_per_block)
+            for number in range(workload.requests_per_block)
         ]
 
     def warmup(self, workload: Workload, seed: int) -> Sequence[GenerationRequest]:
-        return [GenerationRequest("warm-up", (1,), workload.new_tokens, seed)] * workload.warmup_requests
+        return [GenerationRequest("warm-up", (1,), workload.new_tokens, seed)] * workload.requests_before
 
     def documents(self, workload: Workload, part: int = 0) -> Sequence[ScoringDocument]:
         count = workload.evaluation_documents

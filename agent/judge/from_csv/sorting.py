@@ -20,9 +20,9 @@ from statistics import median
 from typing import Final
 
 from agent.judge.from_csv.rows import SEQ, Row
-from agent.judge.pairs import HIGHER_IS_BETTER, PairEffect, effect_of_ratios
+from agent.judge.pairs import PairEffect, effect_of_ratios
 from configs.errors import DiskFull, UsageError
-from experiments.measurement.evidence import Arm, Metric
+from experiments.measurement.evidence import HIGHER_IS_BETTER, Arm, Metric
 
 CACHE_KIB = 32 << 10
 """Memory for the sorting table, 32 MiB; what is more lies in a temporary file."""

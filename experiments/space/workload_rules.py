@@ -1,0 +1,35 @@
+"""What a workload rules out of a space: values that could not serve its requests. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from experiments.space.configuration import KnobValue
+from experiments.space.space import Space
+
+MAX_SEQUENCES = "serving.max_sequences"
+MAX_MODEL_LEN = "serving.max_model_len"
+
+
+def not_served_at(space: Space, concurrency: int, context_tokens: int) -> dict[tuple[str, KnobValue], str]:
+    """Why values of this space can't serve `concurrency` requests at once of `context_tokens` tokens, prompt
+    and answer, by knob and value.
+
+    With fewer sequences than requests the others would wait in the engine's queue: the time of a token would
+    be that of fewer requests at once than the campaign is about, and would seem a gain.
+    """
+    return dict(_refused(space, concurrency, context_tokens))
+
+
+def _refused(
+    space: Space, concurrency: int, context_tokens: int
+) -> Iterator[tuple[tuple[str, KnobValue], str]]:
+    for knob in space.knobs:
+        for value in knob.values:
+            if isinstance(value, bool) or not isinstance(value, int):
+                continue
+            if knob.name == MAX_SEQUENCES and value < concurrency:
+                yield (knob.name, value), f"The workload has {concurrency} requests at once."
+            if knob.name == MAX_MODEL_LEN and value <= context_tokens:
+                why = f"The workload's sequences have {context_tokens} tokens, and one more is needed."
+                yield (knob.name, value), why
