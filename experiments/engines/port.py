@@ -135,12 +135,23 @@ class DraftingCheck:
 
 @dataclass(frozen=True)
 class PartTime:
-    """Time and weight bytes of one part of a decode step (a layer, the head, sampling, the rest)."""
+    """Time and bytes of one part of a decode step (a layer, the head, sampling, the rest).
+
+    `weight_bytes` are the weights that it reads, `cache_bytes` what it reads and writes of keys, values and
+    states; `launches` counts its kernels (0 where they are not told apart).
+    """
 
     part: str
     kind: str
     time_ms: float
     weight_bytes: int
+    cache_bytes: int = 0
+    launches: float = 0.0
+
+    @property
+    def moved_bytes(self) -> int:
+        """All bytes that the part has to move."""
+        return self.weight_bytes + self.cache_bytes
 
 
 class Infeasible(Exception):
@@ -157,7 +168,11 @@ class Infeasible(Exception):
 
 
 class Launch(Protocol):
-    """A fresh process that has a checkpoint loaded under one configuration."""
+    """A fresh process that has a checkpoint loaded under one configuration.
+
+    After `profile` it may have `profile_record`, JSON data: what the parts rest on, such as every kernel by
+    name, and under `read` the `bandwidth` (`bytes_per_s`, `method`) of the device's memory.
+    """
 
     configuration: Configuration
     load_s: float
