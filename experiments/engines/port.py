@@ -206,8 +206,9 @@ class Launch(Protocol):
         """
         ...
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
-        """Time of a decode step by part; may slow the process, so nothing is timed in it afterwards."""
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
+        """Time of a decode step by part, with `concurrency` such requests served at once, at most the
+        engine's `max_concurrency`; may slow the process, so nothing is timed in it afterwards."""
         ...
 
     def close(self) -> None:
@@ -221,6 +222,8 @@ class Engine(Protocol):
     `max_concurrency` is how many requests a launch may be asked at once. The port's `generate` takes one.
     An engine may have `campaign_devices` too, the kinds of devices that it has campaigns on (`("cpu",)`); one
     without it has them wherever its `check` lets them.
+    One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
+    every candidate is profiled and not the baseline alone.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

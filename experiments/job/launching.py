@@ -105,11 +105,11 @@ class OpenLaunch:
         except Infeasible as reason:
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
         """Time a decode step by part, as `engines.port.Launch.profile`; time nothing else afterwards."""
         self._job.limits.check()
         try:
-            return self.launch.profile(request)
+            return self.launch.profile(request, concurrency)
         except Infeasible as reason:
             raise ArmInfeasible(self.wanted.arm, self.wanted.index, reason) from reason
 

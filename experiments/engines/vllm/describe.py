@@ -43,12 +43,8 @@ def described(worker: Any) -> dict[str, Json]:
             "backend": _joined(_backend(layer) for layer in gdn),
             "prefill": _joined(_gdn_prefill(layer) for layer in gdn),
         },
-        "gdn_state_dtype": _joined(
-            _name(layer_caches(layer)[-1].dtype) for layer in gdn if layer_caches(layer)
-        ),
-        "gdn_conv_dtype": _joined(
-            _name(layer_caches(layer)[0].dtype) for layer in gdn if layer_caches(layer)
-        ),
+        "gdn_state_dtype": _joined(_name(found[-1].dtype) for found in kept if found),
+        "gdn_conv_dtype": _joined(_name(found[0].dtype) for found in kept if found),
         "kv_cache_dtype": _kv_cache_dtype(config, attention),
         "linear_kernel": _linear_kernel(model),
         "graph_mode": _known(lambda: _graph_mode(config)),

@@ -40,6 +40,7 @@ class VllmEngine:
 
     name = "vllm"
     max_concurrency = 1
+    profiles_candidates = True
 
     def __init__(self, request_limit_s: float = REQUEST_LIMIT_S) -> None:
         self._request_limit_s = request_limit_s

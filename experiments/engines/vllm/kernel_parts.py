@@ -10,11 +10,13 @@ the order in which the model has them, and what is queued for the output head is
 
 from __future__ import annotations
 
+import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median_low
 
 from experiments.engines.vllm.kernel_steps import Kernel, Region, Step
 
@@ -142,24 +144,57 @@ def _by_region(kernel: Kernel) -> str:
 
 @dataclass(frozen=True)
 class KernelTime:
-    """A kernel by name, place and part: calls and microseconds a step, means over steps."""
+    """A kernel by name, place and part: calls and microseconds in a typical step."""
 
     name: str
     region: Region
     part: str
     grid: tuple[int, ...]
-    launches: float
+    launches: int
     us: float
 
 
+def typical(steps: Sequence[Step]) -> list[Step]:
+    """The steps that ran the same kernels in the same order as most others did.
+
+    Copies are not compared: those to the host overlap with what follows, each time in another place.
+    """
+    orders = [tuple((each.name, each.region) for each in step if not _is_copy(each)) for step in steps]
+    (order, _), *_ = Counter(orders).most_common(1)
+    return [step for step, each in zip(steps, orders, strict=True) if each == order]
+
+
 def kernel_times(steps: Sequence[Step], linears: Sequence[str]) -> list[KernelTime]:
-    """The kernels of a mean step, those that take longest first."""
-    launches: defaultdict[tuple[str, Region, str, tuple[int, ...]], int] = defaultdict(int)
-    us: defaultdict[tuple[str, Region, str, tuple[int, ...]], float] = defaultdict(float)
-    for step in steps:
-        for kernel, part in zip(step, parts_of_step(step, linears), strict=True):
-            key = (kernel.name, kernel.region, part, kernel.grid)
-            launches[key] += 1
-            us[key] += kernel.own_us
-    found = [KernelTime(*key, launches[key] / len(steps), us[key] / len(steps)) for key in launches]
-    return sorted(found, key=lambda each: (-each.us, each.name, each.part))
+    """The kernels of a typical step, those that take longest first; `steps` as `typical` gives them.
+
+    Each kernel's time is its (lower) median over the steps, place by place, for on a GPU that others use too
+    single kernels stall for a millisecond. Of copies each step's sum by name is taken, and its median.
+    """
+    parts = parts_of_step(steps[0], linears)
+    ran = [[each for each in step if not _is_copy(each)] for step in steps]
+    places = [part for each, part in zip(steps[0], parts, strict=True) if not _is_copy(each)]
+    launches: Counter[_Key] = Counter()
+    us: defaultdict[_Key, float] = defaultdict(float)
+    for place, part in enumerate(places):
+        key = (ran[0][place].name, ran[0][place].region, part, ran[0][place].grid)
+        launches[key] += 1
+        us[key] += median_low(step[place].own_us for step in ran)
+    for key in dict.fromkeys(_copy_key(each) for step in steps for each in step if _is_copy(each)):
+        found = [
+            [each.own_us for each in step if _is_copy(each) and _copy_key(each) == key] for step in steps
+        ]
+        launches[key] += round(median_low(map(len, found)))
+        us[key] += median_low(map(math.fsum, found))
+    times = [KernelTime(*key, launches[key], us[key]) for key in launches if launches[key]]
+    return sorted(times, key=lambda each: (-each.us, each.name, each.part))
+
+
+_Key = tuple[str, Region, str, tuple[int, ...]]
+
+
+def _is_copy(kernel: Kernel) -> bool:
+    return kernel.name.startswith(("Memcpy", "Memset"))
+
+
+def _copy_key(kernel: Kernel) -> _Key:
+    return kernel.name, kernel.region, _by_region(kernel), ()

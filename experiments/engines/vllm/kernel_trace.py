@@ -108,7 +108,9 @@ class KernelTrace:
 def trace_of(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Kernels and marks out of the events of a Chrome trace; where there is no kernel, operators. Pure."""
     names: dict[str, int] = {}
-    kernels, operators, marks = [], [], []
+    kernels: list[list[Any]] = []
+    operators: list[list[Any]] = []
+    marks: list[list[Any]] = []
     for event in events:
         kind, arguments = event.get("cat"), event.get("args") or {}
         if event.get("ph") != "X" or kind not in (*_DEVICE_EVENTS, "cpu_op", "user_annotation"):
@@ -141,7 +143,8 @@ def copy_bandwidth() -> dict[str, Any] | None:
         source, target = (torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2))
     except torch.cuda.OutOfMemoryError:
         return None
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    event: Callable[..., Any] = torch.cuda.Event
+    begin, end = (event(enable_timing=True) for _ in range(2))
     for _ in range(WARM_COPIES):
         target.copy_(source)
     begin.record()

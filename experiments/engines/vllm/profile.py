@@ -1,7 +1,7 @@
 """Where the time of a decode step goes, by part of the model. In the driver; see `kernel_trace.py`.
 
 The same requests are served twice: first untouched, which tells how long a step takes, then while kernels are
-recorded. The time of each part is that of its kernels, a mean over steps; what is left of the untouched step
+recorded. The time of each part is that of its kernels in a typical step; what is left of the untouched step
 is `outside`: launching, scheduling, the way of a token between vLLM's processes. So parts sum to the step.
 Where kernels took longer than the step (a trace slows a CPU's operators, each by about a microsecond), their
 times are scaled down to it and `outside` is 0: then they tell shares.
@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from experiments.engines.port import GenerationRequest, Infeasible, PartTime
-from experiments.engines.vllm.kernel_parts import KernelTime, kernel_times, kind_of
+from experiments.engines.vllm.kernel_parts import KernelTime, kernel_times, kind_of, typical
 from experiments.engines.vllm.kernel_steps import Step, settled, steps_of
 from experiments.measurement.evidence import Json
 
@@ -50,9 +50,10 @@ async def profile(driver: Driver, request: GenerationRequest, concurrency: int =
         traced_ms = await _step_ms(driver, short, concurrency)
     finally:
         trace = await driver.call("autoinfer_trace", False)
-    steps = settled(steps_of(trace))
-    if not steps:
+    recorded = settled(steps_of(trace))
+    if not recorded:
         raise Infeasible("crashed", "The profiler recorded no whole step, so its parts can't be told.")
+    steps = typical(recorded)
     kernels = kernel_times(steps, read["linears"])
     bytes_of = cache_bytes(read, len(request.prompt_ids) + short.new_tokens // 2, concurrency)
     parts = parts_of(kernels, step_ms, read["weight_bytes"], bytes_of)
@@ -64,6 +65,7 @@ async def profile(driver: Driver, request: GenerationRequest, concurrency: int =
         "step_ms": step_ms,
         "traced_step_ms": traced_ms,
         "steps": len(steps),
+        "recorded_steps": len(recorded),
         "read": read,
         "kernels": [
             {**asdict(each), "region": each.region.value, "grid": list(each.grid)} for each in kernels

@@ -1,11 +1,16 @@
 """Kernels are put to the parts of the model by name and order, and none is lost."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.engines.vllm.kernel_parts import Family, family_of, kernel_times, parts_of_step
-from experiments.engines.vllm.kernel_steps import Kernel, Region
+from experiments.engines.port import PartTime
+from experiments.engines.vllm.kernel_parts import Family, family_of, kernel_times, parts_of_step, typical
+from experiments.engines.vllm.kernel_steps import Kernel, Region, steps_of
 from experiments.engines.vllm.profile import cache_bytes, parts_of
 
 NAMES = {
@@ -109,20 +114,65 @@ KERNELS = st.lists(
 ).map(tuple)
 
 
-@given(
-    st.lists(KERNELS, min_size=1, max_size=4),
-    st.lists(st.sampled_from("abc"), max_size=6),
-    st.floats(0.01, 9),
-)
-def test_no_time_is_lost_whatever_ran(
-    steps: list[tuple[Kernel, ...]], linears: list[str], step_ms: float
-) -> None:
-    kernels = kernel_times(steps, linears)
-    told_us = sum(kernel.own_us for one in steps for kernel in one) / len(steps)
-    assert sum(each.us for each in kernels) == pytest.approx(told_us)
+@given(KERNELS, st.lists(st.sampled_from("abc"), max_size=6), st.floats(0.01, 9))
+def test_no_time_is_lost_whatever_ran(one: tuple[Kernel, ...], linears: list[str], step_ms: float) -> None:
+    kernels = kernel_times([one], linears)
+    assert sum(each.us for each in kernels) == pytest.approx(sum(kernel.own_us for kernel in one))
+    assert sum(each.launches for each in kernels) == len(one)
     parts = parts_of(kernels, step_ms, {}, {})
     assert all(part.time_ms >= 0 for part in parts)
     assert sum(part.time_ms for part in parts) == pytest.approx(step_ms)
+
+
+def test_a_kernel_that_stalls_once_and_a_step_unlike_the_others_do_not_count() -> None:
+    usual = step(*LAYER, *REST)
+    stalled = (Kernel(usual[0].name, usual[0].region, 0.0, 1100.0), *usual[1:])
+    unlike = step(*LAYER, *LAYER)
+    copies_elsewhere = (usual[-1], *usual[:-1])
+    steps = typical([unlike, usual, stalled, copies_elsewhere])
+    assert steps == [usual, stalled, copies_elsewhere]
+    assert kernel_times(steps, ["a", "b", "c"]) == kernel_times([usual], ["a", "b", "c"])
+
+
+RECORDED = json.loads(
+    Path(__file__).parents[3].joinpath("recorded/vllm_h200_kernels.json").read_text(encoding="utf-8")
+)
+
+
+def recorded(name: str) -> dict[str, PartTime]:
+    """The parts of a step of the 9B shape that was recorded on an H200."""
+    run: dict[str, Any] = RECORDED["runs"][name]
+    kernels = kernel_times(typical(steps_of(run)), run["linears"])
+    parts = parts_of(kernels, run["untraced_step_us"] / 1e3, run["weight_bytes"], {})
+    return {part.part: part for part in parts}
+
+
+@pytest.mark.parametrize(("name", "launches"), [("bf16", 574), ("marlin", 510), ("machete", 606)])
+def test_on_an_h200_every_kernel_has_a_part_and_every_product_its_linear_layer(
+    name: str, launches: int
+) -> None:
+    parts = recorded(name)
+    assert "other" not in parts
+    assert "layers" not in parts
+    assert sum(part.launches for part in parts.values()) == pytest.approx(launches, abs=2)
+    assert {part.part for part in parts.values() if part.kind == "gemm"} == {
+        *("in_proj_qkvz", "out_proj", "qkv_proj", "o_proj", "gate_up_proj", "down_proj"),
+    }
+    assert (parts["gdn_state"].launches, parts["conv1d"].launches) == (24, 24)
+
+
+def share_of_bandwidth(name: str, part: PartTime) -> float:
+    return 1e3 * part.weight_bytes / part.time_ms / float(RECORDED["runs"]["bf16"]["copy_bytes_per_s"])
+
+
+def test_on_an_h200_dense_products_and_the_head_read_at_the_speed_of_memory_and_packed_ones_do_not() -> None:
+    for name in ("bf16", "marlin", "machete"):
+        assert share_of_bandwidth(name, recorded(name)["lm_head"]) == pytest.approx(0.97, abs=0.03)
+    for linear in ("gate_up_proj", "down_proj", "in_proj_qkvz"):
+        shares = {name: share_of_bandwidth(name, recorded(name)[linear]) for name in RECORDED["runs"]}
+        assert shares["bf16"] > 0.75
+        assert shares["marlin"] < 0.5
+        assert shares["machete"] < shares["marlin"]
 
 
 def test_caches_are_read_once_for_each_sequence() -> None:
