@@ -48,7 +48,10 @@ def run(tmp_path: Path) -> Iterator[Run]:
     runs = 0
 
     def run(
-        spec: BaselineJob | TestJob, judge: Judge | Sequence[Step] = ONE_PAIR, **context: object
+        spec: BaselineJob | TestJob,
+        judge: Judge | Sequence[Step] = ONE_PAIR,
+        engine: SimulatedEngine | None = None,
+        **context: object,
     ) -> JobResult:
         nonlocal runs
         folder = tmp_path / str(runs)
@@ -57,7 +60,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         steering = StepsJudge(judge) if isinstance(judge, Sequence) else judge
         with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
             place = replace(a_place(folder, tmp_path, store), **context)  # type: ignore[arg-type]
-            result = run_job(spec, place, SimulatedEngine(), steering, records)
+            result = run_job(spec, place, engine or SimulatedEngine(), steering, records)
         assert read_records(folder / "records.jsonl") == result
         places = [(each.stage, each.arm, each.index, each.configuration_digest) for each in result.launches]
         assert len(places) == len(set(places)), "the database takes one launch a place"

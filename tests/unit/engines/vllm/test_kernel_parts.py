@@ -1,17 +1,14 @@
 """Kernels are put to the parts of the model by name and order, and none is lost."""
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.engines.port import PartTime
 from experiments.engines.vllm.kernel_parts import Family, family_of, kernel_times, parts_of_step, typical
-from experiments.engines.vllm.kernel_steps import Kernel, Region, steps_of
+from experiments.engines.vllm.kernel_steps import Kernel, Region
 from experiments.engines.vllm.profile import cache_bytes, parts_of
+from tests.recorded.vllm_kernels import PROFILED, recorded_parts
 
 NAMES = {
     "void marlin::Marlin<__nv_bfloat16, 4, 256, 1, 8, 8, true, 4, 8, false>(int4 const*)": Family.GEMM,
@@ -134,17 +131,9 @@ def test_a_kernel_that_stalls_once_and_a_step_unlike_the_others_do_not_count() -
     assert kernel_times(steps, ["a", "b", "c"]) == kernel_times([usual], ["a", "b", "c"])
 
 
-RECORDED = json.loads(
-    Path(__file__).parents[3].joinpath("recorded/vllm_h200_kernels.json").read_text(encoding="utf-8")
-)
-
-
 def recorded(name: str) -> dict[str, PartTime]:
     """The parts of a step of the 9B shape that was recorded on an H200."""
-    run: dict[str, Any] = RECORDED["runs"][name]
-    kernels = kernel_times(typical(steps_of(run)), run["linears"])
-    parts = parts_of(kernels, run["untraced_step_us"] / 1e3, run["weight_bytes"], {})
-    return {part.part: part for part in parts}
+    return {part.part: part for part in recorded_parts(name)}
 
 
 @pytest.mark.parametrize(("name", "launches"), [("bf16", 574), ("marlin", 510), ("machete", 606)])
@@ -162,14 +151,14 @@ def test_on_an_h200_every_kernel_has_a_part_and_every_product_its_linear_layer(
 
 
 def share_of_bandwidth(name: str, part: PartTime) -> float:
-    return 1e3 * part.weight_bytes / part.time_ms / float(RECORDED["runs"]["bf16"]["copy_bytes_per_s"])
+    return 1e3 * part.weight_bytes / part.time_ms / float(PROFILED["bf16"]["copy_bytes_per_s"])
 
 
 def test_on_an_h200_dense_products_and_the_head_read_at_the_speed_of_memory_and_packed_ones_do_not() -> None:
     for name in ("bf16", "marlin", "machete"):
         assert share_of_bandwidth(name, recorded(name)["lm_head"]) == pytest.approx(0.97, abs=0.03)
     for linear in ("gate_up_proj", "down_proj", "in_proj_qkvz"):
-        shares = {name: share_of_bandwidth(name, recorded(name)[linear]) for name in RECORDED["runs"]}
+        shares = {name: share_of_bandwidth(name, recorded(name)[linear]) for name in PROFILED}
         assert shares["bf16"] > 0.75
         assert shares["marlin"] < 0.5
         assert shares["machete"] < shares["marlin"]
