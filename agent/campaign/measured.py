@@ -31,7 +31,8 @@ class Baseline:
     sweep is as many times the baseline's as the sweep measured. `sweep_tpot_ms` is what the sweep measured
     itself. A configuration that did not last through the sweep is in none of them. `profile` are the parts of
     a decode step, `bits_per_byte` is the baseline's (None if it was not evaluated), `bandwidth_bytes_per_s`
-    the copy bandwidth of the target as the launches' environment tells it (None if it was not measured).
+    the copy bandwidth of the target as the profile or the launches' environment tells it (None if it was not
+    measured).
     """
 
     tpot_ms: dict[str, float]
@@ -46,16 +47,18 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
     """What a baseline experiment measured, from its samples."""
     launches = load_launches(session, experiment_id)
     parts: list[dict[str, Any]] = []
+    bandwidth: float | None = None
     for stage in load_stages(session, experiment_id):
         if stage.stage is Stage.PROFILE:
-            found = stage.detail.get("parts")
+            found, told = stage.detail.get("parts"), stage.detail.get("bandwidth_bytes_per_s")
             parts = found if isinstance(found, list) else []  # type: ignore[assignment]
+            bandwidth = float(told) if isinstance(told, int | float) else None
     return Baseline(
         tpot_ms=scaled(launches, Metric.TPOT_MS),
         ttft_ms=scaled(launches, Metric.TTFT_MS),
         profile=tuple(PartTime(**part) for part in parts),
         bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
-        bandwidth_bytes_per_s=_bandwidth(launches),
+        bandwidth_bytes_per_s=bandwidth or _bandwidth(launches),
         sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
     )
 

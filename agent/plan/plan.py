@@ -17,6 +17,7 @@ from agent.plan.duration import (
     expected_request,
 )
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
+from agent.plan.floor import FloorRow, floors
 from agent.plan.levers import Check, LeverRow, lever_rows
 from agent.plan.memory import (
     Asked,
@@ -68,6 +69,21 @@ class Plan:
     def advice(self) -> str | None:
         """What to say of the budget; None where it does."""
         return advice(self.first_verdict, self.spec.budget.wall_s)
+
+    @property
+    def floors(self) -> tuple[FloorRow, ...]:
+        """The least time of a step for each format of weights, half-way through a request; none of weights
+        that are quantized as they are stored, whose bytes by part the shape does not tell."""
+        if self.model.quantized:
+            return ()
+        workload, listed = self.spec.plan.workload, self.card.listed
+        return floors(
+            self.model.profile,
+            None if listed is None else listed.bandwidth_bytes_per_s,
+            on_gpu=self.card.is_gpu,
+            context_tokens=workload.prompt_tokens + workload.new_tokens // 2,
+            sequences=workload.concurrency,
+        )
 
     @property
     def most_energy_wh(self) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
+from cli.sheets.step_profile import print_step_profile
 from cli.words import change_words, configuration_words, effect_words, value_words
 from configs.quantities import format_duration
 from knowledge.figures import SHARES, counted, metric_word, size
@@ -34,6 +35,9 @@ def print_experiment(detail: ExperimentDetail) -> None:
     _verdict(out, detail)
     _launches(out, detail)
     _resolved(out, detail)
+    if detail.profile is not None:
+        _title(out, "A decode step by part")
+        print_step_profile(detail.profile)
     _stages(out, detail)
     _artifacts(out, detail)
     _environment(out, detail)

@@ -37,11 +37,43 @@ def print_plan(plan: Plan) -> None:
     out.print(table(("memory", ">GB", "basis"), rows, wide=("basis",)))
     out.print()
     say(*plan.memory.sentences, "")
+    _print_floors(plan)
     out.print(lever_table(plan.levers))
     out.print()
     out.print(fields(verdict_rows(plan)))
     for note in plan.notes:
         say("", note)
+
+
+def _print_floors(plan: Plan) -> None:
+    if not plan.floors:
+        say("floor: not told of a model whose weights are quantized as they are stored", "")
+        return
+    rows = [
+        (
+            each.words,
+            f"{each.weight_bytes / GB:.2f}",
+            f"{each.cache_bytes / GB:.2f}",
+            "—" if each.floor_ms is None else f"{each.floor_ms:.2f}",
+        )
+        for each in plan.floors
+    ]
+    out = console()
+    out.print(table(("a step's floor, by weights", ">weights, GB", ">caches, GB", ">at least, ms"), rows))
+    out.print(_floor_basis(plan), style="dim")
+    out.print()
+
+
+def _floor_span(plan: Plan) -> str:
+    """The floors of the largest and the smallest weights: `4.90 … 1.94`."""
+    found = [each.floor_ms for each in plan.floors if each.floor_ms is not None]
+    return f"{max(found):.2f} … {min(found):.2f}" if found else "—"
+
+
+def _floor_basis(plan: Plan) -> str:
+    if plan.card.listed is None:
+        return "no bandwidth is listed for it, so the least time is not known before it is measured"
+    return f"bytes over the {plan.card.listed.bandwidth_bytes_per_s / GB:,.0f} GB/s that its vendor lists"
 
 
 def print_cards(plans: Sequence[Plan]) -> None:
@@ -61,10 +93,14 @@ def print_cards(plans: Sequence[Plan]) -> None:
                 f"{one.usable_bytes / GB:.1f}",
                 "yes" if one.fits else "no",
                 "yes" if test.fits else "no",
+                _floor_span(plan),
                 said.partition("would fit: ")[2] or "—",
             )
         )
-    columns = ("card", ">launch", ">test", ">usable, GB", "fits", "a test fits", "would fit")
+    columns = (
+        *("card", ">launch", ">test", ">usable, GB", "fits", "a test fits"),
+        *(">floor of a step, ms", "would fit"),
+    )
     out.print(table(columns, rows, wide=("would fit",)))
     for note in plans[0].notes:
         say("", note)
@@ -207,6 +243,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
             "told": list(plan.memory.sentences),
         },
         "levers": [asdict(row) for row in plan.levers],
+        "floors": [asdict(each) for each in plan.floors],
         "first_verdict": {
             "least_s": found.least_s,
             "most_s": found.most_s,

@@ -77,18 +77,16 @@ class Rows:
 
     @property
     def last(self) -> tuple[Bar, ...]:
-        """The best: its floor, and what lies above it."""
+        """The best: its floor, and what lies above it, by part where it was profiled."""
         best = self.best
         if best.best_floor is None:
             return ends([Segment(best.best_ms, "w-cand", "")], self.most_ms)
         floor_ms = min(best.best_floor.ms, best.best_ms)
-        return ends(
-            [
-                Segment(floor_ms, "w-floor", f"floor {number(floor_ms)}"),
-                Segment(best.best_ms - floor_ms, "w-cand", f"{number(best.best_ms - floor_ms)} above it"),
-            ],
-            self.most_ms,
-        )
+        above = [
+            Segment(each.ms, f"w-o{place}", f"{each.part} {number(each.ms)}")
+            for place, each in enumerate(best.best_overhead, start=1)
+        ] or [Segment(best.best_ms - floor_ms, "w-cand", f"{number(best.best_ms - floor_ms)} above it")]
+        return ends([Segment(floor_ms, "w-floor", f"floor {number(floor_ms)}"), *above], self.most_ms)
 
     @property
     def steps(self) -> tuple[tuple[Bar, ...], ...]:

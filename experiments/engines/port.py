@@ -142,12 +142,23 @@ class DraftingCheck:
 
 @dataclass(frozen=True)
 class PartTime:
-    """Time and weight bytes of one part of a decode step (a layer, the head, sampling, the rest)."""
+    """Time and bytes of one part of a decode step (a layer, the head, sampling, the rest).
+
+    `weight_bytes` are the weights that it reads, `cache_bytes` what it reads and writes of keys, values and
+    states; `launches` counts its kernels (0 where they are not told apart).
+    """
 
     part: str
     kind: str
     time_ms: float
     weight_bytes: int
+    cache_bytes: int = 0
+    launches: float = 0.0
+
+    @property
+    def moved_bytes(self) -> int:
+        """All bytes that the part has to move."""
+        return self.weight_bytes + self.cache_bytes
 
 
 DEVICE_BUSY = "device_busy"
@@ -175,7 +186,11 @@ class Infeasible(Exception):
 
 
 class Launch(Protocol):
-    """A fresh process that has a checkpoint loaded under one configuration."""
+    """A fresh process that has a checkpoint loaded under one configuration.
+
+    After `profile` it may have `profile_record`, JSON data: what the parts rest on, such as every kernel by
+    name, and under `read` the `bandwidth` (`bytes_per_s`, `method`) of the device's memory.
+    """
 
     configuration: Configuration
     load_s: float
@@ -218,8 +233,9 @@ class Launch(Protocol):
         """
         ...
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
-        """Time of a decode step by part; may slow the process, so nothing is timed in it afterwards."""
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
+        """Time of a decode step by part, with `concurrency` such requests served at once, at most the
+        engine's `max_concurrency`; may slow the process, so nothing is timed in it afterwards."""
         ...
 
     def close(self) -> None:
@@ -233,6 +249,8 @@ class Engine(Protocol):
     `max_concurrency` is how many requests a launch may be asked at once; a configuration may serve fewer.
     An engine may have `campaign_devices` too, the kinds of devices that it has campaigns on (`("cpu",)`); one
     without it has them wherever its `check` lets them.
+    One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
+    every candidate is profiled and not the baseline alone.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

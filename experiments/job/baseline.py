@@ -15,6 +15,7 @@ from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.evaluation import evaluate_reference, record_reference
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.profiling import profile_baseline
 from experiments.job.schedule import round_robin
 from experiments.job.spec import BaselineJob
 from experiments.job.staging import StageTold, stage
@@ -116,10 +117,7 @@ def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -
             record_reference(job, chosen, evaluation)
             told.outcome = "done" if evaluation.artifact.built else "reused"
             told.advance()
-        with stage(job, Stage.PROFILE, 1, "profile the baseline") as told:
-            request = job.context.material.requests(spec.workload, spec.seed, 0, 0)[0]
-            job.records.profile(opened[1].profile(request))
-            told.advance()
+        profile_baseline(job, chosen, spec.workload, opened[1])
     finally:
         close(opened)
 

@@ -24,6 +24,7 @@ from experiments.job.evaluation import (
     weigh,
 )
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
 from experiments.job.staging import StageTold, stage
@@ -86,6 +87,7 @@ class _Comparison:
         self._pairs = 0
         self._up: dict[Arm, OpenLaunch] = {}
         self._blocks = 0
+        self._profiled = False
 
     @contextmanager
     def running(self) -> Iterator[_Comparison]:
@@ -101,6 +103,7 @@ class _Comparison:
         self._checkpoints = {Arm.CONTROL: control, Arm.CANDIDATE: candidate}
         try:
             yield self
+            self._retire()
         finally:
             self._close()
 
@@ -115,7 +118,7 @@ class _Comparison:
 
     def measure_pair(self, name: Stage, blocks: int) -> None:
         """Time a fresh launch an arm."""
-        self._close()
+        self._retire()
         index, self._pairs = self._pairs, self._pairs + 1
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
             opened, failed = self._job.open(
@@ -168,7 +171,7 @@ class _Comparison:
         A part after the first is scored by fresh processes.
         """
         if part:
-            self._close()
+            self._retire()
         name = Stage.VALIDATION if part else Stage.EVALUATE
         text = "further documents and items" if part else "documents and items"
         with stage(self._job, name, 2, f"evaluate the quality of both arms on {text}") as told:
@@ -196,7 +199,7 @@ class _Comparison:
                     drafting=Arm.CANDIDATE in self._drafting_due and part == 0,
                 )
             told.advance()
-        self._close()
+        self._retire()
 
     def _refuted(self, judge: Judge) -> bool:
         return judge.verdict(self._spec.plan, self.evidence()).outcome is Outcome.REFUTED
@@ -235,6 +238,14 @@ class _Comparison:
     def _wanted(self, arm: Arm, index: int) -> Wanted:
         configuration = self._control if arm is Arm.CONTROL else self._candidate
         return Wanted(arm, index, configuration, self._checkpoints[arm])
+
+    def _retire(self) -> None:
+        """End what is up; the first time, profile the candidate in its launch before."""
+        candidate = self._up.get(Arm.CANDIDATE)
+        if candidate is not None and not self._profiled and profiles_candidates(self._job):
+            self._profiled = True
+            profile_candidate(self._job, self._candidate, self._spec.plan.workload, candidate)
+        self._close()
 
     def _close(self) -> None:
         up, self._up = list(self._up.values()), {}

@@ -108,10 +108,10 @@ class OpenLaunch:
         with self._asking():
             return self.launch.check_drafting(requests)
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
         """Time a decode step by part, as `engines.port.Launch.profile`; time nothing else afterwards."""
         with self._asking():
-            return self.launch.profile(request)
+            return self.launch.profile(request, concurrency)
 
     def close(self) -> None:
         """End the launch's processes; idempotent."""

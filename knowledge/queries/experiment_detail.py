@@ -28,6 +28,7 @@ from knowledge.queries.resolved import DifferenceView, resolved_differences
 from knowledge.queries.samples import SampleView, launch_spreads, stored_samples
 from knowledge.queries.spread import SpreadView
 from knowledge.queries.stages import ArtifactView, StageView, artifacts_of, stages_of
+from knowledge.queries.step_profile import StepProfileView, step_profile
 from knowledge.queries.verdicts import VerdictView, verdict_view
 from knowledge.queries.view import View
 from knowledge.stored import metric_of, verdict_metric
@@ -52,7 +53,8 @@ class ExperimentDetail(ExperimentRow):
 
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
-    the first launch of each arm told that it ran.
+    the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
+    candidate's of a test.
     """
 
     rationale: str | None
@@ -72,6 +74,7 @@ class ExperimentDetail(ExperimentRow):
     environments: dict[str, JsonObject]
     stages: tuple[StageView, ...]
     artifacts: tuple[ArtifactView, ...]
+    profile: StepProfileView | None
     versions: JsonObject | None
     reproduced_by: tuple[str, ...]
     reproduce_command: str
@@ -103,6 +106,7 @@ def experiment_detail(
         .order_by(Launch.attempt, Launch.index, (Launch.arm == Arm.CONTROL).desc(), Launch.id)
     ).all()
     spreads = launch_spreads(session, experiment_id)
+    stages = stages_of(session, experiment_id)
     label = format_label(Noun.EXPERIMENT, experiment_id)
     short = experiment_row(
         experiment,
@@ -135,8 +139,9 @@ def experiment_detail(
         ),
         resolved={each.Launch.arm: each.Launch.resolved for each in reversed(launches)},
         environments={each.Launch.environment_digest: each.data for each in launches},
-        stages=stages_of(session, experiment_id),
+        stages=stages,
         artifacts=artifacts_of(session, experiment_id),
+        profile=step_profile(stages, [each.data for each in launches]),
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),
         reproduce_command=f"autoinfer reproduce {label}",

@@ -65,7 +65,8 @@ class BestView(View):
 
     `speedup` is the baseline's time over the best's, its interval None where it is multiplied along a chain.
     `tpot_ms` is what was measured, beside `control_tpot_ms` in the same experiment. `baseline_ms` and
-    `best_ms` are the ends of the steps. `overhead` is the baseline's time above its floor, by part.
+    `best_ms` are the ends of the steps. `overhead` is the baseline's time above its floor, by part,
+    `best_overhead` the best's, empty where it was not profiled itself.
     """
 
     experiment: str | None
@@ -89,6 +90,7 @@ class BestView(View):
     floor: FloorView | None
     best_floor: FloorView | None
     overhead: tuple[OverheadView, ...]
+    best_overhead: tuple[OverheadView, ...] = ()
 
     @property
     def left_ms(self) -> float | None:

@@ -1,9 +1,9 @@
 """The least time that a token can take, by physics, and what the baseline spends above it, part by part.
 
-A decode step reads its weights once, so it can't be faster than their bytes over the memory's bandwidth. Of
-the baseline the bytes are known by part, from its profile. Of another configuration they are the baseline's
-times how its served weights compare in size, and where it drafts, what the drafter reads is added and all of
-it is shared by the tokens that a step gives.
+A decode step reads its weights once, and the keys, values and states of its sequence, so it can't be faster
+than those bytes over the memory's bandwidth. Of a configuration that was profiled the bytes are known by
+part. Of another one they are the baseline's times how its served weights compare in size, and where it
+drafts, what the drafter reads is added. Where it drafts, all of it is shared by the tokens that a step gives.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from db.models import Environment, Experiment, Launch, StageRun
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, ExperimentState
 from experiments.measurement.evidence import Stage
+from knowledge.queries.step_profile import PART_WORDS, bandwidth_of, moved_bytes
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -26,17 +27,6 @@ MS_PER_S = 1e3
 
 MOST_PARTS = 5
 """Parts of the overhead that are told apart, the last of them all the others together."""
-
-PART_WORDS = {
-    "gdn": "GatedDeltaNet layers",
-    "attention": "attention layers",
-    "mlp": "MLP",
-    "norm": "norms",
-    "rotary": "rotary embedding",
-    "rest": "outside the parts: Python, dispatch",
-    "compiled": "the compiled step",
-}
-"""What a kind of part is called; others go by their name."""
 
 
 class FloorView(View):
@@ -56,16 +46,16 @@ class OverheadView(View):
 
 
 class Part(View):
-    """A kind of part of the profiled step: its time, and the weight bytes that it reads."""
+    """A kind of part of the profiled step: its time, and the bytes that it moves."""
 
     kind: str
     time_ms: float
-    weight_bytes: int
+    moved_bytes: int
 
 
 class Profile(View):
-    """The baseline's profile by kind of part, and the target's copy bandwidth; empty and None where they were
-    not measured."""
+    """A profile by kind of part, and the target's copy bandwidth; empty and None where they were not
+    measured."""
 
     experiment_id: int | None = None
     parts: tuple[Part, ...] = ()
@@ -88,7 +78,8 @@ def profile_of(session: Session, campaign_id: int) -> Profile:
     ).one_or_none()
     if run is None:
         return Profile()
-    bandwidth = session.scalar(
+    detail = run.detail or {}
+    bandwidth = bandwidth_of(detail) or session.scalar(
         select(Environment.data["machine"]["copy_bandwidth_bytes_per_s"].as_float())
         .join(Launch, Launch.environment_digest == Environment.digest)
         .where(Launch.experiment_id == run.experiment_id)
@@ -97,8 +88,23 @@ def profile_of(session: Session, campaign_id: int) -> Profile:
     )
     return Profile(
         experiment_id=run.experiment_id,
-        parts=_by_kind(run.detail or {}),
+        parts=_by_kind(detail),
         bandwidth_bytes_per_s=bandwidth,
+    )
+
+
+def profile_of_best(session: Session, experiment_id: int) -> Profile:
+    """What a test's experiment profiled of its candidate; one statement."""
+    detail = session.scalar(
+        select(StageRun.detail)
+        .where(StageRun.experiment_id == experiment_id, StageRun.stage == Stage.PROFILE.value)
+        .order_by(StageRun.id.desc())
+        .limit(1)
+    )
+    if not detail or not detail.get("parts"):
+        return Profile()
+    return Profile(
+        experiment_id=experiment_id, parts=_by_kind(detail), bandwidth_bytes_per_s=bandwidth_of(detail)
     )
 
 
@@ -110,27 +116,28 @@ def _by_kind(detail: JsonObject) -> tuple[Part, ...]:
         kind, time_ms = part.get("kind"), number(part.get("time_ms"))
         if isinstance(kind, str) and time_ms is not None:
             times[kind].append(time_ms)
-            read[kind] += int(number(part.get("weight_bytes")) or 0)
+            read[kind] += moved_bytes(part)
     return tuple(
-        Part(kind=kind, time_ms=fsum(found), weight_bytes=read[kind]) for kind, found in times.items()
+        Part(kind=kind, time_ms=fsum(found), moved_bytes=read[kind]) for kind, found in times.items()
     )
 
 
-def floor_of(profile: Sequence[Part], bandwidth: float | None) -> FloorView | None:
-    """The baseline's floor; None where bytes or bandwidth are not known. Pure."""
-    step_bytes = sum(part.weight_bytes for part in profile)
+def floor_of(profile: Sequence[Part], bandwidth: float | None, tokens: float = 1.0) -> FloorView | None:
+    """The floor of what was profiled, of whose steps each gives `tokens`; None where bytes or bandwidth are
+    not known. Pure."""
+    step_bytes = sum(part.moved_bytes for part in profile)
     if not bandwidth or not step_bytes:
         return None
     return FloorView(
-        ms=MS_PER_S * step_bytes / bandwidth,
+        ms=MS_PER_S * step_bytes / bandwidth / tokens,
         step_bytes=step_bytes,
         bandwidth_bytes_per_s=bandwidth,
-        tokens=1.0,
+        tokens=tokens,
     )
 
 
 def overhead_of(profile: Sequence[Part], floor: FloorView | None, tpot_ms: float) -> tuple[OverheadView, ...]:
-    """The baseline's time above its floor by kind of part, largest first; pure.
+    """The time of a token above its floor by kind of part, largest first; pure.
 
     Profiling slows a step, so the profile's times are shares of `tpot_ms`. A part that is faster than its
     bytes allow (they lie in a cache) has no overhead, and the others are scaled to the whole.
@@ -141,7 +148,8 @@ def overhead_of(profile: Sequence[Part], floor: FloorView | None, tpot_ms: float
     above = {
         part.kind: max(
             0.0,
-            part.time_ms / total_ms * tpot_ms - MS_PER_S * part.weight_bytes / floor.bandwidth_bytes_per_s,
+            part.time_ms / total_ms * tpot_ms
+            - MS_PER_S * part.moved_bytes / floor.bandwidth_bytes_per_s / floor.tokens,
         )
         for part in profile
     }

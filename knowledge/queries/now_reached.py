@@ -32,6 +32,7 @@ from knowledge.queries.now_floor import (
     floor_of,
     overhead_of,
     profile_of,
+    profile_of_best,
     resolved,
 )
 from knowledge.stored import number
@@ -41,7 +42,7 @@ MOST_BESTS = 60
 
 
 def best_of(session: Session, campaign: Campaign) -> BestView | None:
-    """The best so far; None before trial 0 is measured. Eight statements at most."""
+    """The best so far; None before trial 0 is measured. Nine statements at most."""
     measured = _event_data(session, campaign.id, EventKind.CAMPAIGN_BASELINE)
     baseline, naive = (measured.get(name) or {} for name in ("baseline", "naive"))
     tpot_ms = number(baseline.get("tpot_ms"))
@@ -77,6 +78,9 @@ def _improved(
     best_run = parse_label_of(Noun.EXPERIMENT, last.experiment)
     configuration, before = data.get("configuration") or {}, baseline.get("configuration") or {}
     quality = final.quality if final else {}
+    own = Profile() if best_run is None else profile_of_best(session, best_run)
+    acceptance = final.acceptance_length if final else None
+    best_floor = _profiled_floor(own, configuration, profile.bandwidth_bytes_per_s, acceptance)
     return BestView(
         experiment=last.experiment,
         configuration=configuration,
@@ -97,14 +101,28 @@ def _improved(
         naive_ms=number(naive.get("tpot_ms")),
         steps=steps_of(told, known, campaign.baseline_configuration_id, baseline_ms, best_ms),
         floor=floor,
-        best_floor=best_floor_of(
+        best_floor=best_floor
+        or best_floor_of(
             floor,
             {} if profile.experiment_id is None else resolved(session, profile.experiment_id, Arm.CONTROL),
             resolved(session, best_run, Arm.CANDIDATE),
-            final.acceptance_length if final else None,
+            acceptance,
         ),
         overhead=overhead_of(profile.parts, floor, baseline_ms),
+        best_overhead=overhead_of(own.parts, best_floor, best_ms),
     )
+
+
+def _profiled_floor(
+    own: Profile, configuration: JsonObject, bandwidth: float | None, acceptance_length: float | None
+) -> FloorView | None:
+    """The floor of a best that was profiled itself; None where it was not, or where it drafts and how many
+    tokens a step gives is not known."""
+    drafts = configuration.get("drafting.method", "none") != "none"
+    if drafts and acceptance_length is None:
+        return None
+    tokens = acceptance_length if drafts and acceptance_length is not None else 1.0
+    return floor_of(own.parts, own.bandwidth_bytes_per_s or bandwidth, tokens)
 
 
 def _event_data(session: Session, campaign_id: int, kind: EventKind) -> JsonObject:

@@ -3,10 +3,17 @@
 import json
 from pathlib import Path
 
+from experiments.engines.port import PartTime
+from experiments.engines.vllm.kernel_parts import kernel_times, typical
+from experiments.engines.vllm.kernel_steps import steps_of
+from experiments.engines.vllm.profile import parts_of
 from experiments.measurement.evidence import Arm, Json, LaunchRecord, Metric, Sample, Stage
 from experiments.space.configuration import Configuration
 
 RECORDED = json.loads(Path(__file__).with_name("vllm_h200_linear_kernels.json").read_text(encoding="utf-8"))
+PROFILED = json.loads(Path(__file__).with_name("vllm_h200_kernels.json").read_text(encoding="utf-8"))["runs"]
+"""Whole decode steps of the 9B shape, kernel by kernel; what they are is told in the file."""
+
 ARMS: dict[str, dict[str, Json]] = RECORDED["arms"]
 
 SPACE = """
@@ -58,3 +65,10 @@ def _resolved(told: dict[str, Json]) -> dict[str, Json]:
     resolved = told["resolved"]
     assert isinstance(resolved, dict)
     return resolved
+
+
+def recorded_parts(name: str) -> list[PartTime]:
+    """The parts of a recorded step, `bf16`, `marlin` or `machete`; its caches are not counted."""
+    run = PROFILED[name]
+    kernels = kernel_times(typical(steps_of(run)), run["linears"])
+    return parts_of(kernels, run["untraced_step_us"] / 1e3, run["weight_bytes"], {})

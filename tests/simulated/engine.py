@@ -162,7 +162,7 @@ class SimulatedLaunch:
             for each in requests
         ]
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
         return [PartTime(*part) for part in self._ask(op="profile")["parts"]]
 
     def close(self) -> None:

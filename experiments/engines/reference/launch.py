@@ -135,8 +135,10 @@ class ReferenceLaunch:
         )
         return messages_of(DraftingCheck, answer)
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
-        """Time of a decode step by part; the method is in `profile.py`."""
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
+        """Time of a decode step by part, one request at a time; the method is in `profile.py`."""
+        if concurrency != 1:
+            raise Infeasible("unsupported", "The engine reference serves one request at a time.")
         answer = self._ask(
             {"op": "profile", "request": data_of(request)},
             self._limit_s(profiled_tokens(request, self._draft_tokens)),

@@ -36,22 +36,19 @@ def described(worker: Any) -> dict[str, Json]:
     """The resolved configuration of a worker that has loaded its model."""
     config, runner = worker.vllm_config, worker.model_runner
     model = runner.get_model()
-    layers = config.compilation_config.static_forward_context
-    attention = {name: layer for name, layer in layers.items() if not _is_gdn(layer)}
-    gdn = {name: layer for name, layer in layers.items() if _is_gdn(layer)}
+    gdn, attention = gdn_and_attention(config)
+    kept = [layer_caches(layer) for layer in gdn]
     return {
         "device": _device_name(worker),
         "dtype": _known(lambda: _name(config.model_config.dtype)),
-        "attention": _joined(_backend(layer) for layer in attention.values()),
+        "attention": _joined(_backend(layer) for layer in attention),
         "gdn": {
-            "backend": _joined(_backend(layer) for layer in gdn.values()),
-            "prefill": _joined(_gdn_prefill(layer) for layer in gdn.values()),
+            "backend": _joined(_backend(layer) for layer in gdn),
+            "prefill": _joined(_gdn_prefill(layer) for layer in gdn),
         },
-        "gdn_state_dtype": _joined(
-            _name(_caches(layer)[-1].dtype) for layer in gdn.values() if _caches(layer)
-        ),
-        "gdn_conv_dtype": _joined(_name(_caches(layer)[0].dtype) for layer in gdn.values() if _caches(layer)),
-        "kv_cache_dtype": _kv_cache_dtype(config, attention.values()),
+        "gdn_state_dtype": _joined(_name(found[-1].dtype) for found in kept if found),
+        "gdn_conv_dtype": _joined(_name(found[0].dtype) for found in kept if found),
+        "kv_cache_dtype": _kv_cache_dtype(config, attention),
         "linear_kernel": _linear_kernel(model),
         "graph_mode": _known(lambda: _graph_mode(config)),
         "compile_mode": _known(lambda: config.compilation_config.mode.name.lower()),
@@ -72,6 +69,12 @@ def described(worker: Any) -> dict[str, Json]:
         "threads": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
+
+
+def gdn_and_attention(config: Any) -> tuple[list[Any], list[Any]]:
+    """The layers that keep something: those of GatedDeltaNet, and the others."""
+    layers = list(config.compilation_config.static_forward_context.values())
+    return [each for each in layers if _is_gdn(each)], [each for each in layers if not _is_gdn(each)]
 
 
 def _switch(setting: object) -> str:
@@ -96,7 +99,7 @@ def _gdn_prefill(layer: Any) -> str:
     return str(getattr(layer, "gdn_prefill_backend", UNKNOWN))
 
 
-def _caches(layer: Any) -> list[Any]:
+def layer_caches(layer: Any) -> list[Any]:
     """The tensors in which a layer keeps what was: keys and values, or window and state."""
     caches = getattr(layer, "kv_cache", None)
     flat = [caches] if isinstance(caches, torch.Tensor) else list(_flattened(caches))
@@ -116,7 +119,7 @@ def _kv_cache_dtype(config: Any, layers: Iterable[Any]) -> str:
     asked = str(config.cache_config.cache_dtype)
     if asked != "auto" and not hasattr(torch, asked):
         return asked
-    return _joined(_name(cache.dtype) for layer in layers for cache in _caches(layer))
+    return _joined(_name(cache.dtype) for layer in layers for cache in layer_caches(layer))
 
 
 def _linear_kernel(model: Any) -> str:

@@ -113,10 +113,8 @@ class Driver:
             case "profile":
                 from experiments.engines.vllm.profile import profile
 
-                return [
-                    data_of(part)
-                    for part in await profile(self, message_of(GenerationRequest, request["request"]))
-                ]
+                asked = message_of(GenerationRequest, request["request"])
+                return await profile(self, asked, int(request["concurrency"]))
             case unknown:
                 raise Infeasible("unsupported", f"vLLM's driver knows no request {unknown!r}.")
 

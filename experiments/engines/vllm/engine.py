@@ -46,6 +46,7 @@ class VllmEngine:
 
     name = "vllm"
     max_concurrency = CONCURRENCY_MAX
+    profiles_candidates = True
 
     def __init__(self, request_limit_s: float = REQUEST_LIMIT_S) -> None:
         self._request_limit_s = request_limit_s

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from experiments.engines.port import (
     TaskScore,
 )
 from experiments.engines.reference.inspection import CheckpointFiles
-from experiments.engines.reference.stored_weights import step_bytes_by_part, stored_weights
+from experiments.engines.reference.stored_weights import stored_weights
 from experiments.engines.server_process import ServerProcess
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
@@ -61,6 +60,8 @@ class VllmLaunch:
         self._order, self._files = order, files
         self._request_limit_s = request_limit_s
         self._death: Infeasible | None = None
+        self.profile_record: Mapping[str, Json] | None = None
+        """What the last profile rests on."""
         start_s = time.perf_counter()
         self._sockets = tempfile.mkdtemp(prefix="vllm-")
         try:
@@ -158,15 +159,16 @@ class VllmLaunch:
             DraftingCheck, self._ask(request, "check its drafting", requests=3 * len(requests))
         )
 
-    def profile(self, request: GenerationRequest) -> list[PartTime]:
-        """Time of a decode step by part; the method is in `profile.py`."""
-        answer = self._ask({"op": "profile", "request": data_of(request)}, "profile")
-        by_part = step_bytes_by_part(self._files)
-        head = by_part.get("lm_head", 0)
-        layers = sum(by_part.values()) - head
-        bytes_of = {"lm_head": head, "forward": layers, "verify": layers}
-        parts = messages_of(PartTime, answer)
-        return [replace(part, weight_bytes=bytes_of.get(part.part, 0)) for part in parts]
+    def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
+        """Time of a decode step by part, with `concurrency` such requests served at once; the method is in
+        `profile.py`, what it rests on in `profile_record` afterwards."""
+        answer = self._ask(
+            {"op": "profile", "request": data_of(request), "concurrency": concurrency},
+            "profile",
+            requests=2 * concurrency,
+        )
+        self.profile_record = answer["record"]
+        return messages_of(PartTime, answer["parts"])
 
     def close(self) -> None:
         """End the driver, vLLM's engine process and all else it started; idempotent."""

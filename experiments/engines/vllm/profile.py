@@ -1,50 +1,133 @@
-"""Where the time of a decode step goes, by the parts that vLLM's runner has. In the driver; see
-`step_clock.py`.
+"""Where the time of a decode step goes, by part of the model. In the driver; see `kernel_trace.py`.
 
-Medians over a request's steps: the forward pass (one part, as it is one graph on a GPU), the head, sampling,
-what drafts, and `rest`: scheduling, the way of a token between vLLM's processes, and what lies between. Their
-sum is the median time from one step's tokens to the next's, with the clock installed.
+The same requests are served twice: first untouched, which tells how long a step takes, then while kernels are
+recorded. The time of each part is that of its kernels in a typical step; what is left of the untouched step
+is `outside`: launching, scheduling, the way of a token between vLLM's processes. So parts sum to the step.
+Where kernels took longer than the step (a trace slows a CPU's operators, each by about a microsecond), their
+times are scaled down to it and `outside` is 0: then they tell shares.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from experiments.engines.port import GenerationRequest, PartTime
+from experiments.engines.port import GenerationRequest, Infeasible, PartTime
+from experiments.engines.vllm.kernel_parts import KernelTime, kernel_times, kind_of, typical
+from experiments.engines.vllm.kernel_steps import Step, settled, steps_of
+from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
     from experiments.engines.vllm.driver import Driver
 
+MOST_TOKENS = 48
+"""Tokens that are generated while kernels are recorded: each step has hundreds of them."""
 
-async def profile(driver: Driver, request: GenerationRequest) -> list[PartTime]:
-    """Profile the decode steps of a request; times in ms a step; bytes are added by the parent."""
-    await driver.call("autoinfer_clock", True)
-    trace = await driver.generate(request)
-    steps: list[dict[str, float]] = await driver.call("autoinfer_clock", False)
-    times_s = sorted(set(trace.token_times_s))
-    total_s = median(after - before for before, after in pairwise(times_s))
-    return parts_of(steps[1 : len(times_s)], total_s, drafting=bool(driver.order.draft_tokens))
+OUTSIDE = "outside"
+
+METHOD = (
+    "torch.profiler over the later half of the steps; the step's time from the same requests served untouched"
+)
+
+US_PER_MS = 1e3
 
 
-def parts_of(steps: list[dict[str, float]], total_s: float, *, drafting: bool) -> list[PartTime]:
-    """Parts of steps whose seconds are told as `StepClock.steps`; `total_s` is a step's whole. Pure."""
-    seconds = {
-        part: median(step.get(part, 0.0) for step in steps) for part in ("step", "sample", "head", "draft")
+async def profile(driver: Driver, request: GenerationRequest, concurrency: int = 1) -> dict[str, Json]:
+    """Profile decode steps of a request, `concurrency` of which are served at once.
+
+    Gives `parts` (of `PartTime`) and the `record` that they rest on: every kernel by name, and one step in
+    order. Raises `Infeasible` where no step was recorded.
+    """
+    short = replace(request, new_tokens=min(request.new_tokens, MOST_TOKENS))
+    step_ms = await _step_ms(driver, short, concurrency)
+    read = await driver.call("autoinfer_read_by_step", driver.order.draft_tokens)
+    await driver.call("autoinfer_trace", True)
+    try:
+        traced_ms = await _step_ms(driver, short, concurrency)
+    finally:
+        trace = await driver.call("autoinfer_trace", False)
+    recorded = settled(steps_of(trace))
+    if not recorded:
+        raise Infeasible("crashed", "The profiler recorded no whole step, so its parts can't be told.")
+    steps = typical(recorded)
+    kernels = kernel_times(steps, read["linears"])
+    bytes_of = cache_bytes(read, len(request.prompt_ids) + short.new_tokens // 2, concurrency)
+    parts = parts_of(kernels, step_ms, read["weight_bytes"], bytes_of)
+    record: dict[str, Json] = {
+        "method": METHOD,
+        "concurrency": concurrency,
+        "context_tokens": len(request.prompt_ids) + short.new_tokens // 2,
+        "draft_tokens": driver.order.draft_tokens,
+        "step_ms": step_ms,
+        "traced_step_ms": traced_ms,
+        "steps": len(steps),
+        "recorded_steps": len(recorded),
+        "read": read,
+        "kernels": [
+            {**asdict(each), "region": each.region.value, "grid": list(each.grid)} for each in kernels
+        ],
+        "step": _written(steps[len(steps) // 2]),
     }
-    # the head is computed within the forward's method or within the sampler's, by the version of the runner
-    within_step = seconds["step"] > seconds["head"]
-    parts = {
-        "verify" if drafting else "forward": seconds["step"] - seconds["head"] * within_step,
-        "lm_head": seconds["head"],
-        "draft": seconds["draft"],
-        "sampling": seconds["sample"] - seconds["draft"] - seconds["head"] * (not within_step),
+    return {"parts": [asdict(part) for part in parts], "record": record}
+
+
+def parts_of(
+    kernels: Sequence[KernelTime],
+    step_ms: float,
+    weight_bytes: Mapping[str, int],
+    cached: Mapping[str, int],
+) -> list[PartTime]:
+    """The parts of a step of `step_ms` that kernels ran for, and what lies outside; pure."""
+    us: dict[str, float] = {}
+    launches: dict[str, float] = {}
+    for each in kernels:
+        us[each.part] = us.get(each.part, 0.0) + each.us
+        launches[each.part] = launches.get(each.part, 0.0) + each.launches
+    together_ms = sum(us.values()) / US_PER_MS
+    scale = min(1.0, step_ms / together_ms) if together_ms else 1.0
+    read = dict(weight_bytes)
+    if "layers" in us:  # which linear layer a product is of is not known, so they are one part
+        linear = [part for part in read if part not in us and kind_of(part) == "gemm"]
+        read["layers"] = sum(read.pop(part) for part in linear)
+    found = [
+        PartTime(
+            part=part,
+            kind=kind_of(part),
+            time_ms=scale * us[part] / US_PER_MS,
+            weight_bytes=read.get(part, 0),
+            cache_bytes=cached.get(part, 0),
+            launches=launches[part],
+        )
+        for part in sorted(us, key=lambda each: -us[each])
+    ]
+    outside_ms = max(0.0, step_ms - scale * together_ms)
+    return [*found, PartTime(OUTSIDE, kind_of(OUTSIDE), outside_ms, 0)]
+
+
+def cache_bytes(read: Mapping[str, Any], context_tokens: int, concurrency: int) -> dict[str, int]:
+    """Bytes of caches and states that a step reads and writes, by part."""
+    return {
+        "attention": concurrency * context_tokens * int(read["kv_bytes_per_token"]),
+        "gdn_state": concurrency * int(read["state_bytes"]),
+        "conv1d": concurrency * int(read["conv_bytes"]),
     }
-    parts = {part: max(0.0, value) for part, value in parts.items() if drafting or part != "draft"}
-    together = sum(parts.values())
-    scale = min(1.0, total_s / together) if together else 1.0
-    kinds = {"forward": "compiled"}
-    told = [PartTime(part, kinds.get(part, part), 1e3 * value * scale, 0) for part, value in parts.items()]
-    rest_s = max(0.0, total_s - together * scale)
-    return [*told, PartTime("rest", "rest", 1e3 * rest_s, 0)]
+
+
+async def _step_ms(driver: Driver, request: GenerationRequest, concurrency: int) -> float:
+    """The median time from one step's tokens to the next's, in the later half of the request."""
+    traces = await asyncio.gather(*(driver.generate(request) for _ in range(concurrency)))
+    times_s = sorted(set(traces[0].token_times_s))
+    gaps_s = [after - before for before, after in pairwise(times_s)]
+    return 1e3 * median(gaps_s[len(gaps_s) // 2 :])
+
+
+def _written(step: Step) -> list[Json]:
+    """A step as rows: name, region, start and own time in microseconds, grid."""
+    return [
+        [each.name, each.region.value, round(each.start_us, 3), round(each.own_us, 3), list(each.grid)]
+        for each in step
+    ]

@@ -18,7 +18,8 @@ from experiments.engines.messages import infeasible_data
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.references import ReferenceReader, ReferenceWriter, kl_rows, same_best
 from experiments.engines.vllm.describe import described
-from experiments.engines.vllm.step_clock import StepClock
+from experiments.engines.vllm.kernel_trace import KernelTrace, copy_bandwidth
+from experiments.engines.vllm.served_weights import read_by_step
 from experiments.engines.vllm.tap import DRAFT_NOTHING, DRAFT_TEXT, LogitTap
 
 SLICE_BYTES = 64 * 2**20
@@ -134,15 +135,19 @@ class EngineProbe:
         }
 
     @_answers
-    def autoinfer_clock(self, on: bool) -> Any:
-        """Time the parts of steps from now on, or stop and give their seconds, one entry a step."""
+    def autoinfer_trace(self, on: bool) -> Any:
+        """Record kernels from now on, or stop and give the trace (`kernel_steps.py`)."""
         if on:
-            clock = self.__dict__["_autoinfer_clock"] = StepClock(self.model_runner)  # type: ignore[attr-defined]
-            clock.install()
+            trace = self.__dict__["_autoinfer_trace"] = KernelTrace(self.model_runner)  # type: ignore[attr-defined]
+            trace.start()
             return None
-        clock = self.__dict__.pop("_autoinfer_clock")
-        clock.remove()
-        return clock.steps
+        return self.__dict__.pop("_autoinfer_trace").stop()
+
+    @_answers
+    def autoinfer_read_by_step(self, draft_tokens: int) -> Any:
+        """What a step reads, by part (`served_weights.py`), and how fast the GPU copies."""
+        read = read_by_step(self.model_runner, draft_tokens)  # type: ignore[attr-defined]
+        return {**read, "bandwidth": copy_bandwidth()}
 
 
 class _Scoring:

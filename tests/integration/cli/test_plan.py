@@ -38,6 +38,7 @@ def test_a_shape_on_a_card_that_is_too_small_says_what_is_missing_and_what_would
     assert "GB missing" in said
     assert "quantization.method=" in said
     assert sum(part["bytes"] for part in plan["memory"]["parts"]) == one["needed_bytes"]
+    assert {row["floor_ms"] for row in plan["floors"]} == {None}, "no bandwidth is listed for a size"
     fits = autoinfer(
         "plan levers --model qwen3.5-9b --hardware 16GB --set quantization.method=awq --json"
     ).json()
@@ -47,7 +48,7 @@ def test_a_shape_on_a_card_that_is_too_small_says_what_is_missing_and_what_would
 def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
     done = autoinfer("plan --model qwen3.5-4b --hardware all")
     assert done.code == 0
-    for name in ("NVIDIA L4", "NVIDIA H200 SXM", "would fit"):
+    for name in ("NVIDIA L4", "NVIDIA H200 SXM", "floor of a step", "would fit"):
         assert name in done.out
     plans = autoinfer("plan --model qwen3.5-4b --hardware all --json").json()["plans"]
     memories = [each["target"]["memory_bytes"] for each in plans]

@@ -52,6 +52,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         spec: BaselineJob | TestJob,
         judge: Judge | Sequence[Step] = ONE_PAIR,
         guard: DeviceGuard | None = None,
+        engine: SimulatedEngine | None = None,
         **context: object,
     ) -> JobResult:
         nonlocal runs
@@ -61,7 +62,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         steering = StepsJudge(judge) if isinstance(judge, Sequence) else judge
         with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
             place = replace(a_place(folder, tmp_path, store), **context)  # type: ignore[arg-type]
-            result = run_job(spec, place, SimulatedEngine(), steering, records, guard=guard)
+            result = run_job(spec, place, engine or SimulatedEngine(), steering, records, guard=guard)
         assert read_records(folder / "records.jsonl") == result
         places = [(each.stage, each.arm, each.index, each.configuration_digest) for each in result.launches]
         assert len(places) == len(set(places)), "the database takes one launch a place"

@@ -223,9 +223,9 @@ def test_the_steps_add_up_however_many_there_are() -> None:
 
 def test_the_floor_is_bytes_over_bandwidth_and_parts_fill_what_lies_above_it() -> None:
     profile = [
-        Part(kind="gdn", time_ms=6.0, weight_bytes=10_000_000),
-        Part(kind="rest", time_ms=2.0, weight_bytes=0),
-        Part(kind="lm_head", time_ms=0.1, weight_bytes=10_000_000),  # faster than its bytes: from a cache
+        Part(kind="gdn", time_ms=6.0, moved_bytes=10_000_000),
+        Part(kind="rest", time_ms=2.0, moved_bytes=0),
+        Part(kind="lm_head", time_ms=0.1, moved_bytes=10_000_000),  # faster than its bytes: from a cache
     ]
     floor = floor_of(profile, 20e9)
     assert floor is not None

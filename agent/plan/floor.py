@@ -1,0 +1,81 @@
+"""The least time of a decode step by physics, for each format of weights, before anything is measured. Pure.
+
+A step reads its weights once, and for each sequence its keys and values and, read and written, its
+GatedDeltaNet states; it can't be faster than these bytes over the memory's bandwidth (docs/profile.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from configs.models import ModelProfile
+from configs.weight_formats import BFLOAT16, FLOAT32, WEIGHT_FORMATS, WeightFormat
+
+MS_PER_S = 1e3
+
+READ_AND_WRITTEN = 2
+"""How often a step without drafting moves a state."""
+
+WORDS = {
+    "float32": "32 bits",
+    "bfloat16": "16 bits",
+    "fp8": "8 bits, fp8",
+    "w4_g128": "4 bits, groups of 128",
+    "w4_g32": "4 bits, groups of 32",
+    "w4_g128_head": "4 bits, groups of 128, head too",
+}
+"""What a format of weights is called."""
+
+ON_CPU = (FLOAT32.name, BFLOAT16.name)
+"""Formats that a processor serves; the others are a GPU's, and bfloat16."""
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """The floor of one format: bytes of weights and of caches and states that a step moves, and milliseconds
+    at the bandwidth; None where no bandwidth is listed."""
+
+    weights: str
+    words: str
+    weight_bytes: float
+    cache_bytes: int
+    floor_ms: float | None
+
+
+def floors(
+    profile: ModelProfile,
+    bandwidth_bytes_per_s: float | None,
+    *,
+    on_gpu: bool,
+    context_tokens: int,
+    sequences: int = 1,
+) -> tuple[FloorRow, ...]:
+    """The floor of a model's shape in each format that the device may serve, at a context."""
+    cached = sequences * cache_bytes(profile, context_tokens)
+    return tuple(
+        FloorRow(
+            weights.name,
+            WORDS.get(weights.name, weights.name),
+            profile.weight_bytes_per_step(weights),
+            cached,
+            None
+            if bandwidth_bytes_per_s is None
+            else MS_PER_S * (profile.weight_bytes_per_step(weights) + cached) / bandwidth_bytes_per_s,
+        )
+        for weights in _served(on_gpu)
+    )
+
+
+def cache_bytes(profile: ModelProfile, context_tokens: int) -> int:
+    """Bytes of keys, values and states that a step of one sequence moves."""
+    states = READ_AND_WRITTEN * profile.gdn_state_bytes
+    return context_tokens * profile.kv_bytes_per_token + states
+
+
+def _served(on_gpu: bool) -> Iterable[WeightFormat]:
+    return (
+        weights
+        for name, weights in WEIGHT_FORMATS.items()
+        if (name != FLOAT32.name if on_gpu else name in ON_CPU)
+    )

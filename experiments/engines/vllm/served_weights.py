@@ -1,0 +1,111 @@
+"""What one decode step of a loaded model reads, by part, from the tensors that vLLM holds. In vLLM's worker.
+
+Parts as in `kernel_parts.py`; a linear layer's part is its own last name. Nothing of a checkpoint is looked
+at, so quantized, merged and padded weights count as they lie in memory, and weights that were never loaded
+(a shape alone) count too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from experiments.engines.vllm.describe import gdn_and_attention, layer_caches
+from experiments.measurement.evidence import Json
+
+_NOT_TEXT = ("visual", "vision_tower", "mtp", "audio_tower")
+
+
+def read_by_step(runner: Any, draft_tokens: int) -> dict[str, Json]:
+    """Classes of the linear layers in the order of a step, bytes of weights by part, and of the caches.
+
+    `weight_bytes` has a part `draft` where a model drafts: its weights once for each draft token, as the
+    output head that it shares. `state_bytes` are those of one sequence's GatedDeltaNet states and
+    `conv_bytes` of its windows, each read once and written once for every token of a step;
+    `kv_bytes_per_token` are those of one token in all layers' caches.
+    """
+    model = runner.get_model()
+    weights = _weight_bytes(model)
+    drafter = _draft_model(runner)
+    if drafter is not None:
+        own = _weight_bytes(drafter)
+        head = own.pop("lm_head", 0) or weights.get("lm_head", 0)
+        weights["draft"] = draft_tokens * (sum(own.values()) + head)
+    gdn, attention = gdn_and_attention(runner.vllm_config)
+    caches = [layer_caches(layer) for layer in gdn]
+    slots = draft_tokens + 2
+    return {
+        "linears": [name for name, _ in _linears(model)],
+        "weight_bytes": {part: int(count) for part, count in weights.items()},
+        "state_bytes": slots * sum(_slot_bytes(found[-1]) for found in caches if found),
+        "conv_bytes": 2 * sum(_slot_bytes(found[0]) for found in caches if len(found) > 1),
+        "kv_bytes_per_token": sum(map(_token_bytes, attention)),
+    }
+
+
+def _linears(model: Any) -> Iterator[tuple[str, Any]]:
+    """The linear layers that a step calls, with the last part of their name, in order."""
+    from vllm.model_executor.layers.linear import LinearBase
+
+    for name, module in model.named_modules():
+        words = name.split(".")
+        if isinstance(module, LinearBase) and words[-1] != "conv1d" and not _skipped(words):
+            yield words[-1], module
+
+
+def _weight_bytes(model: Any) -> dict[str, int]:
+    linears = {id(module): part for part, module in _linears(model)}
+    found: dict[str, int] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        words = name.split(".")
+        own = list(module.parameters(recurse=False))
+        if not own or _skipped(words):
+            continue
+        size = sum(each.numel() * each.element_size() for each in own)
+        if id(module) in linears:
+            part = linears[id(module)]
+            size = size or _packed_bytes(module, own)
+        elif words[-1] == "lm_head":
+            part = "lm_head"
+        elif words[-1] == "embed_tokens":
+            part, size = "small", size // max(1, own[0].shape[0])
+        elif "conv1d" in words:
+            part = "conv1d"
+        elif words[-1] == "linear_attn":
+            part = "gdn_state"
+        else:
+            part = "small"
+        found[part] = found.get(part, 0) + size
+    return found
+
+
+def _packed_bytes(module: Any, own: list[Any]) -> int:
+    """Bytes of a weight that a kernel for CPUs has packed away, leaving an empty one."""
+    rows = getattr(module, "output_size_per_partition", getattr(module, "output_size", 0))
+    columns = getattr(module, "input_size_per_partition", getattr(module, "input_size", 0))
+    return int(rows) * int(columns) * int(own[0].element_size())
+
+
+def _skipped(words: list[str]) -> bool:
+    return any(word in _NOT_TEXT for word in words)
+
+
+def _draft_model(runner: Any) -> Any:
+    for name in ("drafter", "speculator"):
+        model = getattr(getattr(runner, name, None), "model", None)
+        if isinstance(model, torch.nn.Module):
+            return model
+    return None
+
+
+def _slot_bytes(cache: Any) -> int:
+    return int(cache[0].numel() * cache.element_size())
+
+
+def _token_bytes(layer: Any) -> int:
+    """Bytes of keys and values that a token takes in a layer's cache; 0 where they can't be told."""
+    heads, size = getattr(layer, "num_kv_heads", 0), getattr(layer, "head_size", 0)
+    caches = layer_caches(layer)
+    return 2 * int(heads) * int(size) * int(caches[0].element_size()) if caches else 0

@@ -1,0 +1,123 @@
+"""The profile of a configuration's decode step: an artifact, made once, with what its parts rest on.
+
+`profile.json` holds `parts` (of `engines.port.PartTime`) and the engine's `record`: for vLLM every kernel by
+name with its calls and times, and one step in order, so that parts can be told anew from it. The stage that
+made or used it tells the parts, the memory's bandwidth and the names that no part is known for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from experiments.artifacts.key import ArtifactKey
+from experiments.engines.port import GenerationRequest, Infeasible, PartTime
+from experiments.job.checkpoints import prepare_checkpoint, record_artifact
+from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob
+from experiments.job.staging import StageTold, stage
+from experiments.measurement.evidence import Json, Stage
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+PROFILE_KIND = "profile"
+"""Kind of the artifact."""
+
+PROFILE_NAME = "profile.json"
+
+TOLD = ("method", "step_ms", "concurrency", "context_tokens", "steps")
+"""What of an engine's record the stage tells as it is."""
+
+UNKNOWN_PART = "other"
+"""The part of kernels that no part is known for."""
+
+
+def profile_baseline(
+    job: RunningJob, configuration: Configuration, workload: Workload, up: OpenLaunch
+) -> None:
+    """Profile the baseline in a launch of it that is up and not timed any more; see `_profile`."""
+    with stage(job, Stage.PROFILE, 1, "profile the baseline") as told:
+        _profile(job, told, configuration, workload, up)
+
+
+def profile_candidate(
+    job: RunningJob, configuration: Configuration, workload: Workload, up: OpenLaunch
+) -> None:
+    """Profile a candidate likewise. Nothing is claimed of it by its profile, so one that fails is recorded as
+    a failed stage and no more."""
+    try:
+        with stage(job, Stage.PROFILE, 1, "profile the candidate") as told:
+            _profile(job, told, configuration, workload, up)
+    except (ArmInfeasible, Infeasible):
+        return
+
+
+def profiles_candidates(job: RunningJob) -> bool:
+    """Whether the engine's profile costs so little, against a load, that each candidate is profiled."""
+    return bool(getattr(job.engine, "profiles_candidates", False))
+
+
+def _profile(
+    job: RunningJob, told: StageTold, configuration: Configuration, workload: Workload, up: OpenLaunch
+) -> None:
+    """Record the profile, from the store or made in `up`; nothing may be timed in it afterwards."""
+    request = job.context.material.requests(workload, job.spec.seed, 0, 0)[0]
+    _, parents = prepare_checkpoint(job, configuration)
+
+    def build(folder: Path) -> None:
+        parts = up.profile(request, workload.concurrency)
+        record = getattr(up.launch, "profile_record", None)
+        document = {"parts": [asdict(part) for part in parts], "record": record}
+        (folder / PROFILE_NAME).write_text(json.dumps(document), encoding="utf-8")
+
+    artifact = job.context.artifacts.build(profile_key(job, configuration, workload, request, parents), build)
+    record_artifact(job, artifact)
+    document = json.loads((artifact.path / PROFILE_NAME).read_bytes())
+    told.outcome = "done" if artifact.built else "reused"
+    told.detail = {"artifact": artifact.digest, **told_of(document["record"] or {})}
+    job.records.profile([PartTime(**part) for part in document["parts"]])
+    told.advance()
+
+
+def profile_key(
+    job: RunningJob,
+    configuration: Configuration,
+    workload: Workload,
+    request: GenerationRequest,
+    parents: Sequence[str],
+) -> ArtifactKey:
+    """What a profile is the output of; the device's name is part of it, as times are the device's."""
+    machine = job.context.material.machine()
+    device = machine.get("gpu") if job.spec.device != "cpu" else machine.get("cpu")
+    return ArtifactKey(
+        PROFILE_KIND,
+        {
+            "configuration": dict(configuration),
+            "concurrency": workload.concurrency,
+            "device": job.spec.device.partition(":")[0],
+            "device_name": device.get("name") if isinstance(device, dict) else None,
+            "engine": job.spec.engine,
+            "model": job.spec.model_fingerprint,
+            "new_tokens": request.new_tokens,
+            "prompt_tokens": len(request.prompt_ids),
+        },
+        tuple(parents),
+        job.context.tool_versions,
+    )
+
+
+def told_of(record: Mapping[str, Any]) -> dict[str, Json]:
+    """What the stage tells of an engine's record; pure."""
+    found: dict[str, Json] = {name: record[name] for name in TOLD if name in record}
+    bandwidth = (record.get("read") or {}).get("bandwidth")
+    if bandwidth:
+        found["bandwidth_bytes_per_s"] = bandwidth["bytes_per_s"]
+        found["bandwidth_method"] = bandwidth["method"]
+    unknown = [each for each in record.get("kernels", ()) if each["part"] == UNKNOWN_PART]
+    if unknown:
+        found["unknown_kernels"] = [
+            {"name": each["name"], "launches": each["launches"], "us": each["us"]} for each in unknown
+        ]
+    return found

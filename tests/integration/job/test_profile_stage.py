@@ -1,0 +1,87 @@
+"""A profile is an artifact of its configuration, of the baseline and, where that is cheap, of candidates."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.engines.port import PartTime
+from experiments.job.profiling import PROFILE_KIND, told_of
+from experiments.job.result import JobResult
+from experiments.measurement.evidence import Stage
+from experiments.measurement.judging import Evaluate, MeasurePair
+from tests.integration.job.running import Run, run
+from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
+from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+
+__all__ = ["run"]
+
+
+class CheapToProfile(SimulatedEngine):
+    profiles_candidates = True
+
+
+def outcomes(result: JobResult) -> list[str]:
+    return [stage.outcome for stage in result.stages if stage.stage is Stage.PROFILE]
+
+
+def test_the_baseline_is_profiled_once_and_its_parts_are_kept(run: Run) -> None:
+    first, second = (run(a_baseline_job((CONTROL,))) for _ in range(2))
+    assert (outcomes(first), outcomes(second)) == (["done"], ["reused"])
+    assert first.profile == second.profile
+    assert [part.part for part in first.profile] == ["layers", "rest"]
+    assert PROFILE_KIND in {artifact.kind for artifact in first.artifacts}
+
+
+def test_a_candidate_is_profiled_in_its_last_use_and_only_where_the_engine_says_that_it_is_cheap(
+    run: Run,
+) -> None:
+    steps = [MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2), Evaluate()]
+    assert outcomes(run(a_test_job(), steps)) == []
+    result = run(a_test_job(), steps, CheapToProfile())
+    assert [stage.stage for stage in result.stages] == [
+        Stage.STATIC, Stage.QUICK, Stage.PROFILE, Stage.FULL, Stage.EVALUATE,
+    ]  # fmt: skip
+    assert [part.part for part in result.profile] == ["layers", "rest"]
+    assert outcomes(run(a_test_job(), steps, CheapToProfile())) == ["reused"]
+    assert outcomes(run(a_test_job(), [MeasurePair(Stage.QUICK, 2)], CheapToProfile())) == ["reused"]
+
+
+def test_a_candidate_whose_profile_fails_is_judged_all_the_same(run: Run) -> None:
+    result = run(
+        a_test_job(FASTER | {"simulated.fails": "profile"}),
+        [MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2)],
+        CheapToProfile(),
+    )
+    assert result.failure is None
+    assert outcomes(result) == ["failed"]
+    assert "ended" in str(next(s for s in result.stages if s.stage is Stage.PROFILE).detail["cause"])
+    assert {launch.stage for launch in result.launches} == {Stage.QUICK, Stage.FULL}
+
+
+def test_what_a_profile_rests_on_is_kept_and_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = {
+        "method": "by hand",
+        "context_tokens": 9,
+        "read": {"bandwidth": {"bytes_per_s": 4e12, "method": "copies"}},
+        "kernels": [
+            {"name": "known", "part": "small", "launches": 3, "us": 2.0},
+            {"name": "never seen", "part": "other", "launches": 1, "us": 5.0},
+        ],
+    }
+    monkeypatch.setattr(SimulatedLaunch, "profile_record", record, raising=False)
+    result = run(a_baseline_job((CONTROL,)))
+    detail = next(stage.detail for stage in result.stages if stage.stage is Stage.PROFILE)
+    assert detail == {
+        "artifact": next(each.digest for each in result.artifacts if each.kind == PROFILE_KIND),
+        "method": "by hand",
+        "context_tokens": 9,
+        "bandwidth_bytes_per_s": 4e12,
+        "bandwidth_method": "copies",
+        "unknown_kernels": [{"name": "never seen", "launches": 1, "us": 5.0}],
+    }
+    path = next(each.path for each in result.artifacts if each.kind == PROFILE_KIND)
+    document = json.loads((Path(path) / "profile.json").read_text(encoding="utf-8"))
+    assert document["record"] == record
+    assert [PartTime(**part) for part in document["parts"]] == list(result.profile)
+    assert told_of({}) == {}

@@ -1,0 +1,112 @@
+"""A profile is shown with the floor of each part and what lies above it."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.sheets.step_profile import print_step_profile
+from experiments.engines.port import PartTime
+from knowledge.queries.stages import StageView
+from knowledge.queries.step_profile import profile_view, step_profile
+from tests.recorded.vllm_kernels import recorded_parts
+
+H200_BYTES_PER_S = 4.257e12
+
+
+def detail(name: str = "bf16") -> dict[str, object]:
+    return {
+        "parts": [asdict(part) for part in recorded_parts(name)],
+        "bandwidth_bytes_per_s": H200_BYTES_PER_S,
+        "bandwidth_method": "copies",
+        "artifact": "ab" * 32,
+        "context_tokens": 640,
+    }
+
+
+def test_the_recorded_step_of_the_9b_shape_has_the_floor_of_its_bytes() -> None:
+    view = profile_view(detail())
+    assert view.step_ms == pytest.approx(5.36, abs=0.01)
+    assert view.floor_ms == pytest.approx(15.87 / 4.257, abs=0.01)
+    assert view.above_ms == pytest.approx(view.step_ms - (view.floor_ms or 0))
+    assert [row.part for row in view.parts][:3] == ["gate_up_proj", "down_proj", "in_proj_qkvz"]
+    assert view.parts[-1].part == "outside"
+    head = next(row for row in view.parts if row.part == "lm_head")
+    assert head.bandwidth_share == pytest.approx(0.97, abs=0.03)
+
+
+def test_four_bits_lose_most_in_the_products_themselves() -> None:
+    view = profile_view(detail("marlin"))
+    products = [row for row in view.parts if row.part.endswith("_proj") or row.part == "in_proj_qkvz"]
+    above = {row.part: row.above_ms or 0.0 for row in view.parts}
+    assert sum(above[row.part] for row in products) > 0.5 * sum(above.values())
+    assert view.floor_ms == pytest.approx(5.64 / 4.257, abs=0.01)
+
+
+@given(
+    st.lists(
+        st.builds(
+            PartTime,
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from(["gemm", "small", "outside"]),
+            st.floats(0, 9),
+            st.integers(0, 10**9),
+            st.integers(0, 10**9),
+            st.floats(0, 99),
+        ),
+        min_size=1,
+    )
+)
+def test_parts_are_grouped_without_losing_time_bytes_or_kernels(parts: list[PartTime]) -> None:
+    view = profile_view({"parts": [asdict(part) for part in parts]}, 1e12)
+    assert sum(row.time_ms for row in view.parts) == pytest.approx(sum(part.time_ms for part in parts))
+    assert sum(row.moved_bytes for row in view.parts) == sum(part.moved_bytes for part in parts)
+    assert view.launches == pytest.approx(sum(part.launches for part in parts))
+    assert all((row.above_ms or 0) >= 0 for row in view.parts)
+
+
+def stage(**told: object) -> StageView:
+    return StageView(
+        stage="profile",
+        attempt=1,
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+        wall_s=1.0,
+        outcome=None,
+        detail=told,
+        log_path=None,
+    )
+
+
+def test_a_profile_of_before_without_bytes_of_caches_and_counts_is_still_shown() -> None:
+    old = {"part": "layers.0.mlp", "kind": "mlp", "time_ms": 2.0, "weight_bytes": 10_000_000}
+    second = {**old, "part": "layers.1.mlp"}
+    view = step_profile([stage(parts=[old, second])], [{"machine": {"copy_bandwidth_bytes_per_s": 1e10}}])
+    assert view is not None
+    assert [(row.part, row.time_ms, row.floor_ms) for row in view.parts] == [("mlp", 4.0, 2.0)]
+    assert "not measured" not in view.basis
+
+
+def test_without_a_bandwidth_there_is_no_floor_and_that_is_said() -> None:
+    view = step_profile([stage(parts=[{"part": "x", "kind": "rest", "time_ms": 1.0, "weight_bytes": 5}])])
+    assert view is not None
+    assert (view.floor_ms, view.above_ms, view.parts[0].above_ms) == (None, None, None)
+    assert "was not measured" in view.basis
+
+
+def test_no_profile_stage_and_one_that_failed_show_nothing() -> None:
+    assert step_profile([]) is None
+    assert step_profile([stage(kind="crashed", cause="It died.")]) is None
+
+
+def test_the_printed_table_has_every_part_the_sum_and_the_kernels_of_unknown_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    unknown = [{"name": f"strange_{n}", "launches": 2.0, "us": 3.5} for n in range(9)]
+    print_step_profile(profile_view({**detail(), "unknown_kernels": unknown}))
+    text = capsys.readouterr().out
+    for words in ("gate_up_proj", "GatedDeltaNet state", "outside kernels", "the step", "of the bandwidth"):
+        assert words in text
+    assert "of unknown name: 3.5 µs in 2 calls of strange_0" in text
+    assert "and 1 other, which the artifact lists" in text
