@@ -1,7 +1,7 @@
-"""How the weights of a shape would be stored: a configuration's `quantization.*` as a `quantization_config`. Pure.
+"""How weights of a shape would be stored: from `quantization.*` to a `quantization_config`. Pure.
 
-What a campaign's quantize stage writes is compressed-tensors `pack-quantized`; AutoAWQ's own layout (`awq`) is
-what most published checkpoints have.
+What a campaign's quantize stage writes is compressed-tensors `pack-quantized`; AutoAWQ's own layout (`awq`)
+is what most published checkpoints have.
 """
 
 from __future__ import annotations

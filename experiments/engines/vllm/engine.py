@@ -127,10 +127,10 @@ class VllmEngine:
         shape = shape_in(checkpoint)
         files = inspect_checkpoint(checkpoint) if shape is None else shape_files(checkpoint)
         drafting = drafting_order(configuration)
-        if drafting.active and shape is None:
-            check_drafter(drafting, files)
-        elif drafting.active:
+        if drafting.active and shape is not None:
             check_dummy_drafting(drafting, shape)
+        elif drafting.active:
+            check_drafter(drafting, files)
         needed_bytes = cache_bytes(configuration, checkpoint)
         dummy = shape is not None
         return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
