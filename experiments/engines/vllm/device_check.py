@@ -26,8 +26,8 @@ def check_device(
 ) -> None:
     """Look at `cuda:N` and its free memory; `cache_bytes` is the cache that a launch asks for.
 
-    The memory is a lower bound: the weights and the caches of `launches` side by side, nothing else. What vLLM
-    needs beside is known when it loads.
+    The memory is a lower bound: the weights and the caches of `launches` side by side, nothing else. What
+    vLLM needs beside is known when it loads.
 
     Raises:
         Infeasible: kind `unsupported` for a device that is not there or a kernel that never serves there,
