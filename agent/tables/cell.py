@@ -1,8 +1,8 @@
 """One cell of a table: its requests, what is kept of their times, and the figures that follow. Pure.
 
 Times are kept as whole microseconds: of each request its start within the cell, the time to its first token,
-then the gap to each further one. Figures are vLLM's own (`vllm bench serve`): TPOT is a request's time after its
-first token over the tokens after it, ITL are the gaps between arrivals.
+then the gap to each further one. Figures are vLLM's own (`vllm bench serve`): TPOT is a request's time after
+its first token over the tokens after it, ITL are the gaps between arrivals.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def kept(traces: Sequence[GenerationTrace]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class CellFigures:
-    """What a cell's requests say: samples a request, in ms, and the output tokens a second of the whole cell.
+    """What a cell's requests say: samples a request, in ms, and output tokens a second of the whole cell.
 
     `step_ms` is a request's time after its first token over the steps that gave the rest: with drafting a step
     gives several tokens, without it is TPOT.

@@ -1,9 +1,9 @@
 """From a table's journal to the CSV that planners are replayed on: a row for a configuration and workload.
 
-Rows of failures stand there too, with their cause. A cell that was measured by several launches is one row, its
-requests taken together. Of a shape (made-up weights) `quality` is empty, and where it drafts so is everything that
-depends on how many drafts are accepted: what stands there is the time of a step, and how many tokens a step would
-have to give to be as fast as the same configuration without drafting.
+Rows of failures stand there too, with their cause. A cell that was measured by several launches is one row,
+its requests taken together. Of a shape (made-up weights) `quality` is empty, and where it drafts so is
+everything that depends on how many drafts are accepted: what stands there is the time of a step, and how many
+tokens a step would have to give to be as fast as the same configuration without drafting.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def export(
 
 
 def _rows(lines: Sequence[Line]) -> list[_Row]:
-    """Rows in the order in which their loads were first met. A load that failed has one for each workload that
-    any load had, or one without a workload where there is none."""
+    """Rows in the order in which their loads were first met. A load that failed has one for each workload
+    that any load had, or one without a workload where there is none."""
     lines = [line for line in lines if line["kind"] in ("load", "cell", "failure") and not line.get("same")]
     workloads = {line["workload"]["key"]: line["workload"] for line in lines if line.get("workload")}
     rows: dict[Key, _Row] = {}
@@ -181,7 +181,7 @@ def _floor(
 
 
 def _break_even(made: Sequence[dict[str, object]], rows: Sequence[_Row]) -> None:
-    """Add to rows that draft how many tokens a step must give on average to be as fast as without drafting."""
+    """Add to rows that draft how many tokens a step must give to be as fast as without drafting."""
     plain = {
         _place(row, _without_drafting(row.line["configuration"])): found.get("tpot_ms_median")
         for row, found in zip(rows, made, strict=True)

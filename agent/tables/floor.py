@@ -1,7 +1,7 @@
 """The least time that a step can take: the bytes it must move over the memory's bandwidth (FACTS §6). Pure.
 
 A step reads the weights once, for each sequence that is served its keys, values and GDN state, and writes the
-state back. With k drafts a step handles k + 1 tokens of a sequence and keeps as many states more, and an MTP head
+state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and an MTP head
 reads its own weights and the output head once a draft.
 """
 

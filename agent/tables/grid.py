@@ -111,6 +111,15 @@ class _Same(BaseModel):
     repeats: int = Field(default=3, ge=1)
     loads: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
     concurrencies: tuple[int, ...] = (1,)
+    prompt_tokens: tuple[int, ...] | None = None
+    """Only workloads of these; all of them if not given."""
+
+    def has(self, workload: TableWorkload) -> bool:
+        """Whether a workload is measured again."""
+        lengths = self.prompt_tokens
+        return workload.concurrency in self.concurrencies and (
+            lengths is None or workload.prompt_tokens in lengths
+        )
 
 
 class _GridFile(BaseModel):
@@ -205,5 +214,5 @@ def _with_same(grid: Grid, same: _Same, where: str) -> Grid:
             "They count from 0, in the order of the file.",
         )
     digests = frozenset(grid.digest(grid.loads[number]) for number in same.loads)
-    workloads = tuple(each for each in grid.workloads if each.concurrency in same.concurrencies)
+    workloads = tuple(each for each in grid.workloads if same.has(each))
     return replace(grid, same=SameCells(same.repeats, digests, workloads))

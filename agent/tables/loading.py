@@ -36,8 +36,8 @@ class Sources:
             if load.configuration.get(knob, "none") != "none":
                 raise Infeasible(
                     "unsupported",
-                    f"{knob}={load.configuration[knob]} changes weights, and a table serves a checkpoint as it "
-                    f"is; make one with a campaign and name its folder, or measure --weights {DUMMY}.",
+                    f"{knob}={load.configuration[knob]} changes weights, and a table serves a checkpoint as "
+                    f"it is; make one with a campaign and name its folder, or measure --weights {DUMMY}.",
                 )
         return self.checkpoint
 

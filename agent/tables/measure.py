@@ -2,8 +2,8 @@
 
 On a device one thing is measured at a time, by the one thread that has it. While it measures, up to
 `loads_ahead` launches come up beside it, unless they don't fit into the memory that is free. Each cell tells
-whether another load was under way, so that what that does can be seen; the grid's `same` cells are measured for
-just that.
+whether another load was under way, so that what that does can be seen; the grid's `same` cells are measured
+for just that.
 
 A load that failed for lack of memory beside another one is tried again when it is alone. Everything is in the
 journal as soon as it is known, and what is there is not measured again.
@@ -27,17 +27,22 @@ from agent.tables.loading import Loading, Sources, needed_bytes
 from agent.tables.work import Work
 from experiments.engines.port import Infeasible, Launch
 from experiments.measurement.environment import moment
+from experiments.space.configuration import KnobValue
+from experiments.space.knob import same_value
 
 ALONE, LOADING, LOADED = "nothing loads", "another loads", "another is loaded"
 """What goes on beside a cell of `same`."""
+
+AMOUNTS = ("quantization.group_size", "drafting.draft_tokens")
+"""Knobs whose default is told too."""
 
 DEADLY = ("crashed", "timed_out", "out_of_memory")
 """Failures of a cell after which its launch is no more."""
 
 
 class DeviceRun:
-    """Measures on one device until nothing is left or the budget is over; `tell` gets a sentence for each thing
-    that happens."""
+    """Measures on one device until nothing is left or the budget is over; `tell` gets a sentence for each
+    thing that happens."""
 
     def __init__(
         self,
@@ -241,6 +246,16 @@ class DeviceRun:
 def told(grid: Grid, load: PlannedLoad) -> str:
     """A load in words: how it differs from the grid's first."""
     first = grid.loads[0]
-    changes = ", ".join(str(each) for each in first.configuration.changes_to(load.configuration))
-    stored = "" if load.stored in (first.stored, "bfloat16") else f", stored as {load.stored}"
-    return (changes or "the grid's first") + stored
+    changes = [
+        f"{each.knob}={each.after}"
+        for each in first.configuration.changes_to(load.configuration)
+        if each.after is not None and (each.before is not None or _tells(grid, each.knob, each.after))
+    ]
+    if load.stored not in (first.stored, "bfloat16"):
+        changes.append(f"stored as {load.stored}")
+    return ", ".join(changes) or "the grid's first"
+
+
+def _tells(grid: Grid, knob: str, value: KnobValue) -> bool:
+    """Whether a knob that only this load has says something: its default does not, but for amounts."""
+    return knob in AMOUNTS or not same_value(value, grid.space.knob(knob).default)

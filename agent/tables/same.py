@@ -1,4 +1,4 @@
-"""What a load beside a measurement does to it: the same cells measured alone, beside a load, and after it. Pure."""
+"""What a load beside a measurement does to it: the same cells alone, beside a load, and after it. Pure."""
 
 from __future__ import annotations
 
