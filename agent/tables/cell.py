@@ -78,8 +78,8 @@ def kept(traces: Sequence[GenerationTrace]) -> list[dict[str, Any]]:
 class CellFigures:
     """What a cell's requests say: samples a request, in ms, and output tokens a second of the whole cell.
 
-    `step_ms` is a request's time after its first token over the steps that gave the rest: with drafting a step
-    gives several tokens, without it is TPOT.
+    `step_ms` is a request's time after its first token over the steps that gave the rest: with drafting a
+    step gives several tokens, without it is TPOT.
     """
 
     ttft_ms: tuple[float, ...]

@@ -10,21 +10,27 @@ from pathlib import Path
 
 from agent.tables.grid import DUMMY, PlannedLoad
 from configs.models import ModelProfile
-from experiments.engines.port import Infeasible, Launch
+from experiments.engines.port import Engine, Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine, cache_bytes
 from experiments.shapes.folder import shape_in, write_shape
+
+
+def served_alone() -> VllmEngine:
+    """The engine vllm, which is asked for no more memory than one launch takes."""
+    return VllmEngine(launches_at_once=1)
 
 
 @dataclass(frozen=True)
 class Sources:
     """Where what is loaded comes from and goes to: `checkpoint` is None for a shape, which is written below
-    `folder` beside the logs."""
+    `folder` beside the logs. `engine` makes what serves it."""
 
     profile: ModelProfile
     folder: Path
     cache_dir: Path
     load_limit_s: float
     checkpoint: Path | None = None
+    engine: Callable[[], Engine] = served_alone
 
     def folder_of(self, load: PlannedLoad, digest: str) -> Path:
         """The checkpoint of a load. Raises `Infeasible` for a shape that can't be, and for a configuration
@@ -94,15 +100,17 @@ class Loading:
         return needed_bytes(self.load, self.digest, self.sources)
 
     def _run(self) -> None:
-        engine = VllmEngine(launches_at_once=1)
-        configuration = self.load.configuration
+        logs = self.sources.folder / "logs"
         try:
+            logs.mkdir(parents=True, exist_ok=True)
             folder = self.sources.folder_of(self.load, self.digest)
+            engine = self.sources.engine()
+            engine.check(self.load.configuration, folder, self.device)
             self.launch = engine.launch(
-                configuration,
+                self.load.configuration,
                 folder,
                 self.device,
-                self.sources.folder / "logs" / f"{self.digest}.log",
+                logs / f"{self.digest}.log",
                 self.sources.cache_dir,
                 self.sources.load_limit_s,
             )
