@@ -21,8 +21,8 @@ def check_device(
     checkpoint: Path,
     device: str,
     cache_bytes: int,
-    launches: int = LAUNCHES_AT_ONCE,
     identified: Callable[[str], DeviceIdentity] = identify,
+    launches: int = LAUNCHES_AT_ONCE,
 ) -> None:
     """Look at `cuda:N` and its free memory; `cache_bytes` is the cache that a launch asks for.
 

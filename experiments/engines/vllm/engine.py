@@ -77,7 +77,7 @@ class VllmEngine:
         told = [untried(found)]
         if device != "cpu":
             needed_bytes = cache_bytes(configuration, checkpoint)
-            check_device(configuration, checkpoint, device, needed_bytes, self._launches_at_once)
+            check_device(configuration, checkpoint, device, needed_bytes, launches=self._launches_at_once)
             told.append(
                 f"Whether all of it fits into the memory of {device} is known when vLLM loads it, not before."
             )
