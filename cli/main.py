@@ -34,6 +34,7 @@ COMMANDS = (
     ),
     Entry("judge", "cli.judge:judge", "Judge times from a CSV: latency alone, without a campaign.", _RUN),
     Entry("aa", "cli.aa:aa", "Measure how much launches vary here, and what that says of the judge.", _RUN),
+    Entry("table", "cli.table:app", "Measure every configuration of a grid, and export it.", _RUN),
     Entry("worker", "cli.worker:worker", "Take jobs from the queue and run them on this machine.", _RUN),
     Entry(
         "summary",

@@ -21,12 +21,13 @@ class Kind(Enum):
     HARDWARE = "hardware"
     SPACES = "spaces"
     CAMPAIGNS = "campaigns"
+    GRIDS = "grids"
 
     @property
     def word(self) -> str:
         """One of the kind, as it stands in a sentence."""
         words = {Kind.MODELS: "model profile", Kind.HARDWARE: "hardware profile",
-                 Kind.SPACES: "space", Kind.CAMPAIGNS: "campaign"}  # fmt: skip
+                 Kind.SPACES: "space", Kind.CAMPAIGNS: "campaign", Kind.GRIDS: "grid"}  # fmt: skip
         return words[self]
 
 

@@ -10,6 +10,7 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.reference.shape import read_profile
 from experiments.engines.vllm.order import chosen_knobs
+from experiments.shapes.folder import shape_in
 from experiments.space.configuration import Configuration
 from experiments.space.gpu_rules import LINEAR_BACKEND, kernel_refused
 from experiments.telemetry.identity import GB, DeviceIdentity, NoSuchDevice, identify
@@ -21,10 +22,11 @@ def check_device(
     device: str,
     cache_bytes: int,
     identified: Callable[[str], DeviceIdentity] = identify,
+    launches: int = LAUNCHES_AT_ONCE,
 ) -> None:
     """Look at `cuda:N` and its free memory; `cache_bytes` is the cache that a launch asks for.
 
-    The memory is a lower bound: the weight files and the caches of a test's two launches, nothing else. What
+    The memory is a lower bound: the weights and the caches of `launches` side by side, nothing else. What
     vLLM needs beside is known when it loads.
 
     Raises:
@@ -39,14 +41,20 @@ def check_device(
     why = kernel_refused(backend, read_profile(checkpoint), gpu.compute_capability)
     if why is not None:
         raise Infeasible("unsupported", f"{LINEAR_BACKEND}={backend} can't serve this on {gpu.name}: {why}")
-    weights = sum(path.stat().st_size for path in checkpoint.glob("*.safetensors"))
-    needed = LAUNCHES_AT_ONCE * (weights + cache_bytes)
+    shape = shape_in(checkpoint)
+    files = checkpoint.glob("*.safetensors")
+    weights = sum(path.stat().st_size for path in files) if shape is None else shape.weight_bytes
+    needed = launches * (weights + cache_bytes)
     if gpu.free_bytes is not None and needed > gpu.free_bytes:
         raise Infeasible(
             "out_of_memory",
-            f"The {LAUNCHES_AT_ONCE} launches of a test need {needed / GB:.1f} GB at least on {device} "
+            f"{_told(launches)} {needed / GB:.1f} GB at least on {device} "
             f"(weights {weights / GB:.1f} GB and cache {cache_bytes / GB:.1f} GB each) and "
             f"{gpu.free_bytes / GB:.1f} GB are free, {(needed - gpu.free_bytes) / GB:.1f} GB too few; take "
             "quantized weights, a smaller serving.max_model_len or fewer serving.max_sequences, or free "
             "the GPU of other processes.",
         )
+
+
+def _told(launches: int) -> str:
+    return "A launch needs" if launches == 1 else f"The {launches} launches of a test need"

@@ -7,19 +7,22 @@ Pruning and quantization are in the checkpoint it is given.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from configs.limits import LOAD_LIMIT_S
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
-from experiments.engines.reference.drafting.order import check_drafter, drafting_order
+from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafting_order
 from experiments.engines.reference.expected_tensors import check_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
+from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for
 from experiments.other_python import package_versions
+from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.space.configuration import Configuration
 
 REQUEST_LIMIT_S = 300.0
@@ -48,8 +51,11 @@ class VllmEngine:
     max_concurrency = CONCURRENCY_MAX
     profiles_candidates = True
 
-    def __init__(self, request_limit_s: float = REQUEST_LIMIT_S) -> None:
-        self._request_limit_s = request_limit_s
+    def __init__(
+        self, request_limit_s: float = REQUEST_LIMIT_S, launches_at_once: int = LAUNCHES_AT_ONCE
+    ) -> None:
+        """`launches_at_once` are those that must fit into a device's memory side by side."""
+        self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
@@ -72,7 +78,8 @@ class VllmEngine:
         found = needed_environment(device)
         told = [untried(found)]
         if device != "cpu":
-            check_device(configuration, checkpoint, device, cache_bytes(configuration, checkpoint))
+            needed_bytes = cache_bytes(configuration, checkpoint)
+            check_device(configuration, checkpoint, device, needed_bytes, launches=self._launches_at_once)
             told.append(
                 f"Whether all of it fits into the memory of {device} is known when vLLM loads it, not before."
             )
@@ -119,13 +126,32 @@ class VllmEngine:
     ) -> tuple[VllmOrder, CheckpointFiles]:
         """The order, and the checkpoint's files; raises `Infeasible` for all that can be known of both."""
         order_for(configuration, str(checkpoint), device, CACHE_BYTES_MIN)
-        files = inspect_checkpoint(checkpoint)
-        check_tensors(files)
+        shape = shape_in(checkpoint)
+        if shape is None:
+            files = inspect_checkpoint(checkpoint)
+            check_tensors(files)
+        else:
+            files = shape_files(checkpoint)
         drafting = drafting_order(configuration)
-        if drafting.active:
+        if drafting.active and shape is not None:
+            check_dummy_drafting(drafting, shape)
+        elif drafting.active:
             check_drafter(drafting, files)
         needed_bytes = cache_bytes(configuration, checkpoint)
-        return order_for(configuration, str(checkpoint), device, needed_bytes, kept), files
+        dummy = shape is not None
+        return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
+
+
+def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
+    """Raise `Infeasible`, kind `illegal`, for drafts that no made-up weights can give."""
+    if drafting.method == "mtp" and not shape.mtp_layers:
+        raise Infeasible("illegal", f"The shape {shape.model} has no MTP head; draft with another method.")
+    if drafting.method == "ngram":
+        raise Infeasible(
+            "illegal",
+            "What repeats in a text that made-up weights say means nothing: drafting.method=ngram "
+            "can't be measured with --weights dummy.",
+        )
 
 
 def cache_bytes(configuration: Configuration, checkpoint: Path) -> int:
@@ -133,5 +159,5 @@ def cache_bytes(configuration: Configuration, checkpoint: Path) -> int:
     chosen = chosen_knobs(configuration)
     context, sequences = (int(chosen[f"serving.{name}"]) for name in ("max_model_len", "max_sequences"))
     dtype = "float32" if chosen["serving.dtype"] == "float32" else "bfloat16"
-    one = held(checkpoint, dtype, drafting_order(configuration), context)
+    one = replace(held(checkpoint, dtype, drafting_order(configuration), context), cached=context)
     return max(CACHE_BYTES_MIN, CACHE_SLACK * sequences * (one.cache_bytes + one.state_bytes))

@@ -30,6 +30,7 @@ from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
+from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
 from experiments.space.configuration import Configuration
 
 DRIVER_MODULE = "experiments.engines.vllm.driver"
@@ -91,6 +92,15 @@ class VllmLaunch:
     def resolved(self) -> Mapping[str, Json]:
         """What actually runs, read from vLLM's worker; see `describe.py`."""
         told: dict[str, Json] = self._ask({"op": "resolved"}, "tell what it runs")
+        if (shape := shape_in(self._files.folder)) is not None:
+            made_up = told["weights"] if isinstance(told["weights"], dict) else {}
+            latency_only: Json = LATENCY_ONLY
+            return {
+                "engine": "vllm",
+                "latency_only": latency_only,
+                **told,
+                "weights": {**shape.resolved(), **made_up},
+            }
         dtype = str(told["dtype"])
         weights = dict(stored_weights(self._files, dtype))
         # vLLM has kernels for what is stored, so its time is that of these weights
@@ -136,6 +146,7 @@ class VllmLaunch:
         write_reference: Path | None = None,
     ) -> tuple[list[DocumentScore], list[TaskScore]]:
         """Quality, as the port says; one document more comes back, `decode:<item>` (see `scoring.py`)."""
+        self._refuse_dummy()
         answer = self._ask(
             {
                 "op": "score",
@@ -151,6 +162,7 @@ class VllmLaunch:
 
     def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
         """As the port says."""
+        self._refuse_dummy()
         request: dict[str, Json] = {
             "op": "check_drafting",
             "requests": [data_of(each) for each in requests],
@@ -174,6 +186,10 @@ class VllmLaunch:
         """End the driver, vLLM's engine process and all else it started; idempotent."""
         self._process.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _refuse_dummy(self) -> None:
+        if self._order.dummy:
+            raise Infeasible("unsupported", NO_QUALITY)
 
     def _load(self, load_limit_s: float) -> Mapping[str, float]:
         try:

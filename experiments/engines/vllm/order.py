@@ -24,6 +24,13 @@ GRAPH_MODES = (AUTO, EAGER, "none", "piecewise", "full", "full_decode_only", "fu
 
 DTYPES = ("bfloat16", "float16", "float32")
 
+STORED, FP8 = "stored", "fp8"
+"""Values of `serving.weight_dtype`: weights as they are stored, or quantized by vLLM as it loads them."""
+
+DUMMY_ACCEPTED_SHARE = 0.5
+"""The share of drafts that is accepted where weights are made up. A step's time is what is told of drafting
+then, and all of a step's drafts are computed and verified either way."""
+
 DEFAULTS: Mapping[str, KnobValue] = {
     "serving.dtype": "bfloat16",
     "serving.max_model_len": 4096,
@@ -31,6 +38,7 @@ DEFAULTS: Mapping[str, KnobValue] = {
     "serving.graph_mode": AUTO,
     "serving.linear_backend": AUTO,
     "serving.kv_cache_dtype": AUTO,
+    "serving.weight_dtype": STORED,
     "serving.gdn_state_dtype": AUTO,
     "serving.gdn_prefill_backend": AUTO,
     "serving.async_scheduling": AUTO,
@@ -58,7 +66,8 @@ class VllmOrder:
     """The first line to the driver: arguments of vLLM's `AsyncEngineArgs`, and what is drafted.
 
     `device` is `cpu` or `cuda:N`, which the driver's variables have chosen already; `kept` is a folder for
-    checkpoints that had to be written anew (`wrapped_checkpoint.py`).
+    checkpoints that had to be written anew (`wrapped_checkpoint.py`). With `dummy` there are no weights, and
+    vLLM makes some up.
     """
 
     checkpoint: str
@@ -67,6 +76,7 @@ class VllmOrder:
     kept: str = ""
     drafting_method: str = "none"
     draft_tokens: int = 0
+    dummy: bool = False
 
 
 def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
@@ -86,6 +96,7 @@ def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
     for knob, values in (
         ("serving.dtype", DTYPES),
         ("serving.graph_mode", GRAPH_MODES),
+        ("serving.weight_dtype", (STORED, FP8)),
         *((switch, (AUTO, ON, OFF)) for switch in SWITCHES),
     ):
         if chosen[knob] not in values:
@@ -94,10 +105,16 @@ def chosen_knobs(configuration: Configuration) -> dict[str, KnobValue]:
 
 
 def order_for(
-    configuration: Configuration, checkpoint: str, device: str, cache_bytes: int, kept: str = ""
+    configuration: Configuration,
+    checkpoint: str,
+    device: str,
+    cache_bytes: int,
+    kept: str = "",
+    *,
+    dummy: bool = False,
 ) -> VllmOrder:
     """The order of a configuration; `cache_bytes` is the memory of KV cache and GDN states together, `kept`
-    as in `VllmOrder`.
+    and `dummy` as in `VllmOrder`.
 
     Raises:
         Infeasible: kind `unsupported` or `illegal`, for what this engine does not understand.
@@ -127,20 +144,27 @@ def order_for(
     ):
         if chosen[knob] != AUTO:
             arguments[argument] = chosen[knob]
+    if chosen["serving.weight_dtype"] == FP8:
+        arguments["quantization"] = FP8
+    if dummy:
+        arguments["load_format"] = "dummy"
     if drafting.active:
-        arguments["speculative_config"] = speculative_config(drafting)
+        arguments["speculative_config"] = speculative_config(drafting, dummy=dummy)
     if device == "cpu":
         arguments["distributed_executor_backend"] = "uni"  # as on a GPU: the worker in the engine's process
-    return VllmOrder(checkpoint, device, arguments, kept, drafting.method, drafting.draft_tokens)
+    return VllmOrder(checkpoint, device, arguments, kept, drafting.method, drafting.draft_tokens, dummy)
 
 
-def speculative_config(drafting: DraftingOrder) -> dict[str, Any]:
-    """vLLM's `speculative_config` of an order that drafts."""
+def speculative_config(drafting: DraftingOrder, *, dummy: bool = False) -> dict[str, Any]:
+    """vLLM's `speculative_config` of an order that drafts; with `dummy` a set share of drafts is accepted."""
     told: dict[str, Any] = {"method": drafting.method, "num_speculative_tokens": drafting.draft_tokens}
     if drafting.method in ("draft_model", "dflash"):
         told["model"] = str(drafter_folder(drafting))
     if drafting.method == "ngram":
         told |= {"prompt_lookup_min": 2, "prompt_lookup_max": drafting.ngram_tokens}
+    if dummy:
+        told["rejection_sample_method"] = "synthetic"
+        told["synthetic_acceptance_length"] = 1 + DUMMY_ACCEPTED_SHARE * drafting.draft_tokens
     return told
 
 

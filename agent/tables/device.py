@@ -1,0 +1,102 @@
+"""A device that a table is measured on: who holds it, what it is, whether a launch more fits."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.campaign.target import find_target
+from configs.errors import AutoinferError
+from configs.hardware import profile_of_device
+from configs.targets import CPU, kind_of
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm.environment import needed_environment
+from experiments.telemetry.identity import NoSuchDevice, identify
+
+LEASES = "devices"
+"""Folder of the cache with a lock file for each device."""
+
+BESIDE_BYTES = 8 * 10**9
+"""What a launch takes beside weights and cache, generously: the driver's context, graphs, workspaces."""
+
+
+@dataclass(frozen=True)
+class TableDevice:
+    """A device, its name and driver, and the vLLM that serves on it."""
+
+    device: str
+    name: str
+    driver: str | None
+    engine_version: str
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU."""
+        return kind_of(self.device) != CPU
+
+    @property
+    def bandwidth_bytes_per_s(self) -> float | None:
+        """The memory's bandwidth as the vendor lists it; None where it is not listed."""
+        listed = profile_of_device(self.name)
+        return None if listed is None else listed.bandwidth_bytes_per_s
+
+    @property
+    def scope(self) -> tuple[str | None, str | None]:
+        """What measurements of it belong together by."""
+        return self.name, self.engine_version
+
+    def identity(self) -> dict[str, Any]:
+        """What a journal's line tells of it."""
+        return asdict(self)
+
+    def has_room(self, needed_bytes: int) -> bool:
+        """Whether a launch that needs so much fits beside what is there now; so on a processor."""
+        if not self.is_gpu:
+            return True
+        try:
+            free = identify(self.device).free_bytes
+        except NoSuchDevice:
+            return False
+        return free is not None and free >= needed_bytes + BESIDE_BYTES
+
+
+def find_device(device: str) -> TableDevice:
+    """The device of this name, with the vLLM that serves on it.
+
+    Raises `AutoinferError` for one that is not there, or that no vLLM here serves on.
+    """
+    target = find_target(device)
+    try:
+        found = needed_environment(device)
+    except Infeasible as reason:
+        raise AutoinferError(f"No table can be measured on {device}: {reason.cause}") from None
+    gpu = target.gpu
+    name = target.cpu.name if gpu is None else gpu.name
+    return TableDevice(device, name or "processor", None if gpu is None else gpu.driver, found.version)
+
+
+@contextmanager
+def leased(device: str, cache_dir: Path) -> Iterator[None]:
+    """Hold a device alone; the lease ends with this process, however it ends.
+
+    Raises `AutoinferError` when another process holds it.
+    """
+    folder = cache_dir / LEASES
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / f"{device.replace(':', '-')}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AutoinferError(
+                f"{device} is being measured on by another process.",
+                "Wait until it has ended, or name another device with --target.",
+            ) from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,237 @@
+"""From a table's journal to the CSV that planners are replayed on: a row for a configuration and workload.
+
+Rows of failures stand there too, with their cause. A cell that was measured by several launches is one row,
+its requests taken together. Of a shape (made-up weights) `quality` is empty, and where it drafts so is
+everything that depends on how many drafts are accepted: what stands there is the time of a step, and how many
+tokens a step would have to give to be as fast as the same configuration without drafting.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median, stdev
+from typing import Any
+
+from agent.tables.cell import CellFigures, figures
+from agent.tables.floor import step_bytes
+from agent.tables.grid import TableWorkload
+from agent.tables.journal import Line
+from configs.models import ModelProfile
+from experiments.space.configuration import Configuration
+
+METRICS = ("ttft", "tpot", "itl", "e2el", "step")
+"""Times that have a median, a standard deviation and a number of samples, in ms."""
+
+OF_ACCEPTANCE = ("tpot", "itl", "e2el")
+"""Those that depend on how many drafts are accepted."""
+
+RESOLVED = {
+    "resolved.linear_kernel": ("linear_kernel",),
+    "resolved.attention": ("attention",),
+    "resolved.gdn_prefill": ("gdn", "prefill"),
+    "resolved.gdn_backend": ("gdn", "backend"),
+    "resolved.gdn_state_dtype": ("gdn_state_dtype",),
+    "resolved.kv_cache_dtype": ("kv_cache_dtype",),
+    "resolved.graph_mode": ("graph_mode",),
+    "resolved.async_scheduling": ("async_scheduling",),
+    "resolved.chunked_prefill": ("chunked_prefill",),
+    "resolved.model_runner": ("model_runner",),
+}
+"""Columns of what really ran, and where a resolved configuration has it."""
+
+DIGITS = 4
+"""Digits after the point of a time in ms."""
+
+Key = tuple[str, str, str | None, str | None]
+"""A row: load, workload, the device's name and the engine's version."""
+
+
+@dataclass
+class _Row:
+    """What was measured of one configuration and workload."""
+
+    line: Line
+    cells: list[Line] = field(default_factory=list)
+    failures: list[Line] = field(default_factory=list)
+    loads: list[Line] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A table: its columns in order, and its rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, object], ...]
+
+    def csv(self) -> str:
+        """As CSV text, with an empty field where there is nothing."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        for row in self.rows:
+            writer.writerow({name: "" if value is None else value for name, value in row.items()})
+        return text.getvalue()
+
+
+def export(
+    lines: Iterable[Line], profile: ModelProfile | None, bandwidth_bytes_per_s: float | None
+) -> Exported:
+    """The table of a journal; floors need the model's profile and the memory's bandwidth."""
+    rows = _rows(list(lines))
+    knobs = sorted({knob for row in rows for knob in row.line["configuration"]})
+    made = [_made(row, knobs, profile, bandwidth_bytes_per_s) for row in rows]
+    _break_even(made, rows)
+    first = ("model", "weights", "device", "driver", "engine_version", "load", "stored_as", *knobs)
+    others = tuple(dict.fromkeys(name for row in made for name in row if name not in first))
+    return Exported((*first, *others), tuple(made))
+
+
+def _rows(lines: Sequence[Line]) -> list[_Row]:
+    """Rows in the order in which their loads were first met. A load that failed has one for each workload
+    that any load had, or one without a workload where there is none."""
+    lines = [line for line in lines if line["kind"] in ("load", "cell", "failure") and not line.get("same")]
+    workloads = {line["workload"]["key"]: line["workload"] for line in lines if line.get("workload")}
+    rows: dict[Key, _Row] = {}
+    for line in lines:
+        if line["kind"] == "load":
+            continue
+        meant = [line["workload"]] if line.get("workload") else list(workloads.values()) or [None]
+        for workload in meant:
+            identity = line["identity"]
+            key = (line["load"], str(workload and workload["key"]), identity.get("name"),
+                   identity.get("engine_version"))  # fmt: skip
+            row = rows.setdefault(key, _Row({**line, "workload": workload}))
+            (row.cells if line["kind"] == "cell" else row.failures).append(line)
+    launches: dict[tuple[str, str | None, str | None], list[Line]] = {}
+    for line in lines:
+        if line["kind"] == "load":
+            identity = line["identity"]
+            where = (line["load"], identity.get("name"), identity.get("engine_version"))
+            launches.setdefault(where, []).append(line)
+    for (load, _, name, version), row in rows.items():
+        row.loads = launches.get((load, name, version), [])
+    return list(rows.values())
+
+
+def _made(
+    row: _Row, knobs: Sequence[str], profile: ModelProfile | None, bandwidth: float | None
+) -> dict[str, object]:
+    line, identity, workload = row.line, row.line["identity"], row.line["workload"] or {}
+    found: dict[str, object] = {
+        "model": line["model"],
+        "weights": line["weights"],
+        "device": identity.get("name"),
+        "driver": identity.get("driver"),
+        "engine_version": identity.get("engine_version"),
+        "load": line["load"],
+        "stored_as": line["stored_as"],
+        **{knob: _written(line["configuration"].get(knob)) for knob in knobs},
+    }
+    resolved = row.loads[-1]["resolved"] if row.loads else {}
+    found |= {column: _at(resolved, path) for column, path in RESOLVED.items()}
+    found |= {name: workload.get(name) for name in ("concurrency", "prompt_tokens", "new_tokens", "requests")}
+    failure = row.failures[-1]["failure"] if row.failures and not row.cells else None
+    found |= {
+        "feasible": "yes" if row.cells else "no",
+        "cause_kind": failure and failure["kind"],
+        "cause": failure and failure["cause"],
+        "quality": None,
+        "latency_only": "yes" if line["latency_only"] else "no",
+        "launches": len({cell["launch"] for cell in row.cells}) or None,
+        "build_s": 0 if line["latency_only"] else None,
+        "load_s": _rounded(fmean(load["load_s"] for load in row.loads)) if row.loads else None,
+        "run_s": _rounded(fmean(cell["run_s"] for cell in row.cells)) if row.cells else None,
+        "beside_load": _beside(row.cells),
+    }
+    found |= _figures(row, drafts=_drafts(line) and bool(line["latency_only"]))
+    found |= _floor(row, profile, bandwidth, found.get("step_ms_median"))
+    return found
+
+
+def _figures(row: _Row, *, drafts: bool) -> dict[str, object]:
+    """Columns of times; with drafts whose acceptance was set, not those that depend on it."""
+    cells: list[CellFigures] = [figures(cell["requests"]) for cell in row.cells]
+    found: dict[str, object] = {}
+    for metric in METRICS:
+        samples = [value for cell in cells for value in getattr(cell, f"{metric}_ms")]
+        hidden = not samples or (drafts and metric in OF_ACCEPTANCE)
+        found[f"{metric}_ms_median"] = None if hidden else round(median(samples), DIGITS)
+        spread = None if hidden or len(samples) < 2 else round(stdev(samples), DIGITS)
+        found[f"{metric}_ms_sd"] = spread
+        found[f"{metric}_ms_n"] = None if hidden else len(samples)
+    throughput = fmean(cell.tokens_per_s for cell in cells) if cells and not drafts else None
+    found["tokens_per_s"] = None if throughput is None else round(throughput, 2)
+    return found
+
+
+def _floor(
+    row: _Row, profile: ModelProfile | None, bandwidth: float | None, step_ms: object
+) -> dict[str, object]:
+    told = row.line["workload"]
+    if profile is None or bandwidth is None or told is None:
+        return {"step_bytes": None, "floor_ms": None, "above_floor_ms": None}
+    workload = TableWorkload(**{name: told[name] for name in TableWorkload.__dataclass_fields__})
+    moved = step_bytes(profile, Configuration.of(row.line["configuration"]), workload)
+    floor_ms = moved.floor_ms(bandwidth)
+    above = round(step_ms - floor_ms, DIGITS) if isinstance(step_ms, float) else None
+    return {"step_bytes": round(moved.total), "floor_ms": round(floor_ms, DIGITS), "above_floor_ms": above}
+
+
+def _break_even(made: Sequence[dict[str, object]], rows: Sequence[_Row]) -> None:
+    """Add to rows that draft how many tokens a step must give to be as fast as without drafting."""
+    plain = {
+        _place(row, _without_drafting(row.line["configuration"])): found.get("tpot_ms_median")
+        for row, found in zip(rows, made, strict=True)
+        if not _drafts(row.line)
+    }
+    for row, found in zip(rows, made, strict=True):
+        found["break_even_tokens_a_step"] = None
+        step_ms = found.get("step_ms_median")
+        if not _drafts(row.line) or not isinstance(step_ms, float):
+            continue
+        alone = plain.get(_place(row, _without_drafting(row.line["configuration"])))
+        if isinstance(alone, float):
+            found["break_even_tokens_a_step"] = round(step_ms / alone, DIGITS)
+
+
+def _place(row: _Row, knobs: Mapping[str, object]) -> tuple[object, ...]:
+    workload, identity = row.line["workload"] or {}, row.line["identity"]
+    return (row.line["stored_as"], workload.get("key"), identity.get("name"),
+            identity.get("engine_version"), tuple(sorted(knobs.items())))  # fmt: skip
+
+
+def _without_drafting(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    """The knobs that a configuration has without its drafting: scheduling is vLLM's own choice again."""
+    kept = {knob: value for knob, value in knobs.items() if not knob.startswith("drafting.")}
+    return {"serving.async_scheduling": "auto", **kept, "drafting.method": "none"}
+
+
+def _drafts(line: Line) -> bool:
+    return bool(line["configuration"].get("drafting.method", "none") != "none")
+
+
+def _beside(cells: Sequence[Line]) -> str | None:
+    """What went on beside the cells, `|` between those that differ."""
+    told = {
+        each["at_start"] if each["at_start"] == each["at_end"] else "part"
+        for each in (cell["beside"] for cell in cells)
+    }
+    return "|".join(sorted(told)) or None
+
+
+def _at(resolved: Mapping[str, Any], path: Sequence[str]) -> object:
+    found: Any = resolved
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def _written(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _rounded(value: float) -> float:
+    return round(value, 3)

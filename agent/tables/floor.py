@@ -1,0 +1,63 @@
+"""The least time that a step can take: the bytes it must move over the memory's bandwidth (FACTS §6). Pure.
+
+A step reads the weights once, for each sequence that is served its keys, values and GDN state, and writes the
+state back. With k drafts a step handles k + 1 tokens of a sequence and keeps k states more, and an MTP head
+reads its own weights and the output head once a draft.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.surrogate.weight_bytes import step_weight_bytes
+from agent.tables.grid import TableWorkload
+from configs.models import ModelProfile
+from configs.weight_formats import BFLOAT16, FP8
+from experiments.engines.reference.drafting.order import drafting_order
+from experiments.space.configuration import Configuration
+
+MS_PER_S = 1e3
+
+KV_SHARE = {"fp8_e4m3": 0.5, "fp8_e5m2": 0.5}
+"""Bytes of a cached value over those of bfloat16, by `serving.kv_cache_dtype`."""
+
+STATE_SHARE = {"bfloat16": 0.5}
+"""Bytes of a GDN state over those of float32, by `serving.gdn_state_dtype`."""
+
+
+@dataclass(frozen=True)
+class StepBytes:
+    """Bytes that a step moves, by what they are."""
+
+    weights: float
+    cache: float
+    states: float
+    drafter: float
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.weights + self.cache + self.states + self.drafter
+
+    def floor_ms(self, bandwidth_bytes_per_s: float) -> float:
+        """The least time of a step, ms."""
+        return MS_PER_S * self.total / bandwidth_bytes_per_s
+
+
+def step_bytes(profile: ModelProfile, configuration: Configuration, workload: TableWorkload) -> StepBytes:
+    """Bytes of a decode step in the middle of the answers; drafters other than MTP are not counted."""
+    context = workload.prompt_tokens + workload.new_tokens / 2
+    drafting = drafting_order(configuration)
+    if configuration.get("serving.weight_dtype") == "fp8":
+        weights = profile.weight_bytes_per_step(FP8)
+    else:
+        weights = step_weight_bytes(profile, configuration).mean
+    kv = profile.kv_bytes_per_token * KV_SHARE.get(str(configuration.get("serving.kv_cache_dtype")), 1.0)
+    state = profile.gdn_state_bytes * STATE_SHARE.get(str(configuration.get("serving.gdn_state_dtype")), 1.0)
+    own = profile.mtp_bytes_per_draft_token(BFLOAT16) if drafting.method == "mtp" else 0.0
+    return StepBytes(
+        weights,
+        workload.concurrency * kv * context,
+        workload.concurrency * state * (2 + drafting.draft_tokens),
+        drafting.draft_tokens * own,
+    )

@@ -1,0 +1,218 @@
+"""A grid: which configurations of a model are measured, on which workloads, and in which order.
+
+The order of the file is the order of measuring, so what tells most stands first: a lease may end at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from configs.catalog import Kind, read_document
+from configs.errors import UsageError
+from configs.validation import validated
+from experiments.shapes.stored_as import StoredAs
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import Value, load_space
+from experiments.space.space import Space
+
+DUMMY, CHECKPOINT = "dummy", "checkpoint"
+"""Where weights come from: made up, which gives times alone, or from a checkpoint's folder."""
+
+DIGEST_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class TableWorkload:
+    """One cell's workload: `requests` of `prompt_tokens` in and `new_tokens` out, `concurrency` at once."""
+
+    concurrency: int
+    prompt_tokens: int
+    new_tokens: int
+    requests: int
+
+    @property
+    def key(self) -> str:
+        """`c4 512/129 x12`."""
+        return f"c{self.concurrency} {self.prompt_tokens}/{self.new_tokens} x{self.requests}"
+
+
+@dataclass(frozen=True)
+class PlannedLoad:
+    """One engine load: a configuration, and how its quantized weights are stored."""
+
+    configuration: Configuration
+    stored_as: StoredAs
+
+    @property
+    def stored(self) -> str:
+        """How weights are stored, in a word; what is not quantized has no layout."""
+        quantized = self.configuration.get("quantization.method", "none") != "none"
+        return self.stored_as.value if quantized else "bfloat16"
+
+    def digest(self, model: str, weights: str) -> str:
+        """What names the load in a journal, the same for the same model, weights and configuration."""
+        told = {
+            "model": model,
+            "weights": weights,
+            "stored": self.stored,
+            "knobs": dict(self.configuration),
+        }
+        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+
+class _Length(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt_tokens: int = Field(ge=1)
+    new_tokens: int = Field(ge=2)
+    requests: dict[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] = Field(min_length=1)
+    """Requests of a cell, by concurrency."""
+
+    @model_validator(mode="after")
+    def _each_place_is_taken(self) -> Self:
+        for concurrency, requests in self.requests.items():
+            if requests < concurrency:
+                raise ValueError(
+                    f"{requests} requests are never {concurrency} at once: give at least as many"
+                )
+        return self
+
+
+class _Entry(BaseModel):
+    """Loads that differ from the base by `set`, one for each point of `product`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    set: dict[str, Value] = {}
+    product: dict[str, tuple[Value, ...]] = {}
+    stored_as: StoredAs = StoredAs.COMPRESSED_TENSORS
+
+    def points(self) -> Iterator[dict[str, KnobValue]]:
+        """The knobs of each load."""
+        for values in product(*self.product.values()):
+            yield {**self.set, **dict(zip(self.product, values, strict=True))}
+
+
+class _Same(BaseModel):
+    """The same cells measured again: `repeats` times while nothing loads, while another configuration loads,
+    and after it has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repeats: int = Field(default=3, ge=1)
+    loads: tuple[Annotated[int, Field(ge=0)], ...] = (0,)
+    concurrencies: tuple[int, ...] = (1,)
+    prompt_tokens: tuple[int, ...] | None = None
+    """Only workloads of these; all of them if not given."""
+
+    def has(self, workload: TableWorkload) -> bool:
+        """Whether a workload is measured again."""
+        lengths = self.prompt_tokens
+        return workload.concurrency in self.concurrencies and (
+            lengths is None or workload.prompt_tokens in lengths
+        )
+
+
+class _GridFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    model: str
+    weights: Literal["dummy", "checkpoint"]
+    space: str = "vllm"
+    seed: int = 0
+    base: dict[str, Value] = {}
+    lengths: tuple[_Length, ...] = Field(min_length=1)
+    loads: tuple[_Entry, ...] = Field(min_length=1)
+    same: _Same | None = None
+
+
+@dataclass(frozen=True)
+class SameCells:
+    """Which loads (by digest) and workloads are measured again beside another load, and how often."""
+
+    repeats: int
+    loads: frozenset[str]
+    workloads: tuple[TableWorkload, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid that was read: distinct loads in the order of measuring, and the cells of each."""
+
+    name: str
+    model: str
+    weights: str
+    seed: int
+    space: Space
+    loads: tuple[PlannedLoad, ...]
+    workloads: tuple[TableWorkload, ...]
+    same: SameCells | None = None
+
+    def digest(self, load: PlannedLoad) -> str:
+        """The name of a load in a journal."""
+        return load.digest(self.model, self.weights)
+
+
+def load_grid(name_or_path: str | Path, model: str | None = None, weights: str | None = None) -> Grid:
+    """The grid of this packaged name or YAML file, for another model or other weights where they are given.
+
+    Raises `UsageError` that names the fault: as `Space.configuration` does, and where no load is left.
+    """
+    document = read_document(Kind.GRIDS, name_or_path)
+    told = validated(_GridFile, document.data, document.where)
+    space = load_space(told.space)
+    loads: list[PlannedLoad] = []
+    for entry in told.loads:
+        for knobs in entry.points():
+            try:
+                configuration = space.configuration({**told.base, **knobs})
+            except UsageError as error:
+                raise UsageError(f"{document.where}: {error.message}", error.hint) from None
+            loads.append(PlannedLoad(configuration, entry.stored_as))
+    workloads = tuple(
+        TableWorkload(concurrency, length.prompt_tokens, length.new_tokens, requests)
+        for length in told.lengths
+        for concurrency, requests in length.requests.items()
+    )
+    found = Grid(
+        told.name,
+        model or told.model,
+        weights or told.weights,
+        told.seed,
+        space,
+        _distinct(loads, model or told.model, weights or told.weights),
+        workloads,
+    )
+    if told.same is None:
+        return found
+    return _with_same(found, told.same, document.where)
+
+
+def _distinct(loads: list[PlannedLoad], model: str, weights: str) -> tuple[PlannedLoad, ...]:
+    """Each load once, at its first place."""
+    by_digest: dict[str, PlannedLoad] = {}
+    for load in loads:
+        by_digest.setdefault(load.digest(model, weights), load)
+    return tuple(by_digest.values())
+
+
+def _with_same(grid: Grid, same: _Same, where: str) -> Grid:
+    missing = [number for number in same.loads if number >= len(grid.loads)]
+    if missing:
+        raise UsageError(
+            f"{where}: same.loads names load {missing[0]}, and there are {len(grid.loads)}.",
+            "They count from 0, in the order of the file.",
+        )
+    digests = frozenset(grid.digest(grid.loads[number]) for number in same.loads)
+    workloads = tuple(each for each in grid.workloads if same.has(each))
+    return replace(grid, same=SameCells(same.repeats, digests, workloads))

@@ -1,0 +1,127 @@
+"""The journal of a table: a JSON object a line, only ever added to; each line is whole and on the disk.
+
+A process that is killed leaves at most one line that ends in the middle, which the next one to write closes
+and everyone skips. Every line tells what it was measured with (`identity`). Kinds of lines:
+
+| kind | tells |
+|---|---|
+| `begin` | a call that measures: its command, grid, budget |
+| `load` | an engine that came up: seconds, resolved configuration |
+| `cell` | a workload measured on it: each request's times |
+| `failure` | a load or a cell that failed, with kind and cause |
+| `end` | why a call stopped |
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from configs.errors import AutoinferError, DiskFull, PermissionRefused
+
+TRIES: Mapping[str, int] = {"crashed": 2, "timed_out": 2, "out_of_memory": 2}
+"""How often a load is tried that failed in this way; one that failed in any other way is not tried again."""
+
+Line = dict[str, Any]
+
+
+class Journal:
+    """Adds lines to a file; for several threads, and several processes on one file system."""
+
+    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        """`identity` goes into every line."""
+        self.path, self._identity, self._lock = path, dict(identity), Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._close_broken_line()
+        except PermissionError:
+            raise PermissionRefused(
+                f"{path} may not be written.", "Name another folder with --out."
+            ) from None
+
+    def add(self, kind: str, told: Mapping[str, Any], device: Mapping[str, Any] | None = None) -> None:
+        """Add a line; `device` is what of the identity is one device's."""
+        line = {
+            "kind": kind,
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "identity": {**self._identity, **(device or {})},
+            **told,
+        }
+        data = json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with self._lock:
+            try:
+                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+                try:
+                    os.write(handle, data)
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+            except OSError as cause:
+                raise DiskFull(
+                    f"{self.path} can't be added to: {cause.strerror}.", "Free the disk and call it again."
+                ) from cause
+
+    def _close_broken_line(self) -> None:
+        if not self.path.is_file() or self.path.stat().st_size == 0:
+            return
+        with self.path.open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+
+
+def read_journal(path: Path) -> Iterator[Line]:
+    """The whole lines of a journal, which may be packed (`.gz`); a line that a killed process left in the
+    middle is skipped. Raises `AutoinferError` for a file that is no journal."""
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if not isinstance(line, dict) or "kind" not in line or "identity" not in line:
+                raise AutoinferError(
+                    f"Line {number} of {path} is not of a table's journal.", "Name the folder of a table."
+                )
+            yield line
+
+
+class Measured:
+    """What a journal tells is done on one kind of GPU with one version of the engine."""
+
+    def __init__(self, lines: Iterable[Line], scope: tuple[str | None, str | None]) -> None:
+        """`scope` is the GPU's (or processor's) name and the engine's version."""
+        self._cells: set[tuple[str, str]] = set()
+        self._failures: dict[tuple[str, str | None], list[str]] = {}
+        for line in lines:
+            told = line["identity"]
+            if (told.get("name"), told.get("engine_version")) == scope:
+                self.add(line)
+
+    def add(self, line: Line) -> None:
+        """Count one more line."""
+        if line["kind"] == "cell":
+            if line.get("same") is None:  # what is measured beside another load is for comparing alone
+                self._cells.add((line["load"], line["workload"]["key"]))
+        elif line["kind"] == "failure":
+            workload = line.get("workload")
+            key = None if workload is None else workload["key"]
+            self._failures.setdefault((line["load"], key), []).append(line["failure"]["kind"])
+
+    def load_is_over(self, load: str) -> bool:
+        """Whether a load failed for good."""
+        return _for_good(self._failures.get((load, None), []))
+
+    def cell_is_over(self, load: str, workload: str) -> bool:
+        """Whether a cell is measured, or failed for good."""
+        return (load, workload) in self._cells or _for_good(self._failures.get((load, workload), []))
+
+
+def _for_good(kinds: list[str]) -> bool:
+    return any(kinds.count(kind) >= TRIES.get(kind, 1) for kind in set(kinds))

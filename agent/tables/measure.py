@@ -1,0 +1,261 @@
+"""Measures the loads of a grid on one device: all cells of a load, the next one coming up meanwhile.
+
+On a device one thing is measured at a time, by the one thread that has it. While it measures, up to
+`loads_ahead` launches come up beside it, unless they don't fit into the memory that is free. Each cell tells
+whether another load was under way, so that what that does can be seen; the grid's `same` cells are measured
+for just that.
+
+A load that failed for lack of memory beside another one is tried again when it is alone. Everything is in the
+journal as soon as it is known, and what is there is not measured again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from agent.tables.cell import kept, requests_of, warm_up
+from agent.tables.clock import Budget
+from agent.tables.device import TableDevice
+from agent.tables.grid import DUMMY, Grid, PlannedLoad, TableWorkload
+from agent.tables.journal import Journal
+from agent.tables.loading import Loading, Sources, needed_bytes
+from agent.tables.work import Work
+from experiments.engines.port import Infeasible, Launch
+from experiments.measurement.environment import moment
+from experiments.space.configuration import KnobValue
+from experiments.space.knob import same_value
+
+ALONE, LOADING, LOADED = "nothing loads", "another loads", "another is loaded"
+"""What goes on beside a cell of `same`."""
+
+AMOUNTS = ("quantization.group_size", "drafting.draft_tokens")
+"""Knobs whose default is told too."""
+
+DEADLY = ("crashed", "timed_out", "out_of_memory")
+"""Failures of a cell after which its launch is no more."""
+
+
+class DeviceRun:
+    """Measures on one device until nothing is left or the budget is over; `tell` gets a sentence for each
+    thing that happens."""
+
+    def __init__(
+        self,
+        work: Work,
+        device: TableDevice,
+        sources: Sources,
+        journal: Journal,
+        budget: Budget,
+        loads_ahead: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._work, self._device, self._sources, self._journal = work, device, sources, journal
+        self._budget, self._loads_ahead = budget, loads_ahead
+        self._told = tell
+        self._ahead: deque[Loading] = deque()
+        self._current: Loading | None = None
+        self._alone: set[str] = set()
+        self._load_s: list[float] = []
+
+    def _tell(self, text: str) -> None:
+        self._told(f"{self._device.device}: {text}")
+
+    def run(self) -> None:
+        """Measure; leaves nothing on the device but loads that are under way when the budget ends."""
+        try:
+            while not self._budget.is_over:
+                self._begin_loads(1)
+                if not self._ahead or not self._ahead[0].wait(lambda: not self._budget.is_over):
+                    return
+                self._current = self._ahead.popleft()
+                if self._current.failure is not None:
+                    self._load_failed(self._current, self._current.failure)
+                else:
+                    self._measure(self._current)
+                self._current.close()
+                self._current = None
+        finally:
+            for loading in (self._current, *self._ahead):
+                if loading is not None:
+                    loading.close()
+
+    def _begin_loads(self, wanted: int) -> None:
+        """Begin loads until so many are ahead, as far as there are any, they fit and there is time."""
+        while len(self._ahead) < wanted and self._budget.left_s > max(self._load_s, default=0.0):
+            load = self._work.take()
+            if load is None:
+                return
+            digest = self._work.grid.digest(load)
+            coming = sum(each.needed_bytes() for each in self._ahead if each.is_under_way)
+            beside = self._current is not None or bool(self._ahead)
+            if beside and (
+                digest in self._alone
+                or not self._device.has_room(coming + needed_bytes(load, digest, self._sources))
+            ):
+                self._work.put_first(load)
+                return
+            self._tell(f"loads {digest}: {told(self._work.grid, load)}")
+            self._ahead.append(Loading(load, digest, beside, self._sources, self._device.device).start())
+
+    def _load_failed(self, loading: Loading, failure: Infeasible) -> None:
+        if loading.beside and failure.kind == "out_of_memory":
+            self._alone.add(loading.digest)
+        self._failed(loading, failure, {"seconds": loading.seconds, "beside": loading.beside})
+        again = self._work.try_again(loading.load)
+        self._tell(
+            f"{loading.digest} did not load ({failure.kind}): {failure.cause}"
+            + (" It is tried again." if again else "")
+        )
+
+    def _failed(self, loading: Loading, failure: Infeasible, more: Mapping[str, Any]) -> None:
+        self._add(
+            "failure",
+            loading,
+            {"failure": {"kind": failure.kind, "cause": failure.cause}, "workload": None, **more},
+        )
+
+    def _measure(self, loading: Loading) -> None:
+        launch = loading.launch
+        assert launch is not None
+        self._load_s.append(loading.seconds)
+        number = uuid.uuid4().hex
+        begun_s = time.monotonic()
+        cells = self._work.cells_left(loading.load)
+        try:
+            resolved = launch.resolved()
+            self._add(
+                "load",
+                loading,
+                {
+                    "launch": number,
+                    "load_s": launch.load_s,
+                    "load_parts_s": dict(getattr(launch, "load_parts_s", {})),
+                    "beside": loading.beside,
+                    "resolved": resolved,
+                },
+            )
+            most = int(loading.load.configuration.get("serving.max_sequences", 1))
+            for requests, at_once in warm_up(self._work.grid.workloads, self._vocabulary, most):
+                launch.serve(requests, at_once)
+        except Infeasible as failure:
+            self._failed(loading, failure, {"launch": number})
+            self._work.try_again(loading.load)
+            self._tell(f"{loading.digest} failed while it warmed up: {failure.cause}")
+            return
+        alive = self._same(loading, launch, number, ALONE)
+        self._begin_loads(self._loads_ahead)
+        alive = alive and self._same(loading, launch, number, LOADING)
+        for workload in cells:
+            if not alive or self._budget.is_over:
+                break
+            alive = self._cell(loading, launch, number, workload, None)
+        if alive and self._has_same(loading) and self._ahead:
+            self._ahead[0].wait(lambda: not self._budget.is_over)
+            alive = self._same(loading, launch, number, LOADED)
+        if not alive:
+            self._work.try_again(loading.load)
+        self._tell(
+            f"measured {loading.digest} in {time.monotonic() - begun_s:.0f} s, loaded in "
+            f"{launch.load_s:.0f} s; {len(self._work)} loads are not begun"
+        )
+
+    def _has_same(self, loading: Loading) -> bool:
+        same = self._work.grid.same
+        return same is not None and loading.digest in same.loads and self._loads_ahead > 0
+
+    def _same(self, loading: Loading, launch: Launch, number: str, beside: str) -> bool:
+        """Measure the grid's `same` cells while that goes on beside; whether the launch is still there."""
+        same = self._work.grid.same
+        if same is None or not self._has_same(loading):
+            return True
+        for repeat in range(same.repeats):
+            for workload in same.workloads:
+                if self._budget.is_over or self._goes_on() != beside:
+                    return True
+                if not self._cell(loading, launch, number, workload, {"beside": beside, "repeat": repeat}):
+                    return False
+        return True
+
+    def _goes_on(self) -> str:
+        if any(each.is_under_way for each in self._ahead):
+            return LOADING
+        return LOADED if self._ahead else ALONE
+
+    def _cell(
+        self,
+        loading: Loading,
+        launch: Launch,
+        number: str,
+        workload: TableWorkload,
+        same: Mapping[str, Any] | None,
+    ) -> bool:
+        """Measure one cell; whether the launch is still there."""
+        grid, device = self._work.grid, self._device.device
+        which = "" if same is None else f"{same['beside']}/{same['repeat']}"
+        requests = requests_of(workload, self._vocabulary, grid.seed, which)
+        described = {**asdict(workload), "key": workload.key}
+        before, begun_s, beside = moment(device), time.monotonic(), self._goes_on()
+        try:
+            traces = launch.serve(requests, workload.concurrency)
+        except Infeasible as failure:
+            if not self._budget.is_stopped:
+                self._failed(loading, failure, {"workload": described, "launch": number})
+                self._tell(f"{loading.digest} {workload.key} failed ({failure.kind}): {failure.cause}")
+            return failure.kind not in DEADLY
+        self._add(
+            "cell",
+            loading,
+            {
+                "launch": number,
+                "workload": described,
+                "seed": grid.seed,
+                "run_s": time.monotonic() - begun_s,
+                "beside": {"at_start": beside, "at_end": self._goes_on()},
+                "same": None if same is None else dict(same),
+                "machine": {"before": before, "after": moment(device)},
+                "requests": kept(traces),
+            },
+        )
+        return True
+
+    @property
+    def _vocabulary(self) -> int:
+        return self._sources.profile.vocabulary
+
+    def _add(self, kind: str, loading: Loading, more: Mapping[str, Any]) -> None:
+        grid, load = self._work.grid, loading.load
+        line = {
+            "grid": grid.name,
+            "model": grid.model,
+            "weights": grid.weights,
+            "latency_only": grid.weights == DUMMY,
+            "load": loading.digest,
+            "configuration": dict(load.configuration),
+            "stored_as": load.stored,
+            **more,
+        }
+        self._journal.add(kind, line, self._device.identity())
+        self._work.add({"kind": kind, **line})
+
+
+def told(grid: Grid, load: PlannedLoad) -> str:
+    """A load in words: how it differs from the grid's first."""
+    first = grid.loads[0]
+    changes = [
+        f"{each.knob}={each.after}"
+        for each in first.configuration.changes_to(load.configuration)
+        if each.after is not None and (each.before is not None or _tells(grid, each.knob, each.after))
+    ]
+    if load.stored not in (first.stored, "bfloat16"):
+        changes.append(f"stored as {load.stored}")
+    return ", ".join(changes) or "the grid's first"
+
+
+def _tells(grid: Grid, knob: str, value: KnobValue) -> bool:
+    """Whether a knob that only this load has says something: its default does not, but for amounts."""
+    return knob in AMOUNTS or not same_value(value, grid.space.knob(knob).default)

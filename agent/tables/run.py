@@ -1,0 +1,119 @@
+"""Measures a grid on one device or several, one thread each, until nothing is left or the budget is over."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from agent.tables.clock import Budget
+from agent.tables.device import TableDevice, leased
+from agent.tables.grid import Grid
+from agent.tables.journal import Journal, Measured, read_journal
+from agent.tables.loading import Sources
+from agent.tables.measure import DeviceRun
+from agent.tables.work import Work
+from configs.errors import UsageError
+
+JOURNAL_FILE = "measured.jsonl"
+"""The journal in the folder of a table."""
+
+
+@dataclass(frozen=True)
+class TableRun:
+    """A call that measures: the grid, on which devices, from where, how long, and how many loads ahead."""
+
+    grid: Grid
+    devices: Sequence[TableDevice]
+    sources: Sources
+    budget: Budget
+    loads_ahead: int
+    identity: Mapping[str, Any]
+    command: str = ""
+
+    @property
+    def journal_path(self) -> Path:
+        """Where measurements go."""
+        return self.sources.folder / JOURNAL_FILE
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Why a call ended: `loads_left` are not measured yet, `reason` says why in a sentence."""
+
+    loads_left: int
+    reason: str
+
+
+def work_of(run: TableRun) -> Work:
+    """What of the grid is left.
+
+    Raises `UsageError` for devices of several kinds, whose measurements could not stand in one table.
+    """
+    scopes = {device.scope for device in run.devices}
+    if len(scopes) > 1:
+        told = " and ".join(sorted(f"{name} with vLLM {version}" for name, version in scopes))
+        raise UsageError(f"The targets are of several kinds: {told}.", "Measure a table for each kind.")
+    path = run.journal_path
+    lines = read_journal(path) if path.is_file() else ()
+    return Work(run.grid, Measured(lines, run.devices[0].scope))
+
+
+def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
+    """Measure what is left; everything that was measured is in the journal, however this ends.
+
+    Raises `AutoinferError` for a device that another process holds and a folder that can't be written.
+    """
+    work = work_of(run)
+    journal = Journal(run.journal_path, run.identity)
+    failures: list[BaseException] = []
+
+    def on(device: TableDevice) -> None:
+        try:
+            DeviceRun(work, device, run.sources, journal, run.budget, run.loads_ahead, tell).run()
+        except BaseException as failure:
+            failures.append(failure)
+            run.budget.stop()
+
+    with ExitStack() as leases:
+        for device in run.devices:
+            leases.enter_context(leased(device.device, run.sources.cache_dir))
+        begun = {
+            "grid": run.grid.name,
+            "command": run.command,
+            "loads_left": len(work),
+            "loads_ahead": run.loads_ahead,
+            "budget_s": run.budget.wall_s,
+        }
+        journal.add("begin", begun, run.devices[0].identity())
+        threads = [threading.Thread(target=on, args=(device,), name=device.device) for device in run.devices]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            run.budget.stop()
+            end_children()
+    if failures:
+        raise failures[0]
+    left = work_of(run)
+    ended = Ended(len(left), "everything is measured" if not len(left) else "the budget is over")
+    journal.add("end", {"loads_left": ended.loads_left, "reason": ended.reason}, run.devices[0].identity())
+    return ended
+
+
+def end_children() -> None:
+    """Kill every process that this one has started: launches that were still coming up."""
+    children = psutil.Process().children(recursive=True)
+    for child in children:
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(children, timeout=10.0)

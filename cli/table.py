@@ -1,0 +1,322 @@
+"""`autoinfer table`: measure every configuration of a grid, and export what was measured."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from agent.tables.clock import Budget
+    from agent.tables.grid import Grid
+    from agent.tables.run import TableRun
+    from configs.models import ModelProfile
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, help="Measure every configuration of a grid, and export it."
+)
+
+GridName = Annotated[str, typer.Argument(metavar="GRID", help="A packaged name or a YAML file.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|DIR|HF_ID",
+        help="Another model than the grid's: a packaged shape, a folder, or a model of the hub.",
+    ),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        metavar="dummy|checkpoint",
+        help="Made-up weights, which give times alone, or those of the folder; the grid's if not given.",
+    ),
+]
+Table = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="The folder of a table, or its journal (.jsonl, .jsonl.gz).")
+]
+
+
+@app.callback()
+def table() -> None:
+    """Measure every configuration of a grid, and export it."""
+
+
+@app.command()
+def measure(
+    ctx: typer.Context,
+    grid: GridName,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="The table's folder; one that is there is gone on with."),
+    ],
+    target: Annotated[
+        str,
+        typer.Option("--target", metavar="DEVICE[,DEVICE]", help="Where to measure: cuda:0, cuda:0,cuda:1 …"),
+    ] = "cuda:0",
+    model: Model = None,
+    weights: Weights = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 18m; no end if not given."),
+    ] = None,
+    loads_ahead: Annotated[
+        int,
+        typer.Option("--loads-ahead", min=0, max=8, help="Loads that come up on a device while it measures."),
+    ] = 1,
+    same: Annotated[
+        bool,
+        typer.Option("--same/--no-same", help="Measure the grid's `same` cells beside another load too."),
+    ] = True,
+    commit: Annotated[
+        str | None,
+        typer.Option("--commit", metavar="HASH", help="The code's commit, where it is no work tree of git."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what of a grid is not in the table yet: each configuration loaded once, all workloads on it.
+
+    It may be killed at any time: what was measured is in DIR/measured.jsonl, and the same command goes on.
+    """
+    from dataclasses import replace
+
+    from agent.tables.clock import Budget
+    from agent.tables.run import measure as measure_table
+    from cli.output import print_json, say
+    from configs.quantities import parse_duration_s
+
+    clock = Budget(None if budget is None else parse_duration_s(budget))
+    found = _grid(grid, model, weights)
+    found = found if same else replace(found, same=None)
+    run = _run(ctx, found, target, out, clock, loads_ahead, commit)
+    if not as_json:
+        say(*_header(run))
+    _end_on_signals(clock)
+    ended = measure_table(run, (lambda text: None) if as_json else lambda text: say(text))
+    if as_json:
+        print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(run.journal_path)})
+        return
+    say(f"{ended.loads_left} loads are left: {ended.reason}.")
+
+
+@app.command("list")
+def list_(
+    grid: GridName,
+    model: Model = None,
+    weights: Weights = None,
+    as_json: Json = False,
+) -> None:
+    """List a grid's loads in the order of measuring, and its workloads; nothing is measured."""
+    from agent.tables.measure import told
+    from cli.output import print_json, say
+
+    found = _grid(grid, model, weights)
+    loads = [
+        {
+            "load": found.digest(load),
+            "differs": told(found, load),
+            "stored_as": load.stored,
+            "configuration": dict(load.configuration),
+        }
+        for load in found.loads
+    ]
+    workloads = [each.key for each in found.workloads]
+    if as_json:
+        document = {"grid": found.name, "model": found.model, "weights": found.weights}
+        print_json({**document, "workloads": workloads, "items": loads})
+        return
+    say(f"{len(loads)} loads of {found.model}, weights {found.weights}; workloads: {', '.join(workloads)}")
+    for number, load in enumerate(loads):
+        say(f"{number:>3}  {load['load']}  {load['differs']}")
+
+
+@app.command()
+def export(
+    table: Table,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="The CSV; printed if not given.")
+    ] = None,
+    bandwidth: Annotated[
+        float | None,
+        typer.Option(
+            "--bandwidth",
+            metavar="BYTES_PER_S",
+            min=1e9,
+            help="The memory's bandwidth for floors; what the vendor lists if not given.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Export a table as CSV: a row for each configuration and workload, failures with their causes."""
+    from agent.tables.export import export as export_table
+    from agent.tables.journal import read_journal
+    from cli.output import print_json, say
+    from configs.hardware import profile_of_device
+
+    lines = list(read_journal(_journal(table)))
+    names = {line["identity"].get("name") for line in lines}
+    listed = profile_of_device(str(names.pop())) if len(names) == 1 else None
+    speed = bandwidth if bandwidth is not None or listed is None else listed.bandwidth_bytes_per_s
+    models = {line["model"] for line in lines if "model" in line}
+    made = export_table(lines, _profile(models.pop()) if len(models) == 1 else None, speed)
+    if as_json:
+        print_json({"columns": list(made.columns), "items": [dict(row) for row in made.rows]})
+    elif to is None:
+        print(made.csv(), end="")
+    if to is not None:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(made.csv(), encoding="utf-8")
+        if not as_json:
+            say(f"{len(made.rows)} rows are in {to}.")
+
+
+@app.command()
+def same(table: Table, as_json: Json = False) -> None:
+    """Show what a load beside a measurement does to it: the same cells alone, beside a load, and after it."""
+    from dataclasses import asdict
+
+    from agent.tables.journal import read_journal
+    from agent.tables.measure import ALONE
+    from agent.tables.same import same_rows
+    from cli.output import console, print_json, say
+    from cli.output import table as table_of
+
+    found = same_rows(read_journal(_journal(table)))
+    alone = {(row.launch, row.workload): row for row in found if row.beside == ALONE}
+    if as_json:
+        items = [
+            {**asdict(row), "tpot_over_alone": row.against(alone.get((row.launch, row.workload)))}
+            for row in found
+        ]
+        print_json({"items": items})
+        return
+    if not found:
+        say("Nothing was measured beside a load: the grid has no `same`, or --no-same was given.")
+        return
+    rows = [
+        (
+            row.load,
+            row.workload,
+            row.beside if row.held else f"{row.beside}, not all the time",
+            str(len(row.tpot_ms)),
+            ", ".join(f"{each:.3f}" for each in row.tpot_ms),
+            f"{row.against(alone.get((row.launch, row.workload))):.4f}",
+        )
+        for row in found
+    ]
+    columns = ("load", "workload", "meanwhile", "n", "TPOT ms of each", "over alone")
+    console().print(table_of(columns, rows, wide=("TPOT ms of each",)))
+
+
+def _grid(name: str, model: str | None, weights: str | None) -> Grid:
+    from agent.tables.grid import CHECKPOINT, DUMMY, load_grid
+    from configs.errors import UsageError
+
+    if weights not in (None, DUMMY, CHECKPOINT):
+        raise UsageError(f"There are no weights {weights!r}.", f"Write {DUMMY} or {CHECKPOINT}.")
+    return load_grid(name, model, weights)
+
+
+def _run(
+    ctx: typer.Context,
+    grid: Grid,
+    target: str,
+    out: Path,
+    budget: Budget,
+    loads_ahead: int,
+    commit: str | None,
+) -> TableRun:
+    from agent.tables.device import find_device
+    from agent.tables.grid import DUMMY
+    from agent.tables.loading import Sources
+    from agent.tables.run import TableRun
+    from cli.opening import settings_of
+    from configs.errors import UsageError
+    from experiments.measurement.environment import git_revision, package_version
+
+    settings = settings_of(ctx)
+    names = [each.strip() for each in target.split(",") if each.strip()]
+    if len(set(names)) < len(names) or not names:
+        raise UsageError(f"--target {target} names no device, or one twice.", "Write cuda:0,cuda:1.")
+    devices = [find_device(each) for each in names]
+    checkpoint = None
+    if grid.weights != DUMMY:
+        checkpoint = Path(grid.model).expanduser()
+        if not checkpoint.is_dir():
+            raise UsageError(
+                f"There is no folder {checkpoint} with weights.",
+                f"Name one with --model, or measure times alone with --weights {DUMMY}.",
+            )
+    revision, changed = git_revision(Path(__file__).parents[1])
+    identity = {
+        "autoinfer": package_version("autoinfer"),
+        "git_revision": revision or commit,
+        "git_changed": changed,
+    }
+    sources = Sources(
+        _profile(grid.model), out.absolute(), settings.cache_dir, settings.load_limit_s, checkpoint
+    )
+    command = shlex.join(["autoinfer", *sys.argv[1:]])
+    return TableRun(grid, devices, sources, budget, loads_ahead, identity, command)
+
+
+def _profile(model: str) -> ModelProfile:
+    """The shape of a packaged name, a profile's file, a folder or a model of the hub."""
+    from configs.catalog import Kind, packaged_names
+    from configs.models import load_model_profile
+
+    if model in packaged_names(Kind.MODELS) or model.endswith((".yaml", ".yml")):
+        return load_model_profile(model)
+    if Path(model).expanduser().is_dir():
+        from experiments.engines.reference.shape import read_profile
+
+        return read_profile(Path(model).expanduser())
+    from agent.plan.model import find_model
+
+    return find_model(model).profile
+
+
+def _header(run: TableRun) -> list[str]:
+    from agent.tables.grid import DUMMY
+    from agent.tables.run import work_of
+    from experiments.shapes.folder import LATENCY_ONLY
+
+    where = ", ".join(f"{each.device} ({each.name}, vLLM {each.engine_version})" for each in run.devices)
+    loads, left = len(run.grid.loads), len(work_of(run))
+    lines = [
+        f"{run.grid.name}: {left} of {loads} loads of {run.grid.model} are to be measured on {where}.",
+        f"Measurements go to {run.journal_path}.",
+    ]
+    return [*lines, f"This is {LATENCY_ONLY}."] if run.grid.weights == DUMMY else lines
+
+
+def _end_on_signals(budget: Budget) -> None:
+    """End after the cell that is being measured; a second signal ends at once."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        budget.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+
+
+def _journal(table: Path) -> Path:
+    from agent.tables.run import JOURNAL_FILE
+    from configs.errors import UsageError
+
+    path = table / JOURNAL_FILE if table.is_dir() else table
+    if not path.is_file():
+        raise UsageError(
+            f"There is no table at {table}.", "Name the folder that --out named: autoinfer table measure"
+        )
+    return path
