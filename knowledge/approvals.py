@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sqlalchemy import ColumnElement
+
 from configs.quantities import format_duration
 from db.models import Hypothesis
+from knowledge.directives import WAITING
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -48,20 +51,25 @@ def approve_above_s(budget: Mapping[str, object]) -> float | None:
 
 def awaits_approval(hypothesis: Hypothesis) -> bool:
     """Whether a hypothesis that stands in the queue may not be tested before the user says so."""
-    return (hypothesis.score or {}).get(AWAITS) is True
+    return hypothesis.state in WAITING and (hypothesis.score or {}).get(AWAITS) is True
 
 
-def approval_view(score: Mapping[str, object] | None) -> ApprovalView | None:
-    """What the place of a hypothesis says of its approval; None where it needs none."""
-    found = score or {}
-    event_id, cost_s = number(found.get(APPROVED_BY)), number(found.get("cost_s"))
-    waits = found.get(AWAITS) is True
-    if cost_s is None or not (waits or event_id is not None):
+def waits_in_queue() -> ColumnElement[bool]:
+    """The same for a statement."""
+    return Hypothesis.state.in_(sorted(WAITING)) & Hypothesis.score[AWAITS].as_boolean().is_(True)
+
+
+def approval_of(hypothesis: Hypothesis) -> ApprovalView | None:
+    """What stands in the queue of its approval; None where it needs none, and once its test has begun."""
+    score = hypothesis.score or {}
+    event_id, cost_s = number(score.get(APPROVED_BY)), number(score.get("cost_s"))
+    waits = score.get(AWAITS) is True
+    if hypothesis.state not in WAITING or cost_s is None or not (waits or event_id is not None):
         return None
     return ApprovalView(
         waits=waits,
         cost_s=cost_s,
-        most_s=number(found.get("most_s")),
+        most_s=number(score.get("most_s")),
         event_id=None if event_id is None else int(event_id),
     )
 

@@ -13,7 +13,7 @@ from knowledge.approvals import (
     APPROVED_BY,
     AWAITS,
     UP_TO_S,
-    approval_view,
+    approval_of,
     approve_above_s,
     quote_words,
 )
@@ -32,7 +32,7 @@ def approve(session: Session, hypothesis_id: int, up_to_s: float | None = None) 
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
     label = hypothesis_label(hypothesis)
     check_waiting(hypothesis, "approved")
-    view = approval_view(hypothesis.score)
+    view = approval_of(hypothesis)
     if view is None:
         raise UsageError(f"{label} does not wait for approval: {_why_not(session, hypothesis)}.")
     if not view.waits:
@@ -73,7 +73,7 @@ def unapprove(session: Session, hypothesis_id: int) -> Hypothesis:
         raise UsageError(f"{hypothesis_label(hypothesis)} was not approved.")
     for directive in held:
         lift(session, directive)
-    if approval_view(hypothesis.score) is not None:
+    if approval_of(hypothesis) is not None:
         _mark(hypothesis, waits=True, event_id=None)
     return hypothesis
 
