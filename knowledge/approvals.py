@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, and_
 
 from configs.quantities import format_duration
 from db.models import Hypothesis
@@ -56,7 +56,7 @@ def awaits_approval(hypothesis: Hypothesis) -> bool:
 
 def waits_in_queue() -> ColumnElement[bool]:
     """The same for a statement."""
-    return Hypothesis.state.in_(sorted(WAITING)) & Hypothesis.score[AWAITS].as_boolean().is_(True)
+    return and_(Hypothesis.state.in_(sorted(WAITING)), Hypothesis.score[AWAITS].as_boolean().is_(True))
 
 
 def approval_of(hypothesis: Hypothesis) -> ApprovalView | None:

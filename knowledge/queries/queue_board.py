@@ -78,7 +78,8 @@ class QueueBoard(View):
 
     `fit` and `planned_s` count what the budget bears in this order, from the first on, without what waits for
     approval, which `awaiting` counts; `cut` is the place of the first that it does not bear; `waiting` counts
-    all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will make.
+    all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will
+    make.
     """
 
     campaign: QueueCampaign
