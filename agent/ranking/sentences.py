@@ -72,9 +72,7 @@ def place_reason(
 def approval_reason(cost_s: float, approve_above_s: float, approval: Directive | None, covered: bool) -> str:
     """The end of a reason, of what costs more than the user lets the campaign spend unasked."""
     if approval is None:
-        return (
-            f"; waits for approval, since more than {format_duration(approve_above_s)} is asked about first"
-        )
+        return f"; waits for approval, which is asked for above {format_duration(approve_above_s)}"
     if covered:
         return f"; approved {approval.cited()}"
     return (
