@@ -62,6 +62,7 @@ COMMANDS = (
     Entry("ban", "cli.steer:ban", "Test nothing of one lever any more.", _STEER),
     Entry("pin", "cli.pin:pin", "Put one hypothesis first.", _STEER),
     Entry("move", "cli.move:move", "Put one hypothesis at a place of the queue.", _STEER),
+    Entry("approve", "cli.approve:approve", "Let what waits for your approval be tested.", _STEER),
     Entry("withdraw", "cli.withdraw:withdraw", "Take a hypothesis out of the queue.", _STEER),
     Entry("note", "cli.note:note", "Write down work done outside; may mark findings stale.", _STEER),
     Entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def queue(
     ctx: typer.Context,
     campaign: CampaignLabel = None,
+    awaiting: Annotated[bool, typer.Option("--awaiting", help="Only what waits for your approval.")] = False,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     as_json: Json = False,
@@ -30,10 +31,13 @@ def queue(
 
     with reading(ctx) as session:
         campaign_id = campaign_of(session, campaign)
-        page = queue_page(session, campaign_id, limit=limit, offset=offset)
+        page = queue_page(session, campaign_id, limit=limit, offset=offset, awaiting=awaiting)
     label = format_label(Noun.CAMPAIGN, campaign_id)
     if as_json:
         print_json({"campaign": label, **page.model_dump(mode="json")})
+        return
+    if page.total == 0 and awaiting:
+        say(f"Nothing in {label} waits for your approval.")
         return
     if page.total == 0:
         say(f"The queue of {label} is empty.", 'Add to it with: autoinfer enqueue "CLAIM" --set KNOB=VALUE')
@@ -53,6 +57,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
         "testing" if row.rank is None else rank_words(row.rank, row.moved_from, row.move_reason is not None)
     )
     pinned = "  pinned" if row.pinned else ""
+    approval = None if row.approval is None or not row.approval.waits else row.approval.words
     out.print(f"{place}  {row.id}  {row.claim}{pinned}")
     predicted = f"{effect_words(row.predicted)} predicted, 80 % interval" if row.predicted else None
     out.print(
@@ -61,6 +66,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
                 ("   change", change_words(row.change)),
                 ("   effect", predicted),
                 ("   why here", row.reason),
+                ("   to approve", approval),
                 ("   moved by", row.cause),
             ]
         )

@@ -24,7 +24,7 @@ WORKER_LOG = "worker.log"
 """The file in the log folder that the campaign's worker writes to."""
 
 
-MEANT_BESIDE_RESUME = frozenset({"resume", "budget", "worker", "dashboard", "json"})
+MEANT_BESIDE_RESUME = frozenset({"resume", "budget", "approve_above", "worker", "dashboard", "json"})
 """Options of a campaign that goes on; the others tell how one is begun."""
 
 
@@ -62,6 +62,14 @@ def run(
     ] = None,
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 30m or 8h.")
+    ] = None,
+    approve_above: Annotated[
+        str | None,
+        typer.Option(
+            "--approve-above",
+            metavar="TIME",
+            help="Ask before an experiment that is expected to take more, such as 10m.",
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -130,15 +138,17 @@ def run(
     beside = Beside(worker, not json if dashboard is None else dashboard)
     if resume is not None:
         _refuse_beside_resume(ctx, resume)
-        _resume(ctx, resume, budget, beside, as_json=json)
+        _resume(ctx, resume, budget, approve_above, beside, as_json=json)
         return
     asked = _one_of(name, campaign)
-    if budget is not None:
-        parse_duration_s(budget)  # refused in its own words, not as a field of a campaign
+    for given in (budget, approve_above):
+        if given is not None:
+            parse_duration_s(given)  # refused in its own words, not as a field of a campaign
     found = campaign_asked(
         asked,
         {
             "budget": budget,
+            "approve_above": approve_above,
             "model": model,
             "drafter": drafter,
             "target": target,
@@ -184,14 +194,24 @@ def _refuse_beside_resume(ctx: typer.Context, label: str) -> None:
             )
 
 
-def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, *, as_json: bool) -> None:
+def _resume(
+    ctx: typer.Context,
+    label: str,
+    budget: str | None,
+    approve_above: str | None,
+    beside: Beside,
+    *,
+    as_json: bool,
+) -> None:
     from agent.campaign.create import extend, extended_s, survey
     from agent.campaign.facts import read_facts
     from cli.executor import check_folders
+    from configs.campaign import ApprovalSpec
     from configs.quantities import parse_duration_s
     from db.labels import Noun
     from knowledge.queries.lookup import labelled
 
+    above = None if approve_above is None else ApprovalSpec(wall_s=parse_duration_s(approve_above))
     more_s = 0.0 if budget is None else parse_duration_s(budget)
     settings = settings_of(ctx)
     with database_of(ctx) as database:
@@ -203,7 +223,7 @@ def _resume(ctx: typer.Context, label: str, budget: str | None, beside: Beside, 
             spec = read_facts(session, campaign_id).spec
         warning = survey(spec).warning
         with database.write() as session:
-            extend(session, campaign_id, more_s)
+            extend(session, campaign_id, more_s, above)
             spec = read_facts(session, campaign_id).spec
         begun = Begun(spec, campaign_id, warning=warning)
         _drive(ctx, database, settings, begun, beside, as_json=as_json)
@@ -263,6 +283,7 @@ def _drive(
             campaign_id,
             worker=process if beside.worker else None,
             times=LoopTimes(lease_s=settings.lease_s),
+            attended=dashboard is not None or sys.stdout.isatty(),
             announce=announce,
         )
         interrupted = False

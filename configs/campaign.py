@@ -87,6 +87,12 @@ class BudgetSpec(_Spec):
     wall_s: Seconds = Field(gt=0)
 
 
+class ApprovalSpec(_Spec):
+    """From what on the user is asked first: expected wall-clock seconds of one experiment."""
+
+    wall_s: Seconds = Field(gt=0)
+
+
 class CampaignSpec(_Spec):
     """Everything a campaign is started with; stored with it."""
 
@@ -111,6 +117,8 @@ class CampaignSpec(_Spec):
     least_verdicts: int = Field(ge=0)
     """Verdicts before the campaign may stop because nothing left seems worth its price."""
     budget: BudgetSpec
+    approve_above: ApprovalSpec | None = None
+    """What is expected to cost more waits for the user's approval; nothing does where it is left out."""
     parameter_budget: Literal["baseline"] | Annotated[int, Field(ge=1)] | None = None
     """Parameters that target and drafter may have together: those of the baseline, a number, or no limit."""
     baseline: BaselineSpec
@@ -136,11 +144,14 @@ class CampaignSpec(_Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _budget_in_short(cls, data: object) -> object:
-        """`budget: 8m` stands for `budget: {wall_s: 8m}`."""
-        if isinstance(data, dict) and isinstance(data.get("budget"), str | int | float):
-            return {**data, "budget": {"wall_s": data["budget"]}}
-        return data
+    def _time_in_short(cls, data: object) -> object:
+        """`budget: 8m` stands for `budget: {wall_s: 8m}`, and so for `approve_above`."""
+        if not isinstance(data, dict):
+            return data
+        short = [
+            name for name in ("budget", "approve_above") if isinstance(data.get(name), str | int | float)
+        ]
+        return {**data, **{name: {"wall_s": data[name]} for name in short}}
 
 
 def load_campaign(name_or_path: str | Path, overrides: Mapping[str, object] | None = None) -> CampaignSpec:

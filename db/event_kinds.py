@@ -33,6 +33,10 @@ class EventKind(StrEnum):
         "campaign.resumed",
         "The campaign goes on after a pause or after its loop was restarted.",
     )
+    CAMPAIGN_WAITS = (
+        "campaign.waits",
+        "Nothing is left to test but what waits for the user's approval.",
+    )
     CAMPAIGN_STOPPED = ("campaign.stopped", "The campaign ended, with the reason.")
     HYPOTHESIS_PROPOSED = (
         "hypothesis.proposed",
@@ -45,6 +49,10 @@ class EventKind(StrEnum):
     HYPOTHESIS_WITHDRAWN = (
         "hypothesis.withdrawn",
         "A hypothesis left the queue without a test, with the reason.",
+    )
+    HYPOTHESIS_WAITS = (
+        "hypothesis.waits",
+        "A hypothesis waits for the user's approval, with what it is expected to cost and costs at most.",
     )
     HYPOTHESIS_PREREGISTERED = (
         "hypothesis.preregistered",
@@ -80,7 +88,10 @@ class EventKind(StrEnum):
     )
     FINDING_ADDED = ("finding.added", "Verdicts together say something new.")
     FINDING_CHANGED = ("finding.changed", "A finding grew stronger or weaker, or its status changed.")
-    DIRECTIVE_GIVEN = ("directive.given", "The user steered: focus, boost, ban, cap, priority or pin.")
+    DIRECTIVE_GIVEN = (
+        "directive.given",
+        "The user steered: focus, boost, ban, cap, priority, pin or approval.",
+    )
     DIRECTIVE_LIFTED = ("directive.lifted", "A directive no longer holds.")
     NOTE_ADDED = ("note.added", "The user wrote down work done outside, such as a new driver.")
     NOISE_RECORDED = ("noise.recorded", "Control launches were added to the noise profile of a target.")

@@ -107,6 +107,8 @@ class DirectiveKind(StrEnum):
     NOTE = "note"
     PRIORITY = "priority"
     PIN = "pin"
+    APPROVAL = "approval"
+    """What is expected to cost more than the campaign spends unasked may be tested."""
 
 
 class WorkerState(StrEnum):

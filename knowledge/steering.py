@@ -8,7 +8,7 @@ event.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -21,18 +21,23 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis, Job
-from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState, JobState
 from experiments.worker.cancelling import cancel
+from knowledge.directives import (
+    WAITING,
+    active,
+    add,
+    check_waiting,
+    end_silently,
+    hypothesis_label,
+    lift,
+)
 
 LEVER_DIRECTIVES = frozenset({DirectiveKind.FOCUS, DirectiveKind.BOOST, DirectiveKind.BAN})
 """The directives that name a lever alone."""
 
 AHEAD = "ahead"
 """Where the `value` of a priority keeps the ids of the hypotheses that it leaves ahead."""
-
-_WAITING = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED})
-"""States in which a hypothesis has no test behind it and may still be moved or withdrawn."""
 
 _SENTENCES = {
     DirectiveKind.FOCUS: "Rank what changes {} before everything else.",
@@ -55,7 +60,7 @@ def give_directive(
             nearest(lever, sorted(known_levers), otherwise="The levers are"),
         )
     _check_alive(session, campaign_id)
-    for other in _active(session, campaign_id, lever=lever):
+    for other in active(session, campaign_id, lever=lever):
         if other.kind is kind:
             return other
         if DirectiveKind.BAN in (kind, other.kind) and other.kind in LEVER_DIRECTIVES:
@@ -65,7 +70,7 @@ def give_directive(
                 f"Lift it first: autoinfer {other.kind.value} {lever} --clear",
             )
     text = _SENTENCES[kind].format(lever)
-    return _add(session, campaign_id, kind, text, lever=lever)
+    return add(session, campaign_id, kind, text, lever=lever)
 
 
 def lift_directives(
@@ -75,14 +80,14 @@ def lift_directives(
 
     Raises `UsageError` when none of them holds.
     """
-    found = _active(session, campaign_id, kind=kind, lever=lever)
+    found = active(session, campaign_id, kind=kind, lever=lever)
     if not found:
         of = f" on {lever}" if lever else ""
         raise UsageError(
             f"There is no {kind.value}{of} to lift in {format_label(Noun.CAMPAIGN, campaign_id)}."
         )
     for directive in found:
-        _lift(session, directive)
+        lift(session, directive)
     return tuple(found)
 
 
@@ -92,11 +97,11 @@ def pin(session: Session, hypothesis_id: int) -> Hypothesis:
     Raises `UsageError` when it is not waiting any more.
     """
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
-    _check_waiting(hypothesis, "pinned")
+    check_waiting(hypothesis, "pinned")
     if not hypothesis.pinned:
         hypothesis.pinned = True
-        text = f"{_label(hypothesis)} is tested before all others."
-        _add(session, hypothesis.campaign_id, DirectiveKind.PIN, text, hypothesis=hypothesis)
+        text = f"{hypothesis_label(hypothesis)} is tested before all others."
+        add(session, hypothesis.campaign_id, DirectiveKind.PIN, text, hypothesis=hypothesis)
     return hypothesis
 
 
@@ -107,12 +112,12 @@ def unpin(session: Session, hypothesis_id: int) -> Hypothesis:
     """
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
     if not hypothesis.pinned:
-        raise UsageError(f"{_label(hypothesis)} is not pinned.")
+        raise UsageError(f"{hypothesis_label(hypothesis)} is not pinned.")
     hypothesis.pinned = False
-    pins = _active(session, hypothesis.campaign_id, kind=DirectiveKind.PIN)
+    pins = active(session, hypothesis.campaign_id, kind=DirectiveKind.PIN)
     for directive in pins:
         if directive.hypothesis_id == hypothesis_id:
-            _lift(session, directive)
+            lift(session, directive)
     return hypothesis
 
 
@@ -123,8 +128,8 @@ def move(session: Session, hypothesis_id: int, place: int) -> Hypothesis:
     this one. Raises `UsageError` when it is not waiting any more, is pinned, or there is no such place.
     """
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
-    _check_waiting(hypothesis, "moved")
-    label = _label(hypothesis)
+    check_waiting(hypothesis, "moved")
+    label = hypothesis_label(hypothesis)
     if hypothesis.pinned:
         raise UsageError(
             f"{label} is pinned, and a pin goes before every move.",
@@ -149,9 +154,9 @@ def move(session: Session, hypothesis_id: int, place: int) -> Hypothesis:
         )
     rest = [each for each in order if each not in pinned and each != hypothesis_id]
     ahead = [*first, *rest][: place - 1]
-    _drop_steering_of(session, hypothesis, DirectiveKind.PRIORITY)
+    end_silently(session, hypothesis, DirectiveKind.PRIORITY)
     text = f"{label} is put at place {place} of the queue."
-    _add(
+    add(
         session,
         hypothesis.campaign_id,
         DirectiveKind.PRIORITY,
@@ -170,20 +175,20 @@ def unmove(session: Session, hypothesis_id: int) -> Hypothesis:
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
     held = [
         each
-        for each in _active(session, hypothesis.campaign_id, kind=DirectiveKind.PRIORITY)
+        for each in active(session, hypothesis.campaign_id, kind=DirectiveKind.PRIORITY)
         if each.hypothesis_id == hypothesis_id
     ]
     if not held:
-        raise UsageError(f"{_label(hypothesis)} was not moved by hand.")
+        raise UsageError(f"{hypothesis_label(hypothesis)} was not moved by hand.")
     for directive in held:
-        _lift(session, directive)
+        lift(session, directive)
     return hypothesis
 
 
 def waiting_order(session: Session, campaign_id: int) -> list[int]:
     """The hypotheses that wait in a campaign, in the order in which the queue shows them."""
     query = select(Hypothesis.id).where(
-        Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(sorted(_WAITING))
+        Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(sorted(WAITING))
     )
     return list(session.scalars(query.order_by(Hypothesis.rank.nulls_last(), Hypothesis.id)))
 
@@ -194,19 +199,19 @@ def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user"
     Raises `UsageError` when its test has begun or it was settled before.
     """
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
-    _check_waiting(hypothesis, "withdrawn")
+    check_waiting(hypothesis, "withdrawn")
     hypothesis.state = HypothesisState.WITHDRAWN
     hypothesis.state_reason = reason
     hypothesis.state_changed_at = now()
     hypothesis.rank = None
     hypothesis.pinned = False
-    _drop_steering_of(session, hypothesis, DirectiveKind.PIN, DirectiveKind.PRIORITY)
-    text = f"{_label(hypothesis)} was withdrawn: {reason}"
+    end_silently(session, hypothesis, DirectiveKind.PIN, DirectiveKind.PRIORITY, DirectiveKind.APPROVAL)
+    text = f"{hypothesis_label(hypothesis)} was withdrawn: {reason}"
     events.append(
         session,
         EventKind.HYPOTHESIS_WITHDRAWN,
         text,
-        _label(hypothesis),
+        hypothesis_label(hypothesis),
         hypothesis.campaign_id,
         {"by": by, "proposer": hypothesis.proposer},
     )
@@ -306,67 +311,6 @@ def _move(
     return campaign
 
 
-def _add(
-    session: Session,
-    campaign_id: int,
-    kind: DirectiveKind,
-    text: str,
-    *,
-    lever: str | None = None,
-    hypothesis: Hypothesis | None = None,
-    value: JsonObject | None = None,
-) -> Directive:
-    subject = format_label(Noun.CAMPAIGN, campaign_id) if hypothesis is None else _label(hypothesis)
-    about = None if hypothesis is None else hypothesis.id
-    data = {"kind": kind.value, "lever": lever, "hypothesis_id": about}
-    event_id = events.append(session, EventKind.DIRECTIVE_GIVEN, text, subject, campaign_id, data)
-    directive = Directive(
-        campaign_id=campaign_id,
-        kind=kind,
-        lever=lever,
-        hypothesis_id=about,
-        value=value,
-        text=text,
-        event_id=event_id,
-    )
-    session.add(directive)
-    session.flush()
-    return directive
-
-
-def _drop_steering_of(session: Session, hypothesis: Hypothesis, *kinds: DirectiveKind) -> None:
-    """End what holds of a hypothesis without an event of its own: what was done to it says so."""
-    for kind in kinds:
-        for directive in _active(session, hypothesis.campaign_id, kind=kind):
-            if directive.hypothesis_id == hypothesis.id:
-                directive.active = False
-    session.flush()
-
-
-def _lift(session: Session, directive: Directive) -> None:
-    directive.active = False
-    session.flush()
-    label = format_label(Noun.DIRECTIVE, directive.id)
-    data = {
-        "kind": directive.kind.value,
-        "lever": directive.lever,
-        "hypothesis_id": directive.hypothesis_id,
-    }
-    text = f"Lifted: {directive.text}"
-    events.append(session, EventKind.DIRECTIVE_LIFTED, text, label, directive.campaign_id, data)
-
-
-def _active(
-    session: Session, campaign_id: int, *, kind: DirectiveKind | None = None, lever: str | None = None
-) -> Sequence[Directive]:
-    query = select(Directive).where(Directive.campaign_id == campaign_id, Directive.active)
-    if kind is not None:
-        query = query.where(Directive.kind == kind)
-    if lever is not None:
-        query = query.where(Directive.lever == lever)
-    return session.scalars(query.order_by(Directive.id)).all()
-
-
 def _check_alive(session: Session, campaign_id: int) -> None:
     campaign = session.get_one(Campaign, campaign_id)
     if campaign.state is CampaignState.STOPPED:
@@ -374,15 +318,3 @@ def _check_alive(session: Session, campaign_id: int) -> None:
         raise UsageError(
             f"{label} has ended: {campaign.stopped_because}.", "Start another with: autoinfer run"
         )
-
-
-def _check_waiting(hypothesis: Hypothesis, done: str) -> None:
-    if hypothesis.state not in _WAITING:
-        raise UsageError(
-            f"{_label(hypothesis)} is {hypothesis.state.value}; only what waits in the queue can be {done}.",
-            "See: autoinfer queue",
-        )
-
-
-def _label(hypothesis: Hypothesis) -> str:
-    return format_label(Noun.HYPOTHESIS, hypothesis.id)

@@ -17,7 +17,7 @@ from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.questions import check_questions
 from agent.campaign.target import check_engine_is_here, check_serves, find_target
-from configs.campaign import CampaignSpec
+from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_duration
 from db import events
@@ -33,6 +33,7 @@ from experiments.engines.reference.shape import read_profile
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.loading import load_space
+from knowledge.approvals import APPROVE_ABOVE_S
 
 SHORT_COMMIT = 12
 """Digits of a commit in a sentence."""
@@ -160,14 +161,21 @@ def extended_s(session: Session, campaign_id: int, more_s: float) -> float:
     return wall_s
 
 
-def extend(session: Session, campaign_id: int, more_s: float) -> None:
-    """Give a campaign the budget of `extended_s`, which see.
+def extend(
+    session: Session, campaign_id: int, more_s: float, approve_above: ApprovalSpec | None = None
+) -> None:
+    """Give a campaign the budget of `extended_s`, which see, and another cost to ask above, if one is given.
 
     What it was started with stays as it was, so that the command that started it finds it again.
     """
     wall_s = extended_s(session, campaign_id, more_s)
     campaign = session.get_one(Campaign, campaign_id)
-    campaign.budget = {**campaign.budget, "wall_s": wall_s}
+    campaign.budget = {**campaign.budget, "wall_s": wall_s, **_asked_above(approve_above)}
+
+
+def _asked_above(approve_above: ApprovalSpec | None) -> dict[str, float]:
+    """Where a stored campaign's budget keeps above which cost the user is asked."""
+    return {} if approve_above is None else {APPROVE_ABOVE_S: approve_above.wall_s}
 
 
 def found_on(ground: Ground) -> dict[str, object]:
@@ -197,7 +205,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
             "task_points": plan.margins.task_points,
             "alpha": plan.alpha,
         },
-        budget={"wall_s": spec.budget.wall_s, "spent_s": 0.0},
+        budget={"wall_s": spec.budget.wall_s, "spent_s": 0.0, **_asked_above(spec.approve_above)},
         seed=spec.seed,
         spec={
             **spec.model_dump(mode="json"),
@@ -215,11 +223,18 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         f"{plan.workload.concurrency} on {_without_kind(ground.target_key)}: worth having from "
         f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
         f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, "
-        f"seed {spec.seed}" + ("" if ground.warning is None else f". {ground.warning}"),
+        f"{_asks(spec.approve_above)}seed {spec.seed}"
+        + ("" if ground.warning is None else f". {ground.warning}"),
         subject=format_label(Noun.CAMPAIGN, campaign.id),
         campaign_id=campaign.id,
     )
     return campaign.id
+
+
+def _asks(approve_above: ApprovalSpec | None) -> str:
+    if approve_above is None:
+        return ""
+    return f"what is expected to take more than {format_duration(approve_above.wall_s)} waits for approval, "
 
 
 def _without_kind(target_key: str) -> str:

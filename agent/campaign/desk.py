@@ -10,6 +10,7 @@ from functools import cached_property
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
+from agent.plan.duration import Request, test_seconds
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.pruning_rule import losing
@@ -28,6 +29,7 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
+from knowledge.approvals import quote_words
 
 CONFIRMATION = "confirmation"
 """The proposer of the last test: the best configuration against the baseline itself."""
@@ -38,11 +40,17 @@ QUESTIONS = "questions"
 
 @dataclass(frozen=True)
 class Choice:
-    """What to do next: test a queued hypothesis, accept and test a draft, or stop for a reason."""
+    """What to do next: test a queued hypothesis, accept and test a draft, wait for the user, or stop.
+
+    `asks`: the draft is only put into the queue, where it waits for approval. `waits` are the hypotheses that
+    wait for it where nothing else is left; `reason` says why to stop, or what is waited for.
+    """
 
     hypothesis: Queued | None = None
     draft: Draft | None = None
     reason: str = ""
+    asks: bool = False
+    waits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,8 +141,9 @@ class Desk:
     def ranking_of(self, queue: Sequence[Queued]) -> Ranking:
         """The order of these hypotheses by what is believed now."""
         beliefs = self.beliefs.about([(self.incumbent.configuration, each.candidate) for each in queue])
+        most = self._most_s([each.candidate for each in queue])
         candidates = []
-        for each, belief in zip(queue, beliefs, strict=True):
+        for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             prediction, metric = belief.prediction, None
             if each.metric != self.facts.objective:
                 metric = Metric(each.metric)
@@ -154,9 +163,27 @@ class Desk:
                     asked=each.question is not None,
                     separates=each.separates,
                     metric=metric,
+                    most_s=most_s,
                 )
             )
-        return rank(candidates, self.directives)
+        return rank(candidates, self.directives, approve_above_s=self.approve_above_s)
+
+    @property
+    def approve_above_s(self) -> float:
+        """The expected seconds of an experiment above which the user is asked first."""
+        above = self.facts.spec.approve_above
+        return math.inf if above is None else above.wall_s
+
+    def _most_s(self, candidates: Sequence[Configuration]) -> Sequence[float | None]:
+        """The seconds of experiments on these if all of their plan is measured; None where nobody is asked
+        about them, and where nothing is known of loads."""
+        digest, load_s = self.baseline_configuration.digest, self.baseline.load_s
+        tpot_ms, ttft_ms = self.baseline.tpot_ms[digest], self.baseline.ttft_ms.get(digest)
+        if self.approve_above_s == math.inf or load_s is None or ttft_ms is None:
+            return [None] * len(candidates)
+        spec, request = self.facts.spec, Request(ttft_ms, tpot_ms, "the baseline's")
+        _, plan_s = test_seconds(spec.plan, spec.budget.wall_s, load_s, request)
+        return self.beliefs.cost.whole_s(candidates, plan_s)
 
     @cached_property
     def leaving(self) -> dict[int, str]:
@@ -164,7 +191,7 @@ class Desk:
         configuration that is no longer the best, or with layers that a verdict speaks against."""
         found = {}
         for each in self.facts.queue:
-            if not each.pinned and each.proposer not in (USER, CONFIRMATION, QUESTIONS, SEPARATION):
+            if not each.pinned and each.proposer not in (USER, QUESTIONS, SEPARATION):
                 why = self._why_it_leaves(each)
                 if why is not None:
                     found[each.id] = why
@@ -172,13 +199,16 @@ class Desk:
 
     def _why_it_leaves(self, hypothesis: Queued) -> str | None:
         best = self.incumbent
-        if hypothesis.control != best.configuration:
+        confirms = hypothesis.proposer == CONFIRMATION
+        if (hypothesis.candidate if confirms else hypothesis.control) != best.configuration:
             what = (
                 "the baseline"
                 if best.hypothesis_id is None
                 else format_label(Noun.HYPOTHESIS, best.hypothesis_id)
             )
             return f"{what} is the best now, and changes are proposed on top of it"
+        if confirms:
+            return None
         return self.spoken_against(hypothesis.control, hypothesis.candidate)
 
     def spoken_against(self, control: Configuration, candidate: Configuration) -> str | None:
@@ -199,7 +229,8 @@ class Desk:
         return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 
     def choose(self, left_s: float) -> Choice:
-        """The best hypothesis that the budget still bears, the confirmation of the best, or why to stop."""
+        """The best hypothesis that the budget still bears and that nobody has to approve first, the
+        confirmation of the best, what to wait for, or why to stop."""
         budget = format_duration(self.facts.spec.budget.wall_s)
         if left_s <= 0:
             return Choice(reason=f"the budget of {budget} is spent")
@@ -211,12 +242,23 @@ class Desk:
         # Few verdicts don't tell yet whether the beliefs that call something worthless deserve trust.
         trusted = judged >= self.facts.spec.least_verdicts
         running = [place for place in self.ranking.places if not place.paused]
-        cheap = [place for place in running if place.cost_s <= left_s - reserve_s]
+        last = self._queued_confirmation
+        cheap = [place for place in running if place.cost_s <= left_s - reserve_s and place is not last]
         fitting = [place for place in cheap if not trusted or is_worth_it(place) or self._is_user_s(place)]
-        if fitting:
-            return self._pick(fitting, left_s - reserve_s, reserve_s)
-        if confirmation is not None:
-            return Choice(draft=confirmation)
+        free = [place for place in fitting if place.may_run]
+        if free:
+            return self._pick(free, left_s - reserve_s, reserve_s)
+        waiting = [place for place in fitting if place.awaits_approval]
+        if confirmation is not None and last is None:
+            return Choice(draft=confirmation, asks=reserve_s > self.approve_above_s)
+        if confirmation is not None and last is not None:
+            if last.may_run:
+                return Choice(hypothesis=self._queued(last), reason="all that was to be tried before is")
+            waiting += [last] if last.awaits_approval else []
+        if waiting:
+            return Choice(
+                waits=tuple(place.hypothesis_id for place in waiting), reason=_left_to_approve(waiting)
+            )
         ended = nothing_worth_it(self.ranking)
         if ended is not None and (trusted or not running):
             return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
@@ -244,6 +286,17 @@ class Desk:
             hypothesis=self._queued(soonest), reason="taken first because its verdict comes soonest"
         )
 
+    @cached_property
+    def _queued_confirmation(self) -> Place | None:
+        """The confirmation of the best where it stands in the queue already, to be run last."""
+        best = self.incumbent.configuration
+        found = {
+            each.id
+            for each in self.facts.queue
+            if each.proposer == CONFIRMATION and each.candidate == best and not each.pinned
+        }
+        return next((place for place in self.ranking.places if place.hypothesis_id in found), None)
+
     def _is_user_s(self, place: Place) -> bool:
         return self._queued(place).proposer == USER
 
@@ -253,13 +306,20 @@ class Desk:
         if not ahead:
             return ""
         kept = f" beside {reserve_s:.0f} s to confirm the best" if reserve_s else ""
+        ask = [each for each in ahead if each.awaits_approval]
+        rest = [each for each in ahead if not each.awaits_approval]
+        do = "do" if len(ahead) > 1 else "does"
         causes = (
-            (f"not fit into the {free_s:.0f} s that are left{kept}", any(e.cost_s > free_s for e in ahead)),
-            ("not pay", any(e.cost_s <= free_s for e in ahead)),
+            (f"wait{'' if len(ahead) > 1 else 's'} for approval", bool(ask)),
+            (
+                f"{do} not fit into the {free_s:.0f} s that are left{kept}",
+                any(each.cost_s > free_s for each in rest),
+            ),
+            (f"{do} not pay", any(each.cost_s <= free_s for each in rest)),
         )
         named = format_label(Noun.HYPOTHESIS, ahead[0].hypothesis_id)
-        who = f"{named} and {len(ahead) - 1} more, which do" if len(ahead) > 1 else f"{named}, which does"
-        return f"taken before {who} {' or do '.join(cause for cause, holds in causes if holds)}"
+        who = f"{named} and {len(ahead) - 1} more" if len(ahead) > 1 else named
+        return f"taken before {who}, which {' or '.join(cause for cause, holds in causes if holds)}"
 
     def _queued(self, place: Place) -> Queued:
         return next(each for each in self.facts.queue if each.id == place.hypothesis_id)
@@ -301,6 +361,14 @@ class Desk:
             proposer=CONFIRMATION,
             parents=() if best.hypothesis_id is None else (best.hypothesis_id,),
         )
+
+
+def _left_to_approve(waiting: Sequence[Place]) -> str:
+    """What is waited for where nothing else is left, as a clause."""
+    first, *others = (format_label(Noun.HYPOTHESIS, each.hypothesis_id) for each in waiting)
+    quote = quote_words(waiting[0].cost_s, waiting[0].most_s)
+    more = f" and {len(others)} more" if others else ""
+    return f"nothing is left but what waits for your approval: {first} ({quote}){more}"
 
 
 def combined(one: Prediction, other: Prediction) -> Prediction:

@@ -24,6 +24,7 @@ from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
+from knowledge.approvals import approve_above_s
 from knowledge.stored import separates_of
 
 FOUND = "found"
@@ -246,7 +247,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         )
     }
     asked, found = asked_of(campaign), campaign.spec[FOUND]
-    spec = CampaignSpec.model_validate({**asked, "budget": {"wall_s": campaign.budget["wall_s"]}})
+    spec = CampaignSpec.model_validate({**asked, **_terms_now(campaign)})
     stored = store.configurations(
         session,
         [campaign.baseline_configuration_id, campaign.naive_configuration_id]
@@ -315,6 +316,15 @@ def asked_of(campaign: Campaign) -> dict[str, Any]:
     if asked.get("model") != REFERENCE and "checkpoint" in found:
         asked["model"] = found["checkpoint"]
     return asked
+
+
+def _terms_now(campaign: Campaign) -> dict[str, Any]:
+    """The terms that may change while a campaign goes on, as they are by now."""
+    above_s = approve_above_s(campaign.budget)
+    return {
+        "budget": {"wall_s": campaign.budget["wall_s"]},
+        "approve_above": None if above_s is None else {"wall_s": above_s},
+    }
 
 
 def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> Configuration | None:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import order
 from agent.campaign.accept import accept
-from agent.campaign.desk import Desk
+from agent.campaign.desk import Choice, Desk
 from agent.campaign.device_faults import device_gave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
@@ -30,7 +30,7 @@ from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.outcome import note_best
 from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
-from agent.campaign.waiting import give_up, nobody_takes, overdue
+from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue
 from agent.campaign.worker_process import WorkerProcess
 from configs.errors import AutoinferError, DatabaseLocked, LeaseLost
 from configs.quantities import format_duration
@@ -39,12 +39,13 @@ from db.campaign_owner import free_from_the_dead, new_owner
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Experiment
+from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
 from db.states import CampaignState, ExperimentKind, ExperimentState
 from experiments.engines.port import DEVICE_BUSY
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
+from knowledge.approvals import awaits_approval
 from knowledge.figures import counted
 
 _LOG = logging.getLogger(__name__)
@@ -86,7 +87,8 @@ class CampaignLoop:
 
     `worker` is kept alive when it is given, and wakes the loop when a job of it has ended; without it,
     workers started elsewhere take the jobs. `wait` takes seconds, `clock` is monotonic ones; both are passed
-    in for tests. `announce` is called after every turn.
+    in for tests. `attended` tells whether somebody may approve what waits for it: then the loop waits too,
+    else it ends. `announce` is called after every turn.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class CampaignLoop:
         times: LoopTimes | None = None,
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        attended: bool = True,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
@@ -106,12 +109,14 @@ class CampaignLoop:
         self._times = times or LoopTimes()
         self._wait = wait or (time.sleep if worker is None else worker.wait)
         self._clock = clock
+        self._attended = attended
         self._announce = announce
         self._owner = new_owner()
         self._renewed_at = 0.0
         self._counted_at = 0.0
         self._ranked_through = -1
         self._told_of_nobody = False
+        self._waits = False
         self._baselines: dict[int, Baseline] = {}
 
     def run(self) -> str:
@@ -133,7 +138,7 @@ class CampaignLoop:
                 if reason is not None:
                     return reason
                 with self._database.read() as session:
-                    rarely = nothing_soon(session, self._campaign_id)
+                    rarely = self._waits or nothing_soon(session, self._campaign_id)
                 self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
             self._let_go()
@@ -189,7 +194,7 @@ class CampaignLoop:
             self._look_at_what_runs(seen)
         free = not seen.flying and seen.state == CampaignState.RUNNING
         to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
-        if not free and not to_rank:
+        if not to_rank and (not free or self._waits):
             return None  # somebody measures, or the user wants peace: nothing is computed beside
         facts = self._facts()
         if facts.baseline is None:
@@ -207,10 +212,15 @@ class CampaignLoop:
     def _next_experiment(self, facts: Facts) -> str | None:
         desk = self._desk(facts)
         choice = desk.choose(self._left_s(facts))
+        if choice.waits:
+            return self._wait_for_approval(choice, facts)
+        self._go_on()
         if choice.draft is not None:
             with self._writing() as session:
                 nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
                 accepted = accept(session, facts.id, choice.draft, facts.spec.plan.metric, desk.space)
+                if choice.asks:
+                    return None  # it is ranked, and then waits for approval
                 facts = read_facts(session, facts.id)
                 confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
                 dispatch_test(session, facts, confirmation)
@@ -219,6 +229,8 @@ class CampaignLoop:
         elif choice.hypothesis is not None:
             prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
+                if awaits_approval(session.get_one(Hypothesis, choice.hypothesis.id)):
+                    return None  # the approval was taken back meanwhile
                 dispatch_test(
                     session, facts, replace(choice.hypothesis, prediction=prediction), choice.reason
                 )
@@ -226,6 +238,26 @@ class CampaignLoop:
             return self._stop(choice.reason, facts)
         reached(KillPoint.AFTER_DISPATCH)
         return None
+
+    def _wait_for_approval(self, choice: Choice, facts: Facts) -> str | None:
+        """Say that nothing is left but what waits for approval, once, and wait for it; the reason to end
+        where nobody may give it."""
+        approve = approve_command(choice.waits)
+        if not self._attended:
+            resume = f"autoinfer run --resume {facts.label}"
+            return self._stop(f"{choice.reason}; approve with {approve}, then go on with {resume}", facts)
+        if not self._waits:
+            with self._writing() as session:
+                self._count_time(session)
+                text = f"{choice.reason[0].upper()}{choice.reason[1:]}. Approve with: {approve}"
+                events.append(session, EventKind.CAMPAIGN_WAITS, text, facts.label, facts.id)
+            self._waits = True
+        return None
+
+    def _go_on(self) -> None:
+        """Wait for no approval any more; the time until now was nobody's."""
+        if self._waits:
+            self._waits, self._counted_at = False, self._clock()
 
     def _look_at_what_runs(self, seen: Seen) -> None:
         """Say once when nobody takes the campaign's jobs; give them up when the budget is spent, or when the
@@ -359,17 +391,18 @@ class CampaignLoop:
         self._renewed_at = self._clock()
 
     def _count_time(self, session: Session) -> None:
-        """Add the time since the last count to what the campaign has spent; paused time is free."""
+        """Add the time since the last count to what the campaign has spent; paused time, and that of waiting
+        for an approval, is free."""
         moment = self._clock()
         campaign = session.get_one(Campaign, self._campaign_id)
-        if campaign.state != CampaignState.PAUSED:
+        if campaign.state != CampaignState.PAUSED and not self._waits:
             spent = float(campaign.budget.get("spent_s", 0.0)) + moment - self._counted_at
             campaign.budget = {**campaign.budget, "spent_s": spent}
         self._counted_at = moment
 
     def _left_s(self, now: Seen | Facts) -> float:
         wall_s = now.wall_s if isinstance(now, Seen) else now.spec.budget.wall_s
-        return wall_s - now.spent_s - (self._clock() - self._counted_at)
+        return wall_s - now.spent_s - (0.0 if self._waits else self._clock() - self._counted_at)
 
     def _tell(self, kind: EventKind, text: str) -> None:
         with self._writing() as session:

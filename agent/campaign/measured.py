@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -32,7 +32,7 @@ class Baseline:
     itself. A configuration that did not last through the sweep is in none of them. `profile` are the parts of
     a decode step, `bits_per_byte` is the baseline's (None if it was not evaluated), `bandwidth_bytes_per_s`
     the copy bandwidth of the target as the profile or the launches' environment tells it (None if it was not
-    measured).
+    measured). `load_s` is the median load of its launches, None without any.
     """
 
     tpot_ms: dict[str, float]
@@ -41,6 +41,7 @@ class Baseline:
     bits_per_byte: float | None
     bandwidth_bytes_per_s: float | None
     sweep_tpot_ms: Mapping[str, float] = field(default_factory=dict)
+    load_s: float | None = None
 
 
 def read_baseline(session: Session, experiment_id: int) -> Baseline:
@@ -60,6 +61,7 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
         bits_per_byte=bits_per_byte(launches, Arm.CONTROL),
         bandwidth_bytes_per_s=bandwidth or _bandwidth(launches),
         sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
+        load_s=median(each.load_s for each in launches) if launches else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -23,6 +24,7 @@ from db.models import Directive as DirectiveRow
 from db.models import Event, Hypothesis, Move
 from db.states import HypothesisState
 from knowledge import steering
+from knowledge.approvals import UP_TO_S, awaits_approval, quote_words
 
 QUEUE_TARGET = 8
 """Hypotheses the loop likes to have waiting: enough to choose from and to read on one screen."""
@@ -67,6 +69,7 @@ def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]
             lever=row.lever,
             hypothesis_id=row.hypothesis_id,
             ahead=frozenset((row.value or {}).get(steering.AHEAD, ())),
+            up_to_s=float((row.value or {}).get(UP_TO_S, math.inf)),
         )
         for row in rows
     )
@@ -74,7 +77,7 @@ def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]
 
 def proposals(desk: Desk) -> list[Draft]:
     """What the campaign's proposers would test next, each draft once; they are asked in the spec's order."""
-    wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.leaving))
+    wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.leaving) - _set_aside(desk))
     drafts: dict[tuple[str, str], Draft] = {}
     for name in desk.facts.spec.proposers:
         count = max(LEAST_DRAFTS, wanted - len(drafts))
@@ -83,6 +86,15 @@ def proposals(desk: Desk) -> list[Draft]:
                 continue
             drafts.setdefault((draft.control.digest, draft.candidate.digest), draft)
     return list(drafts.values())
+
+
+def _set_aside(desk: Desk) -> int:
+    """How many wait for approval and are therefore not counted as waiting to be tested: others are to be
+    there beside them. So many at most, that what nobody approves does not pile up."""
+    if desk.approve_above_s == math.inf:
+        return 0
+    aside = sum(p.awaits_approval and p.hypothesis_id not in desk.leaving for p in desk.ranking.places)
+    return min(aside, QUEUE_TARGET)
 
 
 def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
@@ -120,6 +132,8 @@ def rank_queue(session: Session, desk: Desk) -> int:
     for place in ranking.places:
         row = rows[place.hypothesis_id]
         if row.state in (HypothesisState.QUEUED, HypothesisState.PROPOSED):
+            if place.awaits_approval and not awaits_approval(row):
+                _ask(session, desk, row, place)
             row.rank, row.score, row.rank_reason = place.place, asdict(place), place.reason
     if not found and last_ranked is not None:
         return events.last_id(session)
@@ -148,6 +162,20 @@ def rank_queue(session: Session, desk: Desk) -> int:
         for each in found
     )
     return ranking_id
+
+
+def _ask(session: Session, desk: Desk, row: Hypothesis, place: Place) -> None:
+    """Say that a hypothesis waits for the user from now on, with its quote."""
+    label = format_label(Noun.HYPOTHESIS, row.id)
+    events.append(
+        session,
+        EventKind.HYPOTHESIS_WAITS,
+        f"{label} waits for your approval: {quote_words(place.cost_s, place.most_s)}. "
+        f"Approve it with: autoinfer approve {label}",
+        label,
+        desk.facts.id,
+        {"cost_s": place.cost_s, "most_s": place.most_s, "approve_above_s": desk.approve_above_s},
+    )
 
 
 def _previous(last_ranked: Event | None, rows: dict[int, Hypothesis]) -> Ranking:

@@ -1,11 +1,15 @@
-"""What a campaign waits for: whether anyone takes its jobs, and giving them up when it is to end."""
+"""What a campaign waits for: whether anyone takes its jobs, giving them up when it is to end, and what the
+user approves."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.clock import after
+from db.labels import Noun, format_label
 from db.models import Job, Worker
 from db.states import JobState, WorkerState
 from experiments.worker.cancelling import cancel
@@ -13,6 +17,9 @@ from experiments.worker.cancelling import cancel
 SILENT_S = 120.0
 """Seconds without a sign of life after which a worker is taken as gone. A busy one gives three a lease, and
 leases are 30 s to 60 s."""
+
+MOST_NAMED = 5
+"""Hypotheses that a command to approve them names."""
 
 
 def nobody_takes(session: Session, campaign_id: int) -> str | None:
@@ -44,3 +51,9 @@ def give_up(session: Session, job_ids: list[int], why: str) -> None:
     """Cancel these jobs: those that wait at once; the worker of one that runs ends it."""
     for job_id in job_ids:
         cancel(session, job_id, why)
+
+
+def approve_command(hypothesis_ids: Sequence[int]) -> str:
+    """How the user approves these, or the first of them, where they are many."""
+    labels = [format_label(Noun.HYPOTHESIS, each) for each in hypothesis_ids[:MOST_NAMED]]
+    return f"autoinfer approve {' '.join(labels)}"

@@ -155,10 +155,7 @@ def duration(
     launches, blocks = noise
     baseline_s = sweep * (load_s + warm_s + sweep_blocks * block_s)
     baseline_s += launches * (load_s + warm_s + blocks * block_s) + load_s + score_s
-    quick_s = load_s + ARMS * (warm_s + plan.quick_blocks * block_s)
-    pair_s = load_s + ARMS * (warm_s + plan.full_blocks * block_s)
-    pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * block_s))
-    most_s = quick_s + (pairs + plan.validation_pairs) * pair_s + load_s + score_s
+    quick_s, most_s = test_seconds(plan, budget_s, load_s, told)
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
     if stored.baseline_s is not None:
@@ -169,6 +166,18 @@ def duration(
         most_s = max(most_s, stored.test_s)
         basis.append(f"a test of {stored.test_s:.0f} s ({stored.tests} measured here)")
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
+
+
+def test_seconds(plan: PlanSpec, budget_s: float, load_s: float, request: Request) -> tuple[float, float]:
+    """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
+    without builds."""
+    block_s = plan.workload.prompts_per_block * request.seconds(plan.workload.new_tokens)
+    warm_s = plan.workload.warmup_requests * request.seconds(plan.workload.new_tokens)
+    quick_s = load_s + ARMS * (warm_s + plan.quick_blocks * block_s)
+    pair_s = load_s + ARMS * (warm_s + plan.full_blocks * block_s)
+    pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * block_s))
+    scoring_s = load_s + _scoring_s(plan.workload, request)
+    return quick_s, quick_s + (pairs + plan.validation_pairs) * pair_s + scoring_s
 
 
 def advice(found: Duration, budget_s: float) -> str | None:

@@ -18,17 +18,21 @@ directives alone, not on the order in which they are given.
 What was moved by hand (a priority) is then taken out and put back behind as many as stood ahead of where it
 was put and are still in the queue: others that end let it rise, and what comes later does not get ahead of
 it. Pins stay before it and bans behind. Of two that were moved to one place the later move stands first.
+
+What costs more than the user lets the campaign spend unasked waits for an approval, in its place: what comes
+behind it is run meanwhile. An approval holds up to the cost that it was given for, and a pin is none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from agent.ranking.sentences import place_reason, saved_hundredths
+from agent.ranking.sentences import approval_reason, place_reason, saved_hundredths
 from agent.ranking.values import Candidate, Directive, Place, Ranking, factors
 from db.states import DirectiveKind
 
@@ -73,10 +77,12 @@ def rank(
     candidates: Sequence[Candidate],
     directives: Sequence[Directive] = (),
     previous_order: Sequence[int] = (),
+    approve_above_s: float = math.inf,
 ) -> Ranking:
     """Put the queue in order. Raises `ValueError` for a hypothesis that is given twice.
 
     `previous_order` are the hypotheses in the order before; it changes no place, and is kept as `came_from`.
+    What is expected to cost more than `approve_above_s` keeps its place and waits for the user's approval.
     """
     if not candidates:
         return Ranking()
@@ -97,11 +103,8 @@ def rank(
     turn = np.array([_turn(c, pins) for c in candidates])
     # the last key of lexsort is the first to decide
     by_score = np.lexsort((ids, -score, turn, group)).tolist()
-    hands = {
-        each.hypothesis_id: each
-        for each in sorted(directives, key=lambda each: each.event_id)
-        if each.kind == DirectiveKind.PRIORITY
-    }
+    hands = _of_hypotheses(directives, DirectiveKind.PRIORITY)
+    approvals = _of_hypotheses(directives, DirectiveKind.APPROVAL)
     order = _with_moves(by_score, ids.tolist(), group.tolist(), hands)
     before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
     gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
@@ -113,6 +116,10 @@ def rank(
         pin = pins.get(candidate.hypothesis_id)
         ban = bans[candidate.levers]
         hand = hands.get(candidate.hypothesis_id) if group[k] in MOVABLE else None
+        asks = candidate.cost_s > approve_above_s
+        approval = approvals.get(candidate.hypothesis_id) if asks else None
+        covered = approval is not None and candidate.cost_s <= approval.up_to_s
+        why = place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand)
         places.append(
             Place(
                 candidate.hypothesis_id,
@@ -126,9 +133,12 @@ def rank(
                 pin is not None,
                 ban is not None,
                 before.get(candidate.hypothesis_id),
-                place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand),
+                why + (approval_reason(candidate.cost_s, approve_above_s, approval, covered) if asks else ""),
                 candidate.is_due,
                 None if hand is None else hand.event_id,
+                candidate.most_s,
+                asks and not covered and ban is None,
+                approval.event_id if covered and approval is not None else None,
             )
         )
     return Ranking(tuple(places))
@@ -154,6 +164,12 @@ def _with_moves(
     for k in sorted(moved, key=behind):
         left.insert(min(max(behind(k)[0], first), len(left) - banned), k)
     return left
+
+
+def _of_hypotheses(directives: Sequence[Directive], kind: DirectiveKind) -> dict[int | None, Directive]:
+    """The newest directive of a kind by the hypothesis that it is about."""
+    by_event = sorted(directives, key=lambda each: each.event_id)
+    return {each.hypothesis_id: each for each in by_event if each.kind == kind}
 
 
 def _factor(directives: Sequence[Directive]) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.values import Candidate, Directive
+from configs.quantities import format_duration
 from db.states import DirectiveKind
 from knowledge.figures import metric_word
 
@@ -66,6 +67,18 @@ def place_reason(
         given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
         words += f"; its score is multiplied by {factor:g}: {given}"
     return words
+
+
+def approval_reason(cost_s: float, approve_above_s: float, approval: Directive | None, covered: bool) -> str:
+    """The end of a reason, of what costs more than the user lets the campaign spend unasked."""
+    if approval is None:
+        return f"; waits for approval, which is asked for above {format_duration(approve_above_s)}"
+    if covered:
+        return f"; approved {approval.cited()}"
+    return (
+        f"; waits for approval again: approved up to {format_duration(approval.up_to_s)} {approval.cited()}, "
+        f"and expected to take {format_duration(round(cost_s))} by now"
+    )
 
 
 _VERBS = {DirectiveKind.FOCUS: "focus on", DirectiveKind.BOOST: "boost of"}

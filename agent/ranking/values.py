@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,8 @@ class Candidate:
 
     `log_ratio_mean` and `log_ratio_sd` are the belief of log(its candidate's TPOT / the *incumbent's*),
     whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
-    experiment. `asked`: the campaign's file asks it. `separates`: the label of the confounded experiment
+    experiment, `most_s` those that it takes if all of its plan is measured, None where nobody can tell.
+    `asked`: the campaign's file asks it. `separates`: the label of the confounded experiment
     whose causes it takes apart. Where `metric` is another one than the campaign's
     objective (None), the belief is of that metric, candidate over its own control.
     """
@@ -31,6 +33,7 @@ class Candidate:
     asked: bool = False
     metric: Metric | None = None
     separates: str | None = None
+    most_s: float | None = None
 
     @property
     def is_due(self) -> bool:
@@ -40,10 +43,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Directive:
-    """One steering that holds: about a lever (focus, boost, ban) or a hypothesis (pin, priority).
+    """One steering that holds: about a lever (focus, boost, ban) or a hypothesis (pin, priority, approval).
 
     `who` gave it and `when` (as people read it), by the event `event_id`. `factor` replaces the default of a
     focus or boost. `ahead` are the hypotheses that a priority, a move by hand, leaves ahead of its own.
+    `up_to_s` is the expected cost up to which an approval holds.
     """
 
     kind: DirectiveKind
@@ -54,6 +58,7 @@ class Directive:
     hypothesis_id: int | None = None
     factor: float | None = None
     ahead: frozenset[int] = frozenset()
+    up_to_s: float = math.inf
 
     def cited(self) -> str:
         """Who gave it and when, as every sentence cites it."""
@@ -67,7 +72,9 @@ class Place:
     `score` = `gain` × `p_quality` × `p_feasible` / `cost_s` × `directive_factor`: the expected share of TPOT
     saved per second. `came_from` is its place in the previous order. `paused` places are not run. `asked` is
     what goes first whatever it may pay: a question, or what separates the causes of a confounded test.
-    `moved_by` is the event of the move by hand that holds it there.
+    `moved_by` is the event of the move by hand that holds it there. `most_s` is what its experiment takes if
+    all of its plan is measured. `awaits_approval`: it keeps its place and is not run before the user said so;
+    `approved_by` is the event by which it may.
     """
 
     hypothesis_id: int
@@ -84,6 +91,14 @@ class Place:
     reason: str
     asked: bool = False
     moved_by: int | None = None
+    most_s: float | None = None
+    awaits_approval: bool = False
+    approved_by: int | None = None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether nothing that the user said, or did not say yet, keeps it from being run."""
+        return not self.paused and not self.awaits_approval
 
     @property
     def worth(self) -> float:
@@ -104,8 +119,8 @@ class Ranking:
 
     @property
     def next_up(self) -> Place | None:
-        """What is to be tested next; None when everything is paused or nothing is left."""
-        return self.places[0] if self.places and not self.places[0].paused else None
+        """What is to be tested next; None when nothing is left that may run."""
+        return next((place for place in self.places if place.may_run), None)
 
 
 @dataclass(frozen=True)

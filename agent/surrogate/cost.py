@@ -133,6 +133,20 @@ class CostBelief:
             for candidate, lever, chance in zip(candidates, names, p_quality, strict=True)
         ]
 
+    def whole_s(self, candidates: Sequence[Configuration], plan_s: float) -> list[float]:
+        """For each candidate the seconds of its experiment if its quality holds and all of its plan is
+        measured, which takes `plan_s` without builds."""
+        found = []
+        for candidate in candidates:
+            lever = joined(tuple(self.view.settings(candidate)))
+            built_s = math.fsum(
+                cost for key, cost in build_keys(self.view, candidate).items() if key not in self.built
+            )
+            screened_s = _shrunk(self.screened_s, SCREEN_PRIOR_S) if _screened(lever) else 0.0
+            whole_s = built_s + screened_s + plan_s + _traced_s(candidate)
+            found.append(max(whole_s, self._of(candidate, lever, 1.0)))
+        return found
+
     def _of(self, candidate: Configuration, lever: str, p_quality: float) -> float:
         overall = _shrunk(self.timed_s.get("", (0.0, 0)), MEASURE_PRIOR_S)
         rest = _shrunk(self.timed_s.get(lever, (0.0, 0)), overall) + _traced_s(candidate)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, when
 from cli.words import configuration_words
 from configs.quantities import format_duration
+from knowledge.approvals import APPROVE_ABOVE_S
 from knowledge.queries.discovery import discovery_sentence, outside_sentence
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def print_campaign(campaign: CampaignView) -> None:
                 ("device", _device(campaign)),
                 ("objective", configuration_words(campaign.objective)),
                 ("limits", configuration_words(campaign.limits)),
-                ("budget", configuration_words(campaign.budget)),
+                ("budget", configuration_words(_without_term(campaign.budget))),
+                ("approval", _approval(campaign)),
                 ("seed", str(campaign.seed)),
                 ("started", when(campaign.started_at)),
                 ("ended", None if campaign.ended_at is None else when(campaign.ended_at)),
@@ -52,6 +55,18 @@ def print_campaign(campaign: CampaignView) -> None:
             ]
         )
     )
+
+
+def _without_term(budget: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in budget.items() if name != APPROVE_ABOVE_S}
+
+
+def _approval(campaign: CampaignView) -> str | None:
+    """What waits for the user: the term, and what waits for it now."""
+    if campaign.approve_above_s is None:
+        return None
+    now = "nothing waits now" if not campaign.awaiting else f"now {', '.join(campaign.awaiting)}"
+    return f"of what is expected to take more than {format_duration(campaign.approve_above_s)}; {now}"
 
 
 def _revision(campaign: CampaignView) -> str | None:

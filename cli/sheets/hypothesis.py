@@ -42,6 +42,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("verdict", detail.verdict_reason or detail.state_reason),
                 ("rank", rank),
                 ("why there", detail.rank_reason if detail.rank is not None else None),
+                ("approval", _approval(detail)),
                 ("proposed by", f"{detail.proposer}, {when(detail.created_at)}"),
                 ("follows from", ", ".join(detail.parents)),
                 ("led to", ", ".join(detail.children)),
@@ -70,6 +71,16 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
         out.print(
             table((">from", ">to", ">event", "reason of the move"), moves, wide=("reason of the move",))
         )
+
+
+def _approval(detail: HypothesisDetail) -> str | None:
+    """Whether it waits for the user, and its quote."""
+    found = detail.approval
+    if found is None:
+        return None
+    if found.waits:
+        return f"waits for yours: {found.words}; autoinfer approve {detail.id}"
+    return f"given (event {found.event_id}): {found.words}"
 
 
 def _rank(rank: int | None) -> str:

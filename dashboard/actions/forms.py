@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -9,6 +10,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 
 from configs.errors import UsageError
+from configs.quantities import LONGEST_S
 from dashboard.web.answers import HTML
 
 MOST_BYTES = 16 * 1024
@@ -67,6 +69,19 @@ class Form:
         if not (text.isascii() and text.isdigit() and len(text) < 8):
             raise UsageError(f"{text[:40]!r} is no place in the queue.", "Write a number from 1 on.")
         return int(text)
+
+    def seconds(self, name: str) -> float | None:
+        """A field as seconds, None where it says nothing; raises `UsageError` for what is no such number."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            found = float(text)
+        except ValueError:
+            found = math.nan
+        if not 0 < found <= LONGEST_S:
+            raise UsageError(f"{text[:40]!r} are no seconds.", "Write a number above 0, such as 90.")
+        return found
 
 
 async def read_form(request: Request) -> Form:

@@ -22,7 +22,8 @@ from dashboard.shell import links
 from db.labels import Noun, format_label
 from db.session import Database
 from db.states import CampaignState, DirectiveKind
-from knowledge import steering
+from knowledge import approving, steering
+from knowledge.directives import hypothesis_label
 from knowledge.levers import known_levers
 from knowledge.queries.lookup import campaign_of, labelled
 from knowledge.queries.queue_board import last_act, last_ranking
@@ -64,6 +65,18 @@ def withdraw(session: Session, form: Form) -> str:
     return f"{format_label(Noun.HYPOTHESIS, found.id)} is withdrawn: {why}."
 
 
+def approve(session: Session, form: Form) -> str:
+    """Let a hypothesis that waits for approval be tested, up to the cost that the sender saw."""
+    found = approving.approve(session, _hypothesis(session, form), form.seconds("up_to_s"))
+    return f"{hypothesis_label(found)} is approved: it is tested when its turn comes."
+
+
+def unapprove(session: Session, form: Form) -> str:
+    """Take an approval back."""
+    found = approving.unapprove(session, _hypothesis(session, form))
+    return f"{hypothesis_label(found)} is not approved any more."
+
+
 def steer(session: Session, form: Form) -> str:
     """Focus, boost or ban a lever."""
     kind, lever = _kind(form), form.required("lever")
@@ -101,7 +114,21 @@ def stop(session: Session, form: Form) -> str:
 
 
 ACTS: Mapping[str, Callable[[Session, Form], str]] = {
-    each.__name__: each for each in (pin, unpin, move, unmove, withdraw, steer, lift, pause, resume, stop)
+    each.__name__: each
+    for each in (
+        pin,
+        unpin,
+        move,
+        unmove,
+        approve,
+        unapprove,
+        withdraw,
+        steer,
+        lift,
+        pause,
+        resume,
+        stop,
+    )
 }
 """Each act by the last part of its address; it returns what was done in a sentence."""
 
@@ -117,6 +144,11 @@ TAKES = {
     "unpin": takes(HYPOTHESIS, ["hypothesis"]),
     "move": takes({**HYPOTHESIS, "to": "The place, 1 the first."}, ["hypothesis", "to"]),
     "unmove": takes(HYPOTHESIS, ["hypothesis"]),
+    "approve": takes(
+        {**HYPOTHESIS, "up_to_s": "The expected seconds up to which it holds; the quote's if not given."},
+        ["hypothesis"],
+    ),
+    "unapprove": takes(HYPOTHESIS, ["hypothesis"]),
     "withdraw": takes({**HYPOTHESIS, "why": "The reason, kept with it."}, ["hypothesis"]),
     "steer": takes(LEVER, ["campaign", "kind", "lever"]),
     "lift": takes(LEVER, ["campaign", "kind", "lever"]),

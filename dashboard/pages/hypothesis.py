@@ -36,6 +36,8 @@ class HypothesisView(HypothesisDetail):
     @property
     def word(self) -> str:
         """Its state as a sentence."""
+        if self.approval is not None and self.approval.waits:
+            return "Waits for your approval."
         return WORDS[self.state.value]
 
     @property

@@ -42,6 +42,8 @@ def _lead(view: NowView, campaign: CampaignNow) -> str:
             return "Interrupted: nothing drives this campaign."
         case Standing.BASELINE:
             return "Measuring the baseline."
+        case Standing.AWAITING:
+            return "Waiting for your approval; nothing else is left to test."
         case Standing.CHOOSING:
             return "Choosing what to test next."
     claims = [run.claim for run in view.runs if run.claim]

@@ -34,6 +34,7 @@ class QueueFilters(Filters):
     )
     lever: str | None = Field(default=None, max_length=64, description="Only what changes this lever.")
     q: str | None = Field(default=None, max_length=100, description="Only claims and knobs that say this.")
+    awaiting: bool = Field(default=False, description="Only what waits for approval.")
     moves: int = Field(default=FEW_MOVES, ge=0, le=MOST_MOVES, description="How many past moves to show.")
     offset: int = Field(default=0, ge=0, le=1_000_000)
     limit: int = Field(default=50, ge=1, le=MOST_ROWS)
@@ -78,7 +79,7 @@ class QueueShown(View):
     @property
     def filtered(self) -> bool:
         """Whether the rows are a part of the queue."""
-        return self.asked.lever is not None or self.asked.q is not None
+        return self.asked.lever is not None or self.asked.q is not None or self.asked.awaiting
 
     def url(self, **changed: object) -> str:
         """This page with some filters changed; None leaves one out."""
@@ -119,6 +120,7 @@ def read(session: Session, request: Request[QueueFilters], ground: Ground) -> Qu
         offset=asked.offset,
         lever=asked.lever,
         text=asked.q,
+        awaiting=asked.awaiting,
         most_moves=asked.moves,
     )
     return QueueShown(board=board, space_levers=_levers(board.campaign.space), asked=asked)
@@ -136,6 +138,8 @@ def command(request: Request[QueueFilters]) -> str:
     words = ["autoinfer queue"]
     if asked.campaign is not None:
         words.append(f"--campaign {shlex.quote(asked.campaign)}")
+    if asked.awaiting:
+        words.append("--awaiting")
     if asked.offset:
         words.append(f"--offset {asked.offset}")
     return " ".join(words)
@@ -166,6 +170,9 @@ def table(view: QueueShown) -> Table:
         "reason",
         "move_reason",
         "cause_event_id",
+        "most_s",
+        "awaits_approval",
+        "approved_by_event",
     )
     return Table(columns, (_cells(row) for row in view._rows))
 
@@ -191,6 +198,9 @@ def _cells(row: QueueRow) -> tuple[object, ...]:
         row.reason,
         row.move_reason,
         row.cause_event_id,
+        score.get("most_s"),
+        row.approval is not None and row.approval.waits,
+        row.approval and row.approval.event_id,
     )
 
 

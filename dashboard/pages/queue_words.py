@@ -18,6 +18,9 @@ NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
 
 PROPOSERS = {"user": "you", "optuna": "the optimizer", "llm": "a language model", "questions": "the campaign"}
 
+_OWN_LINE = ("approved by", "waits for approval")
+"""Beginnings of what a row tells of approval, in a line of its own."""
+
 _EVENT = re.compile(r" \(event \d+\)")
 
 
@@ -87,7 +90,7 @@ def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
         paused=paused,
         put_at=board.put.get(row.id),
         moved=row.id in board.moved,
-        ends_budget=row.rank is not None and row.rank == board.fit + 1 and not paused,
+        ends_budget=row.rank is not None and row.rank == board.cut,
     )
 
 
@@ -97,17 +100,37 @@ def lead(board: QueueBoard) -> tuple[str, str]:
     if not count:
         first = "Nothing waits."
     elif campaign.state is CampaignState.STOPPED:
-        first = f"{_count(count)} left when the campaign ended."
-    elif board.fit >= count:
-        first = f"{_count(count)} queued; {'it fits' if count == 1 else 'all fit'} the budget."
+        first = f"{_count(count)} left when the campaign ended{_asking(board)}."
     else:
-        fit = NUMBERS[board.fit].lower() if board.fit < len(NUMBERS) else f"{board.fit:,}"
-        none = "none fits" if board.fit == 0 else f"{fit} fit{'s' if board.fit == 1 else ''}"
-        first = f"{_count(count)} queued; {none} the budget."
+        first = f"{_count(count)} queued; {_fitting(board)}."
     if board.ranked is None:
         return first, "Not ranked yet: that needs the baseline." if not campaign.has_baseline else ""
     after = board.ranked.cause
     return first, f"Last ranked after {_cause(board)}." if after else "Ranked."
+
+
+def _fitting(board: QueueBoard) -> str:
+    """What of the queue fits the budget, and what waits for approval, as clauses."""
+    may = board.waiting - board.awaiting
+    if not may:
+        return "it waits for approval" if board.waiting == 1 else "all of them wait for approval"
+    if board.fit >= may:
+        fit = (
+            "it fits" if may == board.waiting == 1 else "all fit" if may == board.waiting else "the rest fits"
+        )
+    else:
+        fits = NUMBERS[board.fit].lower() if board.fit < len(NUMBERS) else f"{board.fit:,}"
+        fit = "none fits" if board.fit == 0 else f"{fits} fit{'s' if board.fit == 1 else ''}"
+    asking = _asking(board).removeprefix("; ")
+    if asking and board.fit >= may:
+        return f"{asking}, {fit} the budget"
+    return f"{fit} the budget{_asking(board)}"
+
+
+def _asking(board: QueueBoard) -> str:
+    if not board.awaiting:
+        return ""
+    return f"; {_count(board.awaiting).lower()} wait{'s' if board.awaiting == 1 else ''} for approval"
 
 
 def why(row: QueueRow) -> str:
@@ -123,7 +146,11 @@ def why(row: QueueRow) -> str:
 
 def steered(reason: str) -> str:
     """What of a place's reason cites the user: pins, moves, bans, factors."""
-    cited = [each for each in reason.split("; ")[1:] if " by you " in f"{each} " or "pinned" in each]
+    cited = [
+        each
+        for each in reason.split("; ")[1:]
+        if (" by you " in f"{each} " or "pinned" in each) and not each.startswith(_OWN_LINE)
+    ]
     return "; ".join(cited)
 
 

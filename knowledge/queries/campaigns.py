@@ -15,6 +15,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind
+from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of
@@ -63,7 +64,8 @@ class GpuView(View):
 
 class CampaignView(View):
     """A campaign; `hypotheses` counts them by state, `discovery` is what the online control of false
-    discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither."""
+    discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither. What is expected
+    to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does."""
 
     id: str
     name: str
@@ -83,6 +85,8 @@ class CampaignView(View):
     best_experiment: str | None
     discovery: DiscoveryView | None
     directives: tuple[DirectiveView, ...]
+    approve_above_s: float | None
+    awaiting: tuple[str, ...]
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
@@ -126,6 +130,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
         campaign_id: (count, seconds or 0.0) for campaign_id, count, seconds in session.execute(spent_query)
     }
     directives = _directives(session, ids)
+    waiting = _awaiting(session, [each for each in campaigns if approve_above_s(each.budget) is not None])
     tested = tallies_of(session, ids) if discovery else {}
     present = session.scalars(select(now())).one()
     return tuple(
@@ -152,6 +157,8 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             if not discovery or (alpha := alpha_of(each.spec)) is None
             else tallied_view(tested[each.id], alpha),
             directives=directives[each.id],
+            approve_above_s=approve_above_s(each.budget),
+            awaiting=waiting[each.id],
             created_at=each.created_at,
             started_at=each.started_at,
             ended_at=each.ended_at,
@@ -179,6 +186,19 @@ def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[Dire
     query = select(Directive).where(Directive.campaign_id.in_(ids), Directive.active).order_by(Directive.id)
     for each in session.scalars(query):
         found[each.campaign_id] += (directive_view(each),)
+    return found
+
+
+def _awaiting(session: Session, campaigns: Sequence[Campaign]) -> Mapping[int, tuple[str, ...]]:
+    """What waits for approval, by campaign, in its order; nothing is asked where nothing ever waits."""
+    found: dict[int, tuple[str, ...]] = defaultdict(tuple)
+    if not campaigns:
+        return found
+    query = select(Hypothesis.campaign_id, Hypothesis.id).where(
+        Hypothesis.campaign_id.in_([each.id for each in campaigns]), waits_in_queue()
+    )
+    for campaign_id, number in session.execute(query.order_by(Hypothesis.rank)):
+        found[campaign_id] += (format_label(Noun.HYPOTHESIS, number),)
     return found
 
 

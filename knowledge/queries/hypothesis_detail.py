@@ -18,6 +18,7 @@ from db.states import (
     HypothesisState,
     VerdictOutcome,
 )
+from knowledge.approvals import ApprovalView, approval_of
 from knowledge.queries.hypotheses import HypothesisRow, hypothesis_label, row_fields, with_verdict
 from knowledge.queries.view import EffectView, View, verdict_effect
 
@@ -77,6 +78,7 @@ class HypothesisDetail(HypothesisRow):
     control: JsonObject
     candidate: JsonObject
     score: JsonObject | None
+    approval: ApprovalView | None
     preregistration_digest: str | None
     parents: tuple[str, ...]
     children: tuple[str, ...]
@@ -101,6 +103,7 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
         control=row.control_knobs,
         candidate=row.candidate_knobs,
         score=hypothesis.score,
+        approval=approval_of(hypothesis),
         preregistration_digest=hypothesis.preregistration_digest,
         parents=tuple(each.id for each in parents),
         children=tuple(each.id for each in children),

@@ -15,13 +15,14 @@ from db.campaign_owner import is_driven
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Hypothesis
+from db.models import Campaign, Event, Hypothesis
 from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
+from knowledge.approvals import approve_above_s
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
-from knowledge.queries.now_best import BestView
+from knowledge.queries.now_best import BestView, of_kind
 from knowledge.queries.now_digest import DigestView, digest_of
 from knowledge.queries.now_reached import best_of
 from knowledge.queries.now_run import RunView, runs_of
@@ -42,7 +43,9 @@ TOLD_KINDS = (
     EventKind.CAMPAIGN_BEST,
     EventKind.CAMPAIGN_PAUSED,
     EventKind.CAMPAIGN_RESUMED,
+    EventKind.CAMPAIGN_WAITS,
     EventKind.CAMPAIGN_STOPPED,
+    EventKind.HYPOTHESIS_WAITS,
     EventKind.QUEUE_RANKED,
     EventKind.JOB_REQUEUED,
     EventKind.JOB_FAILED,
@@ -77,6 +80,8 @@ class Standing(StrEnum):
     """It runs, and nothing is under test at this moment."""
     INTERRUPTED = "interrupted"
     """Nothing drives it."""
+    AWAITING = "awaiting"
+    """It runs, and nothing is left to test but what waits for approval."""
     PAUSED = "paused"
     STOPPING = "stopping"
     ENDED = "ended"
@@ -116,12 +121,15 @@ class CampaignNow(View):
     ruled_out: int
     left_open: int
     queued: int
+    approve_above_s: float | None = None
+    awaiting: int = 0
 
 
 class NowView(View):
     """One campaign at this moment; everything but the last id is empty where there is no campaign.
 
-    `today` is when the reader's day began, `validated` and `settled` are the newest that were decided.
+    `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
+    `awaiting` the first of those that wait for approval.
     """
 
     campaign: CampaignNow | None
@@ -129,6 +137,7 @@ class NowView(View):
     best: BestView | None = None
     runs: tuple[RunView, ...] = ()
     next: tuple[QueueRow, ...] = ()
+    awaiting: tuple[QueueRow, ...] = ()
     today: datetime | None = None
     validated: tuple[HypothesisRow, ...] = ()
     settled: tuple[HypothesisRow, ...] = ()
@@ -160,12 +169,15 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
     best = best_of(session, campaign)
     counts = _counts(session, campaign.id)
     waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
+    asks = approve_above_s(campaign.budget) is not None
+    awaiting = queue_page(session, campaign.id, limit=MOST_NEXT, awaiting=True) if asks else None
     return NowView(
-        campaign=_campaign(session, campaign, counts, runs, best),
+        campaign=_campaign(session, campaign, counts, runs, best, 0 if awaiting is None else awaiting.total),
         today=today,
         budget=_budget(session, campaign, runs),
         best=best,
         runs=runs,
+        awaiting=() if awaiting is None else awaiting.items,
         next=tuple(row for row in waiting if row.state is not HypothesisState.TESTING)[:MOST_NEXT],
         validated=list_hypotheses(
             session, campaign_id=campaign.id, states=(HypothesisState.SUPPORTED,), limit=MOST_SETTLED
@@ -196,6 +208,7 @@ def _campaign(
     counts: dict[HypothesisState, int],
     runs: Sequence[RunView],
     best: BestView | None,
+    awaiting: int,
 ) -> CampaignNow:
     concurrency = number(campaign.objective.get("concurrency"))
     return CampaignNow(
@@ -210,16 +223,20 @@ def _campaign(
         seed=campaign.seed,
         started_at=campaign.started_at,
         ended_at=campaign.ended_at,
-        standing=_standing(session, campaign, bool(runs), best is not None),
+        standing=_standing(session, campaign, bool(runs), best is not None, awaiting > 0),
         stopped_because=campaign.stopped_because,
         supported=counts.get(HypothesisState.SUPPORTED, 0),
         ruled_out=sum(counts.get(state, 0) for state in RULED_OUT),
         left_open=sum(counts.get(state, 0) for state in OPEN),
         queued=sum(counts.get(state, 0) for state in (HypothesisState.QUEUED, HypothesisState.PROPOSED)),
+        approve_above_s=approve_above_s(campaign.budget),
+        awaiting=awaiting,
     )
 
 
-def _standing(session: Session, campaign: Campaign, runs: bool, has_baseline: bool) -> Standing:
+def _standing(
+    session: Session, campaign: Campaign, runs: bool, has_baseline: bool, awaiting: bool
+) -> Standing:
     match campaign.state:
         case CampaignState.STOPPED:
             return Standing.ENDED
@@ -231,7 +248,18 @@ def _standing(session: Session, campaign: Campaign, runs: bool, has_baseline: bo
         return Standing.INTERRUPTED
     if not has_baseline:
         return Standing.BASELINE
-    return Standing.TESTING if runs else Standing.CHOOSING
+    if runs:
+        return Standing.TESTING
+    return Standing.AWAITING if awaiting and _waits(session, campaign.id) else Standing.CHOOSING
+
+
+def _waits(session: Session, campaign_id: int) -> bool:
+    """Whether the loop said that nothing else is left, and began no test since."""
+    said, begun = (
+        session.scalar(select(func.max(Event.id)).where(of_kind(kind, campaign_id))) or 0
+        for kind in (EventKind.CAMPAIGN_WAITS, EventKind.HYPOTHESIS_PREREGISTERED)
+    )
+    return said > begun
 
 
 def _budget(session: Session, campaign: Campaign, runs: Sequence[RunView]) -> BudgetView | None:

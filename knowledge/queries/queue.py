@@ -12,6 +12,7 @@ from db.labels import Noun, format_label
 from db.models import Configuration, Event, Hypothesis, Move
 from db.models.base import JsonObject
 from db.states import HypothesisState
+from knowledge.approvals import ApprovalView, approval_of, waits_in_queue
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
 
 
@@ -35,6 +36,7 @@ class QueueRow(View):
     cause_event_id: int | None
     cause: str | None
     cause_subject: str | None = None
+    approval: ApprovalView | None = None
 
 
 def queue_page(
@@ -45,10 +47,12 @@ def queue_page(
     offset: int = 0,
     lever: str | None = None,
     text: str | None = None,
+    awaiting: bool = False,
 ) -> Page[QueueRow]:
     """Return the queue of a campaign in its order: what is under test, then by rank, unranked last.
 
-    `lever` keeps what changes that lever, `text` what says it in its claim or its knobs.
+    `lever` keeps what changes that lever, `text` what says it in its claim or its knobs, `awaiting` what
+    waits for approval.
     """
     waiting = (HypothesisState.TESTING, HypothesisState.QUEUED, HypothesisState.PROPOSED)
     where = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(waiting)
@@ -57,6 +61,8 @@ def queue_page(
     if text is not None:
         said = Hypothesis.claim.icontains(text, autoescape=True)
         where &= said | cast(Hypothesis.change, Text).icontains(text, autoescape=True)
+    if awaiting:
+        where &= waits_in_queue()
     order = (
         (Hypothesis.state == HypothesisState.TESTING).desc(),
         Hypothesis.rank.nulls_last(),
@@ -127,4 +133,5 @@ def _row(
         cause_event_id=None if move is None else move.event_id,
         cause=cause,
         cause_subject=cause_subject,
+        approval=approval_of(hypothesis),
     )

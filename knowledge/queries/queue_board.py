@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, or_, select
@@ -12,6 +13,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Event, Hypothesis, Move
 from db.states import CampaignState, DirectiveKind, HypothesisState
+from knowledge.approvals import AWAITS, approve_above_s
 from knowledge.queries.campaigns import DirectiveView, directive_view
 from knowledge.queries.now_best import of_kind
 from knowledge.queries.queue import QueueRow, queue_page
@@ -34,6 +36,7 @@ class QueueCampaign(View):
     has_baseline: bool
     budget_s: float
     spent_s: float
+    approve_above_s: float | None
 
     @property
     def left_s(self) -> float:
@@ -73,15 +76,19 @@ class ActView(View):
 class QueueBoard(View):
     """A page of the queue, and what stands around it.
 
-    `fit` and `planned_s` count what the budget bears in this order, from the first on; `waiting` all that
-    wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will make.
+    `fit` and `planned_s` count what the budget bears in this order, from the first on, without what waits for
+    approval, which `awaiting` counts; `cut` is the place of the first that it does not bear; `waiting` counts
+    all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will
+    make.
     """
 
     campaign: QueueCampaign
     rows: Page[QueueRow]
     waiting: int
+    awaiting: int
     fit: int
     planned_s: float
+    cut: int | None
     levers: tuple[tuple[str, int], ...]
     ranked: RankedView | None
     moves: Page[MoveView]
@@ -99,6 +106,7 @@ def queue_board(
     offset: int = 0,
     lever: str | None = None,
     text: str | None = None,
+    awaiting: bool = False,
     most_moves: int,
 ) -> QueueBoard:
     """Read the queue of a campaign that exists; the number of statements does not grow with it."""
@@ -112,18 +120,23 @@ def queue_board(
         has_baseline=campaign.baseline_configuration_id is not None,
         budget_s=float(campaign.budget["wall_s"]),
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
+        approve_above_s=approve_above_s(campaign.budget),
     )
     ranked = _ranked(session, campaign_id)
-    fit, planned_s, waiting = _within(session, campaign_id, shown.left_s)
-    rows = queue_page(session, campaign_id, limit=limit, offset=offset, lever=lever, text=text)
+    within = _within(session, campaign_id, shown.left_s)
+    rows = queue_page(
+        session, campaign_id, limit=limit, offset=offset, lever=lever, text=text, awaiting=awaiting
+    )
     held = _directives(session, campaign_id)
     hands = [(each, view) for each, view in held if each.kind is DirectiveKind.PRIORITY and view.hypothesis]
     return QueueBoard(
         campaign=shown,
         rows=rows,
-        waiting=waiting,
-        fit=fit,
-        planned_s=planned_s,
+        waiting=within.waiting,
+        awaiting=within.awaiting,
+        fit=within.fit,
+        planned_s=within.planned_s,
+        cut=within.cut,
         levers=_levers(session, campaign_id),
         ranked=ranked,
         moves=queue_moves(session, campaign_id, limit=most_moves),
@@ -211,23 +224,42 @@ def _ranked(session: Session, campaign_id: int) -> RankedView | None:
     )
 
 
-def _within(session: Session, campaign_id: int, left_s: float) -> tuple[int, float, int]:
-    """How many from the first on the budget bears, their seconds, and how many wait."""
+@dataclass(frozen=True)
+class _Within:
+    """What the budget bears; see `QueueBoard`."""
+
+    waiting: int
+    awaiting: int
+    fit: int
+    planned_s: float
+    cut: int | None
+
+
+def _within(session: Session, campaign_id: int, left_s: float) -> _Within:
+    """How many from the first on the budget bears, their seconds, who comes first after them, how many
+    wait for approval, and how many wait."""
+    own = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(WAITING)
+    asks = Hypothesis.score[AWAITS].as_boolean().is_(True)
     cost = func.coalesce(Hypothesis.score["cost_s"].as_float(), 0.0)
     ranked = (
-        select(func.sum(cost).over(order_by=Hypothesis.rank).label("by_then_s"))
+        select(Hypothesis.rank, func.sum(cost).over(order_by=Hypothesis.rank).label("by_then_s"))
         .where(
-            Hypothesis.campaign_id == campaign_id,
-            Hypothesis.state.in_(WAITING),
+            own,
             Hypothesis.rank.is_not(None),
             Hypothesis.score["paused"].as_boolean().is_not(True),
+            ~asks,
         )
         .subquery()
     )
-    query = select(func.count(), func.max(ranked.c.by_then_s)).where(ranked.c.by_then_s <= left_s)
-    fit, planned_s = session.execute(query).one()
-    total = select(func.count()).where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(WAITING))
-    return fit, planned_s or 0.0, session.scalar(total) or 0
+    fits = ranked.c.by_then_s <= left_s
+    query = select(
+        func.count().filter(fits),
+        func.max(ranked.c.by_then_s).filter(fits),
+        func.min(ranked.c.rank).filter(~fits),
+    ).select_from(ranked)
+    fit, planned_s, cut = session.execute(query).one()
+    total, awaiting = session.execute(select(func.count(), func.count().filter(asks)).where(own)).one()
+    return _Within(total, awaiting, fit, planned_s or 0.0, cut)
 
 
 def _levers(session: Session, campaign_id: int) -> tuple[tuple[str, int], ...]:

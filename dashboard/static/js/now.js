@@ -1,3 +1,5 @@
+import { handOver } from "./handing_over.js";
+
 // What was seen last, offered as a link that tells what happened since; and the time since a start.
 const KEY = "now.seen";
 const TICK_S = 1;
@@ -47,3 +49,4 @@ setInterval(() => {
     if (seconds >= 0) each.textContent = elapsed(seconds);
   }
 }, TICK_S * 1000);
+handOver("#approvals li");

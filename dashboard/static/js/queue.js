@@ -1,3 +1,5 @@
+import { handOver } from "./handing_over.js";
+
 // The queue by hand: a row is dragged, or moved with Alt and an arrow while the focus is in it.
 // Either fills in the row's own form and sends it, so that there is one way to move.
 const body = () => document.getElementById("rows");
@@ -67,17 +69,4 @@ document.addEventListener("htmx:after:request", (event) => {
   menu.open = false;
 });
 
-// A row that leaves while it has the focus gives it to the one that comes into its place.
-let held = null;
-document.addEventListener("focusin", (event) => {
-  const row = event.target.closest?.("#rows tr[data-place]");
-  held = row && { id: row.id, at: rows().indexOf(row) };
-});
-document.addEventListener("pointerdown", (event) => {
-  if (!event.target.closest?.("#rows")) held = null;
-});
-new MutationObserver(() => {
-  if (!held || !body() || document.activeElement !== document.body || document.getElementById(held.id)) return;
-  const left = rows();
-  left[Math.min(held.at, left.length - 1)]?.querySelector("a[href]").focus({ preventScroll: true });
-}).observe(document.getElementById("view"), { childList: true, subtree: true });
+handOver("#rows tr[data-place]");

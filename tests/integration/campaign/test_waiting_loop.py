@@ -3,9 +3,8 @@
 No process and no sleeping: whatever happens meanwhile happens when the loop waits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -17,93 +16,16 @@ from agent.campaign import loop as loop_module
 from agent.campaign import order
 from agent.campaign.desk import CONFIRMATION, Choice, Desk
 from agent.campaign.facts import Facts, read_facts
-from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.proposers.port import Draft
 from configs.errors import DatabaseLocked
-from db import events, queue
+from db import queue
 from db.event_kinds import EventKind
-from db.models import Campaign, Hypothesis, Job
-from db.session import Database
-from db.states import CampaignState, HypothesisState, JobState
-from experiments.job.spec import TestJob
-from experiments.measurement.evidence import Arm, LaunchRecord
+from db.models import Campaign, Hypothesis
+from db.states import CampaignState, HypothesisState
 from experiments.measurement.plan import Prediction
-from experiments.space.configuration import Configuration
-from experiments.worker.cancelling import cancel
-from knowledge import steering
-from tests.simulated.by_hand import LEASE_S, launch, measure_baseline, run_by_hand
+from tests.simulated.by_hand import LEASE_S, measure_baseline
 from tests.simulated.campaign import start
-
-MOST_TURNS_TO_STOP = 2
-"""Turns of a loop that is to stop: learn what was cancelled, and end."""
-
-TIMES = LoopTimes(busy_poll_s=0.5, idle_poll_s=0.05)
-
-
-def alike(spec: TestJob) -> list[LaunchRecord]:
-    """The candidate is as fast as the control."""
-    return [
-        launch(arm, Configuration.of(knobs), 10.0)
-        for arm, knobs in ((Arm.CONTROL, spec.control), (Arm.CANDIDATE, spec.candidate))
-    ]
-
-
-@dataclass
-class Bench:
-    """A campaign with its baseline, and a loop whose waits are what the test does; `waited` are their lengths
-    in seconds. After the last of them the user stops the campaign."""
-
-    database: Database
-    campaign_id: int
-    waited: list[float] = field(default_factory=list)
-
-    def drive(self, *meanwhile: Callable[[], None]) -> str:
-        steps = iter([*meanwhile, self.stop, *[self.nothing] * MOST_TURNS_TO_STOP])
-
-        def wait(seconds: float) -> None:
-            self.waited.append(seconds)
-            next(steps)()
-
-        return CampaignLoop(self.database, self.campaign_id, times=TIMES, wait=wait).run()
-
-    def jobs(self) -> Sequence[Job]:
-        with self.database.read() as session:
-            alive = (JobState.QUEUED, JobState.RUNNING)
-            mine = Job.campaign_id == self.campaign_id
-            return session.scalars(select(Job).where(mine, Job.state.in_(alive))).all()
-
-    def nothing(self) -> None:
-        """Time goes by."""
-
-    def pause(self) -> None:
-        with self.database.write() as session:
-            steering.pause_campaign(session, self.campaign_id)
-
-    def resume(self) -> None:
-        with self.database.write() as session:
-            steering.resume_campaign(session, self.campaign_id)
-
-    def finish(self) -> None:
-        """The test that was dispatched comes to its end."""
-        (job,) = self.jobs()
-        assert job.experiment_id is not None
-        run_by_hand(self.database, job.experiment_id, alike)
-
-    def nothing_runs(self) -> None:
-        assert not self.jobs()
-
-    def one_runs(self) -> None:
-        assert len(self.jobs()) == 1
-
-    def stop(self) -> None:
-        with self.database.write() as session:
-            for job in session.scalars(select(Job).where(Job.state == JobState.QUEUED)):
-                cancel(session, job.id, "The test is over.")
-            steering.stop_campaign(session, self.campaign_id)
-
-    def told(self, kind: EventKind) -> list[str]:
-        with self.database.read() as session:
-            return [event.text for event in events.read(session, kinds=[kind])]
+from tests.simulated.turn_by_turn import TIMES, Bench
 
 
 @pytest.fixture
