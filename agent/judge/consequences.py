@@ -47,6 +47,7 @@ CONSEQUENCES: Mapping[str, Phrases] = {
     "serving.dtype": _phrases(
         "dtype", "precision", "bytes", "weights served", "drafter bytes", "drafter dtype"
     ),
+    "serving.weight_dtype": _phrases("linear kernel", "bytes", "weights served", "weights dtype"),
     "serving.threads": _phrases("threads", "affinity", "cpus", "cores"),
     "serving.compile": _phrases(
         "compile",

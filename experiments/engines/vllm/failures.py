@@ -123,7 +123,7 @@ def death_of(log: str, told: str) -> Infeasible:
 def _no_kernel(told: str, text: str) -> Infeasible:
     """No kernel serves this; vLLM tells why each of them does not on lines of their own."""
     reasons = dict.fromkeys(_sentence(each) for each in _KERNEL_REASON.findall(text))
-    told = f"{told.partition(' Reasons:')[0]}: {' '.join(reasons)}" if reasons else told
+    told = f"{told.partition(' Reasons:')[0].rstrip('.')}: {' '.join(reasons)}" if reasons else told
     return Infeasible("unsupported", f"vLLM has no kernel for this here: {_sentence(told)}")
 
 
