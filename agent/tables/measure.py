@@ -33,6 +33,9 @@ from experiments.space.knob import same_value
 ALONE, LOADING, LOADED = "nothing loads", "another loads", "another is loaded"
 """What goes on beside a cell of `same`."""
 
+FREED_S, FREED_POLL_S = 10.0, 0.2
+"""Seconds within which a driver gives back the memory of a process that has ended, and between two looks."""
+
 AMOUNTS = ("quantization.group_size", "drafting.draft_tokens")
 """Knobs whose default is told too."""
 
@@ -99,8 +102,17 @@ class DeviceRun:
             ):
                 self._work.put_first(load)
                 return
+            if not beside:
+                self._wait_for_room(load, digest)
             self._tell(f"loads {digest}: {told(self._work.grid, load)}")
             self._ahead.append(Loading(load, digest, beside, self._sources, self._device.device).start())
+
+    def _wait_for_room(self, load: PlannedLoad, digest: str) -> None:
+        """Wait a little for the memory of a launch that has just ended; what is then still missing, the
+        engine's own check tells."""
+        needed, until_s = needed_bytes(load, digest, self._sources), time.monotonic() + FREED_S
+        while not self._device.has_room(needed) and time.monotonic() < until_s and not self._budget.is_over:
+            time.sleep(FREED_POLL_S)
 
     def _load_failed(self, loading: Loading, failure: Infeasible) -> None:
         if loading.beside and failure.kind == "out_of_memory":

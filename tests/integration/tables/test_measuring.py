@@ -1,0 +1,150 @@
+"""A grid is measured whole, however often the process that measures is killed; with the simulated engine."""
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from agent.tables.clock import Budget
+from agent.tables.device import leased
+from agent.tables.export import export
+from agent.tables.journal import read_journal
+from agent.tables.measure import ALONE, LOADED, LOADING
+from agent.tables.run import measure
+from agent.tables.same import same_rows
+from configs.errors import AutoinferError, UsageError
+from tests.integration.tables.tables import DEVICE, grid_in, run_in
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    return list(read_journal(folder / "measured.jsonl"))
+
+
+def cells(folder: Path) -> Counter[tuple[str, str]]:
+    """How often each cell of the table itself was measured."""
+    found = [line for line in lines_of(folder) if line["kind"] == "cell" and not line["same"]]
+    return Counter((line["load"], line["workload"]["key"]) for line in found)
+
+
+def test_every_load_is_measured_once_and_failures_are_lines(tmp_path: Path) -> None:
+    grid = grid_in(tmp_path)
+    said: list[str] = []
+    ended = measure(run_in(tmp_path, grid), said.append)
+    assert (ended.loads_left, ended.reason) == (0, "everything is measured")
+    assert len(cells(tmp_path)) == 3 * 2
+    assert set(cells(tmp_path).values()) == {1}
+    lines = lines_of(tmp_path)
+    failures = [line["failure"] for line in lines if line["kind"] == "failure"]
+    assert [each["kind"] for each in failures] == ["crashed", "crashed"]  # tried once more
+    assert "no memory for the weights" in failures[0]["cause"]
+    assert (lines[0]["kind"], lines[-1]["kind"]) == ("begin", "end")
+    assert all(line["identity"]["git_revision"] == "abc" for line in lines)
+    rows = export(lines, None, None).rows
+    assert Counter(row["feasible"] for row in rows) == {"yes": 6, "no": 2}
+    assert any("did not load (crashed)" in each for each in said)
+
+
+def test_a_second_call_measures_nothing_twice(tmp_path: Path) -> None:
+    grid = grid_in(tmp_path)
+    measure(run_in(tmp_path, grid), lambda text: None)
+    before = cells(tmp_path)
+    assert measure(run_in(tmp_path, grid), lambda text: None).loads_left == 0
+    assert cells(tmp_path) == before
+    assert [line["kind"] for line in lines_of(tmp_path)[-2:]] == ["begin", "end"]
+
+
+def test_another_engine_version_begins_anew_in_the_same_journal(tmp_path: Path) -> None:
+    grid = grid_in(tmp_path)
+    measure(run_in(tmp_path, grid), lambda text: None)
+    measure(run_in(tmp_path, grid, devices=(replace(DEVICE, engine_version="1"),)), lambda text: None)
+    assert set(cells(tmp_path).values()) == {2}
+    assert len(export(lines_of(tmp_path), None, None).rows) == 2 * 8
+
+
+def test_the_same_cells_are_measured_alone_beside_a_load_and_after_it(tmp_path: Path) -> None:
+    measure(run_in(tmp_path, grid_in(tmp_path)), lambda text: None)
+    found = {row.beside: row for row in same_rows(lines_of(tmp_path))}
+    assert set(found) >= {ALONE, LOADED}
+    assert found[ALONE].held
+    assert len(found[ALONE].tpot_ms) == 2
+    assert len(found.get(LOADING, found[ALONE]).tpot_ms) <= 2
+
+
+def test_without_loads_ahead_nothing_is_measured_beside_a_load(tmp_path: Path) -> None:
+    measure(run_in(tmp_path, grid_in(tmp_path), loads_ahead=0), lambda text: None)
+    found = [line for line in lines_of(tmp_path) if line["kind"] == "cell"]
+    assert {each for line in found for each in line["beside"].values()} == {ALONE}
+    assert not any(line["same"] for line in found)
+
+
+def test_an_engine_that_dies_while_it_serves_is_a_failure_with_its_cause(tmp_path: Path) -> None:
+    measure(run_in(tmp_path, grid_in(tmp_path, "simulated.fails: generate")), lambda text: None)
+    failures = [line for line in lines_of(tmp_path) if line["kind"] == "failure"]
+    assert failures
+    assert not cells(tmp_path)
+    assert all("ended" in line["failure"]["cause"] for line in failures)
+
+
+@pytest.mark.timeout(120)
+def test_a_measuring_process_that_is_killed_loses_a_cell_at_most_and_leaves_nothing_running(
+    tmp_path: Path,
+) -> None:
+    grid_in(tmp_path, "simulated.request_s: 0.05")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.tables.tables", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for text in process.stdout:
+        if "measured" in text:
+            break
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not psutil.wait_procs(children, timeout=30)[1]
+    before = cells(tmp_path)
+    assert before
+    grid = grid_in(tmp_path, "simulated.request_s: 0.05")
+    assert measure(run_in(tmp_path, grid), lambda text: None).loads_left == 0
+    assert len(cells(tmp_path)) == 3 * 2
+    assert all(cells(tmp_path)[key] == 1 for key in before)
+
+
+def test_a_budget_that_is_over_begins_nothing_and_says_so(tmp_path: Path) -> None:
+    budget = Budget()
+    budget.stop()
+    ended = measure(run_in(tmp_path, grid_in(tmp_path), budget=budget), lambda text: None)
+    assert (ended.loads_left, ended.reason) == (4, "the budget is over")
+    assert not cells(tmp_path)
+
+
+def test_two_devices_share_the_loads(tmp_path: Path) -> None:
+    devices = tuple(replace(DEVICE, device=each) for each in ("cuda:0", "cuda:1"))
+    run = run_in(tmp_path, grid_in(tmp_path), devices=devices, loads_ahead=0)
+    measure(run, lambda text: None)
+    assert set(cells(tmp_path).values()) == {1}
+    used = {line["identity"]["device"] for line in lines_of(tmp_path) if line["kind"] == "cell"}
+    assert used == {"cuda:0", "cuda:1"}
+
+
+def test_devices_of_two_kinds_are_refused(tmp_path: Path) -> None:
+    devices = (DEVICE, replace(DEVICE, device="cuda:1", name="another"))
+    with pytest.raises(UsageError, match="several kinds"):
+        measure(run_in(tmp_path, grid_in(tmp_path), devices=devices), lambda text: None)
+
+
+def test_a_device_that_is_being_measured_on_is_refused(tmp_path: Path) -> None:
+    run = run_in(tmp_path, grid_in(tmp_path))
+    with (
+        leased("cpu", run.sources.cache_dir),
+        pytest.raises(AutoinferError, match="being measured on by another process"),
+    ):
+        measure(run, lambda text: None)

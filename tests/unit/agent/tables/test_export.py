@@ -1,0 +1,124 @@
+"""The CSV of a table: a row for each configuration and workload, failures too, nothing of set acceptance."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from agent.tables.export import export
+from agent.tables.floor import step_bytes
+from agent.tables.grid import TableWorkload
+from agent.tables.measure import ALONE, LOADING
+from agent.tables.same import same_rows
+from configs.models import load_model_profile
+from experiments.space.configuration import Configuration
+
+PROFILE = load_model_profile("qwen3.5-9b")
+WORKLOAD = {"concurrency": 1, "prompt_tokens": 512, "new_tokens": 3, "requests": 1, "key": "c1 512/3 x1"}
+IDENTITY = {"name": "NVIDIA H200", "driver": "1", "engine_version": "0.26.0"}
+PLAIN = {"drafting.method": "none", "serving.async_scheduling": "auto"}
+MTP = {"drafting.method": "mtp", "drafting.draft_tokens": 1}
+
+
+def line(kind: str, load: str, knobs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "identity": IDENTITY,
+        "model": "qwen3.5-9b",
+        "weights": "dummy",
+        "latency_only": True,
+        "load": load,
+        "configuration": knobs,
+        "stored_as": "bfloat16",
+        **more,
+    }
+
+
+def cell(load: str, knobs: dict[str, Any], gaps_us: list[int], **more: Any) -> dict[str, Any]:
+    request: dict[str, Any] = {"start_us": 0, "ttft_us": 20_000, "gaps_us": gaps_us}
+    if "steps" in more:
+        request["steps"] = more.pop("steps")
+    told = {
+        "workload": WORKLOAD,
+        "launch": load,
+        "run_s": 1.0,
+        "beside": {"at_start": ALONE, "at_end": ALONE},
+    }
+    return line("cell", load, knobs, **(told | {"requests": [request], "same": None} | more))
+
+
+def rows(lines: list[dict[str, Any]]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(export(lines, PROFILE, 4.8e12).csv())))
+
+
+def test_a_row_has_knobs_what_ran_times_and_what_is_above_the_floor() -> None:
+    resolved = {"linear_kernel": "K", "gdn": {"prefill": "triton"}}
+    (row,) = rows(
+        [
+            line("load", "a", PLAIN, load_s=100.0, resolved=resolved, launch="a"),
+            cell("a", PLAIN, [5_000, 5_200]),
+        ]
+    )
+    assert (row["feasible"], row["quality"], row["latency_only"]) == ("yes", "", "yes")
+    assert (row["drafting.method"], row["resolved.linear_kernel"], row["resolved.gdn_prefill"]) == (
+        "none",
+        "K",
+        "triton",
+    )
+    assert (float(row["tpot_ms_median"]), row["tpot_ms_n"], row["itl_ms_n"]) == (5.1, "1", "2")
+    assert float(row["floor_ms"]) + float(row["above_floor_ms"]) == pytest.approx(5.1, abs=1e-3)
+    assert float(row["load_s"]) == 100
+
+
+def test_drafting_on_made_up_weights_tells_steps_and_the_break_even_and_nothing_of_acceptance() -> None:
+    lines = [cell("a", PLAIN, [5_000, 5_000]), cell("b", MTP, [0, 6_000], steps=1)]
+    plain, drafting = rows(lines)
+    assert plain["break_even_tokens_a_step"] == ""
+    assert (drafting["tpot_ms_median"], drafting["e2el_ms_median"], drafting["tokens_per_s"]) == ("", "", "")
+    assert float(drafting["step_ms_median"]) == 6
+    assert float(drafting["break_even_tokens_a_step"]) == pytest.approx(1.2)
+
+
+def test_a_load_that_failed_has_a_row_for_each_workload_with_its_cause() -> None:
+    failure = {"kind": "unsupported", "cause": "No kernel."}
+    lines = [cell("a", PLAIN, [5_000]), line("failure", "b", MTP, failure=failure, workload=None)]
+    _, failed = rows(lines)
+    assert (failed["feasible"], failed["cause_kind"], failed["cause"]) == ("no", "unsupported", "No kernel.")
+    assert (failed["concurrency"], failed["tpot_ms_median"]) == ("1", "")
+
+
+def test_what_was_tried_again_and_measured_is_feasible() -> None:
+    failure = {"kind": "crashed", "cause": "It died."}
+    lines = [line("failure", "a", PLAIN, failure=failure, workload=None), cell("a", PLAIN, [5_000])]
+    (row,) = rows(lines)
+    assert (row["feasible"], row["cause"]) == ("yes", "")
+
+
+def test_cells_beside_a_load_for_comparing_are_in_no_row_and_are_compared() -> None:
+    alone = cell("a", PLAIN, [5_000], same={"beside": ALONE, "repeat": 0})
+    both = {"at_start": LOADING, "at_end": LOADING}
+    beside = cell("a", PLAIN, [6_000], same={"beside": LOADING, "repeat": 0}, beside=both)
+    assert rows([alone, beside]) == []
+    first, second = same_rows([alone, beside])
+    assert second.against(first) == pytest.approx(1.2)
+    assert second.held
+
+
+def test_bytes_of_a_step_are_those_of_the_floor_formula() -> None:
+    """FACTS §6: 15.87 GB of weights in bfloat16, 5.64 in W4 of groups of 128; states and cache grow with
+    concurrency, and narrower types halve them."""
+    alone, many = TableWorkload(1, 512, 128, 1), TableWorkload(64, 512, 128, 64)
+
+    def bytes_of(workload: TableWorkload = alone, **knobs: Any) -> Any:
+        named = {name.replace("__", "."): value for name, value in knobs.items()}
+        return step_bytes(PROFILE, Configuration.of(named), workload)
+
+    plain = bytes_of()
+    assert plain.weights / 1e9 == pytest.approx(15.87, abs=0.01)
+    assert plain.states == 2 * 48 * 2**20
+    assert bytes_of(many).cache == 64 * plain.cache == 64 * 32_768 * 576
+    assert bytes_of(serving__gdn_state_dtype="bfloat16").states == plain.states / 2
+    assert bytes_of(serving__kv_cache_dtype="fp8_e4m3").cache == plain.cache / 2
+    assert bytes_of(serving__weight_dtype="fp8").weights / 1e9 == pytest.approx(8.96, abs=0.05)
+    assert bytes_of(drafting__method="mtp", drafting__draft_tokens=2).states == 4 * 48 * 2**20

@@ -1,0 +1,101 @@
+"""A grid is read into distinct, legal loads in the order of its file."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.tables.grid import load_grid
+from agent.tables.measure import told
+from configs.catalog import Kind, packaged_names
+from configs.errors import UsageError
+from configs.models import load_model_profile
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.shapes.folder import write_shape
+
+GRID = """
+name: mine
+model: qwen3.5-9b
+weights: dummy
+base: {serving.max_sequences: 4}
+lengths: [{prompt_tokens: 16, new_tokens: 4, requests: {1: 2, 4: 4}}]
+loads:
+  - {}
+  - {product: {serving.graph_mode: [none, eager], serving.dtype: [bfloat16, float16]}}
+  - {set: {serving.graph_mode: none}}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "grid.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", packaged_names(Kind.GRIDS))
+def test_every_load_of_a_packaged_grid_can_be_ordered_from_vllm(name: str, tmp_path: Path) -> None:
+    grid = load_grid(name)
+    profile = load_model_profile(grid.model)
+    engine = VllmEngine(launches_at_once=1)
+    for load in grid.loads:
+        shape = write_shape(profile, load.configuration, tmp_path / grid.digest(load), load.stored_as)
+        engine._order(load.configuration, shape, "cuda:0")
+    longest = max(each.prompt_tokens + each.new_tokens for each in grid.workloads)
+    drafts = max(int(load.configuration.get("drafting.draft_tokens", 0)) for load in grid.loads)
+    assert longest + drafts + 1 <= min(
+        int(load.configuration["serving.max_model_len"]) for load in grid.loads
+    )
+
+
+def test_the_grids_for_an_h200_have_as_many_loads_as_asked_for_at_four_concurrencies_and_two_lengths() -> (
+    None
+):
+    for name, least in (("h200-9b", 24), ("h200-4b", 12)):
+        grid = load_grid(name)
+        assert len({grid.digest(load) for load in grid.loads}) == len(grid.loads) >= least
+        assert [each.concurrency for each in grid.workloads] == [1, 4, 16, 64] * 2
+
+
+def test_loads_stand_in_the_order_of_the_file_and_each_once(tmp_path: Path) -> None:
+    grid = load_grid(written(tmp_path, GRID))
+    modes = [
+        (load.configuration["serving.graph_mode"], load.configuration["serving.dtype"]) for load in grid.loads
+    ]
+    assert modes == [
+        ("auto", "bfloat16"),
+        ("none", "bfloat16"),
+        ("none", "float16"),
+        ("eager", "bfloat16"),
+        ("eager", "float16"),
+    ]
+    assert told(grid, grid.loads[0]) == "the grid's first"
+    assert told(grid, grid.loads[2]) == "serving.dtype=float16, serving.graph_mode=none"
+
+
+def test_another_model_or_other_weights_are_other_loads(tmp_path: Path) -> None:
+    path = written(tmp_path, GRID)
+    digests = {
+        grid.digest(grid.loads[0])
+        for grid in (
+            load_grid(path),
+            load_grid(path, model="qwen3.5-4b"),
+            load_grid(path, weights="checkpoint"),
+        )
+    }
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("serving.graph_mode: none", "serving.graph_mod: none", "no knob"),
+        ("set: {serving.graph_mode: none}", "set: {serving.linear_backend: marlin}", "linear_backend"),
+        ("requests: {1: 2, 4: 4}", "requests: {4: 2}", "never 4 at once"),
+        ("weights: dummy", "weights: some", "weights"),
+        ("loads:", "same: {loads: [9]}\nloads:", "there are 5"),
+    ],
+)
+def test_a_fault_of_a_grid_is_told_with_its_file(before: str, after: str, why: str, tmp_path: Path) -> None:
+    path = written(tmp_path, GRID.replace(before, after))
+    with pytest.raises(UsageError, match=why) as fault:
+        load_grid(path)
+    assert "grid.yaml" in str(fault.value)

@@ -1,0 +1,87 @@
+"""A journal is only added to, survives a kill in the middle of a line, and tells what is left."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from agent.tables.journal import Journal, Measured, read_journal
+from configs.errors import AutoinferError, PermissionRefused
+
+HERE = {"name": "a GPU", "engine_version": "1"}
+SCOPE = ("a GPU", "1")
+
+
+def failure(kind: str, workload: str | None = None) -> dict[str, object]:
+    return {
+        "kind": "failure",
+        "load": "L",
+        "workload": None if workload is None else {"key": workload},
+        "failure": {"kind": kind},
+        "identity": HERE,
+    }
+
+
+def cell(workload: str, **more: object) -> dict[str, object]:
+    return {"kind": "cell", "load": "L", "workload": {"key": workload}, "identity": HERE, **more}
+
+
+def test_a_line_that_was_cut_is_skipped_and_the_next_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "t" / "measured.jsonl"
+    Journal(path, HERE).add("begin", {"n": 1})
+    with path.open("ab") as file:
+        file.write(b'{"kind":"cell","ident')
+    Journal(path, HERE).add("begin", {"n": 2})
+    assert [line["n"] for line in read_journal(path)] == [1, 2]
+
+
+def test_every_line_has_the_identity_and_that_of_its_device(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", {"git_revision": "abc"})
+    journal.add("load", {"load": "L"}, {"name": "a GPU"})
+    (line,) = read_journal(tmp_path / "j")
+    assert line["identity"] == {"git_revision": "abc", "name": "a GPU"}
+
+
+def test_a_packed_journal_is_read_too(tmp_path: Path) -> None:
+    Journal(tmp_path / "j.jsonl", HERE).add("begin", {})
+    packed = tmp_path / "j.jsonl.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "j.jsonl").read_bytes()))
+    assert len(list(read_journal(packed))) == 1
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "j").write_text('{"a": 1}\n')
+    with pytest.raises(AutoinferError, match="Line 1"):
+        list(read_journal(tmp_path / "j"))
+
+
+def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        (tmp_path / "probe").mkdir()
+    except PermissionError:
+        with pytest.raises(PermissionRefused):
+            Journal(tmp_path / "t" / "j", HERE)
+    else:
+        pytest.skip("this user may write anywhere")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_measured_cell_is_over_and_one_measured_beside_a_load_for_comparing_is_not() -> None:
+    measured = Measured([cell("a"), cell("b", same={"repeat": 0})], SCOPE)
+    assert measured.cell_is_over("L", "a")
+    assert not measured.cell_is_over("L", "b")
+
+
+def test_a_refusal_is_for_good_and_a_crash_is_tried_once_more() -> None:
+    assert Measured([failure("unsupported")], SCOPE).load_is_over("L")
+    assert not Measured([failure("crashed")], SCOPE).load_is_over("L")
+    assert Measured([failure("crashed")] * 2, SCOPE).load_is_over("L")
+    assert Measured([failure("illegal", "a")], SCOPE).cell_is_over("L", "a")
+    assert not Measured([failure("illegal", "a")], SCOPE).load_is_over("L")
+
+
+def test_what_another_gpu_or_engine_measured_does_not_count() -> None:
+    assert not Measured([cell("a")], ("another GPU", "1")).cell_is_over("L", "a")
+    assert not Measured([cell("a")], ("a GPU", "2")).cell_is_over("L", "a")

@@ -1,0 +1,123 @@
+"""A shape is a checkpoint's description without weights, of the sizes of its profile."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from configs.checkpoints import profile_of_checkpoint
+from configs.models import ModelProfile, load_model_profile
+from experiments.engines.port import Infeasible
+from experiments.engines.reference.drafting.order import drafting_order
+from experiments.engines.vllm.engine import check_dummy_drafting
+from experiments.engines.vllm.order import order_for
+from experiments.shapes.config import mrope_section
+from experiments.shapes.folder import shape_files, shape_in, write_shape
+from experiments.shapes.stored_as import StoredAs
+from experiments.space.configuration import Configuration
+
+AWQ = {"quantization.method": "awq", "quantization.symmetric": False, "quantization.group_size": 128}
+
+
+def profile(name: str = "qwen3.5-9b") -> ModelProfile:
+    return load_model_profile(name)
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-0.8b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b", "reference"])
+def test_the_config_of_a_shape_has_the_sizes_of_its_profile(name: str, tmp_path: Path) -> None:
+    wanted = profile(name)
+    folder = write_shape(wanted, Configuration.of({}), tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    found = profile_of_checkpoint(config, name, "config.json")
+    told = {"confirmed", "source"}
+    assert found.model_dump(exclude=told) == wanted.model_dump(exclude=told)
+
+
+def test_weights_take_the_bytes_that_the_floor_table_tells(tmp_path: Path) -> None:
+    """GB of the 9B shape as FACTS has them for a step, and the embedding, which a step reads a row of."""
+    embedding_gb = 248_320 * 4096 * 2 / 1e9
+    for knobs, stored_as, gb in (
+        ({}, StoredAs.COMPRESSED_TENSORS, 15.87),
+        (AWQ, StoredAs.AWQ, 5.64),
+        ({**AWQ, "quantization.group_size": 32}, StoredAs.AWQ, 6.05),
+        ({**AWQ, "quantization.lm_head": "quantized"}, StoredAs.COMPRESSED_TENSORS, 4.13),
+    ):
+        folder = write_shape(profile(), Configuration.of(knobs), tmp_path, stored_as)
+        shape = shape_in(folder)
+        assert shape is not None
+        assert shape.weight_bytes / 1e9 == pytest.approx(gb + embedding_gb, abs=0.02)
+
+
+def test_quantized_layouts_leave_the_head_the_gates_and_the_mtp_layer_alone(tmp_path: Path) -> None:
+    for stored_as, key in ((StoredAs.AWQ, "modules_to_not_convert"), (StoredAs.COMPRESSED_TENSORS, "ignore")):
+        folder = write_shape(profile(), Configuration.of(AWQ), tmp_path, stored_as)
+        quantization = shape_files(folder).quantization
+        assert quantization is not None
+        assert quantization["quant_method"] == stored_as
+        assert {"lm_head", "mtp"} <= set(quantization[key])
+        assert any("in_proj_" in name for name in quantization[key])
+
+
+@pytest.mark.parametrize(
+    ("knobs", "model", "stored_as", "why"),
+    [
+        ({**AWQ, "quantization.symmetric": True}, "qwen3.5-9b", "awq", "asymmetric"),
+        ({**AWQ, "quantization.bits": 8}, "qwen3.5-9b", "awq", "4 bits alone"),
+        (
+            {**AWQ, "quantization.lm_head": "quantized"},
+            "qwen3.5-4b",
+            "compressed-tensors",
+            "is its embedding",
+        ),
+        ({**AWQ, "quantization.group_size": 4096 * 3}, "qwen3.5-9b", "awq", "does not divide 4096"),
+    ],
+)
+def test_what_can_not_be_stored_so_is_refused(
+    knobs: dict[str, object], model: str, stored_as: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Infeasible, match=why):
+        write_shape(profile(model), Configuration.of(knobs), tmp_path, StoredAs(stored_as))  # type: ignore[arg-type]
+
+
+def test_a_folder_with_weights_is_no_shape(tmp_path: Path) -> None:
+    assert shape_in(tmp_path) is None
+    (tmp_path / "shape.json").write_text('{"model": "m"}')
+    with pytest.raises(Infeasible, match="does not describe a shape"):
+        shape_in(tmp_path)
+
+
+def test_vllm_makes_up_the_weights_of_a_shape_and_sets_how_many_drafts_are_accepted() -> None:
+    knobs = {"drafting.method": "mtp", "drafting.draft_tokens": 2, "serving.weight_dtype": "fp8"}
+    told = order_for(Configuration.of(knobs), "shape", "cuda:0", 1, dummy=True).arguments
+    assert (told["load_format"], told["quantization"]) == ("dummy", "fp8")
+    speculative = told["speculative_config"]
+    assert (speculative["rejection_sample_method"], speculative["synthetic_acceptance_length"]) == (
+        "synthetic",
+        2.0,
+    )
+    real = order_for(Configuration.of(knobs), "checkpoint", "cuda:0", 1).arguments
+    assert "load_format" not in real
+    assert "rejection_sample_method" not in real["speculative_config"]
+
+
+def test_drafts_that_no_made_up_weights_give_are_refused(tmp_path: Path) -> None:
+    shape = shape_in(write_shape(profile(), Configuration.of({}), tmp_path))
+    assert shape is not None
+    check_dummy_drafting(drafting_order(Configuration.of({"drafting.method": "mtp"})), shape)
+    with pytest.raises(Infeasible, match="means nothing"):
+        check_dummy_drafting(drafting_order(Configuration.of({"drafting.method": "ngram"})), shape)
+
+
+def test_a_cache_for_64_sequences_of_the_9b_shape_leaves_room_for_a_second_launch(tmp_path: Path) -> None:
+    from experiments.engines.vllm.engine import cache_bytes
+
+    knobs = {"serving.max_sequences": 64, "serving.max_model_len": 4096}
+    folder = write_shape(profile(), Configuration.of(knobs), tmp_path)
+    needed = cache_bytes(Configuration.of(knobs), folder)
+    by_count = 64 * (4096 * profile().kv_bytes_per_token + profile().gdn_state_bytes)
+    assert by_count < needed < 40e9
+
+
+def test_the_rotated_pairs_of_a_head_are_shared_among_three_axes() -> None:
+    assert mrope_section(256) == [11, 11, 10]  # as in Qwen3.5's config.json
+    assert sum(mrope_section(64)) == 8
