@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from agent.plan.plan import Plan
     from cli.asked import Asked
 
+DUMMY = "dummy"
+"""Stands for weights that are made up."""
+
 ALL = "all"
 """Stands for every packaged card."""
 
@@ -44,6 +47,12 @@ def plan(
             "--hardware",
             metavar="NAME|SIZE|all",
             help="A card that need not be here: a packaged name such as l4, a size such as 16GB, or all.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", metavar="dummy", help="Plan for made-up weights, which give times alone: a shape."
         ),
     ] = None,
     drafter: Annotated[
@@ -87,6 +96,11 @@ def plan(
 
     if hardware is not None and target is not None:
         raise UsageError("--hardware and --target name two places.", "Leave one of the two out.")
+    if weights not in (None, DUMMY):
+        raise UsageError(
+            f"There are no weights {weights!r} to plan for.",
+            f"Write {DUMMY}, or leave it out for those of the model.",
+        )
     asked = campaign_asked(
         name,
         {
@@ -100,7 +114,7 @@ def plan(
             "plan.workload.concurrency": concurrency,
         },
     )
-    found = _plans(ctx, asked, hardware, set_ or [], context)
+    found = _plans(ctx, asked, hardware, set_ or [], context, dummy=weights == DUMMY)
     if as_json:
         documents = [as_document(each) for each in found]
         print_json({"plans": documents} if hardware == ALL else documents[0])
@@ -111,19 +125,33 @@ def plan(
 
 
 def _plans(
-    ctx: typer.Context, asked: Asked, hardware: str | None, assignments: list[str], context: int | None
+    ctx: typer.Context,
+    asked: Asked,
+    hardware: str | None,
+    assignments: list[str],
+    context: int | None,
+    *,
+    dummy: bool,
 ) -> list[Plan]:
     from agent.campaign.target import find_target
     from agent.plan.begin import engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
-    from agent.plan.model import find_model
+    from agent.plan.model import ModelFound, find_model
     from agent.plan.plan import make_plan
     from configs.cpu import usable_cores
+    from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
     target = find_target(asked.spec.target) if hardware is None else None
     spec, notes = space_that_is_here(asked.spec)
     found = find_model(spec.model)
+    if dummy:
+        found = ModelFound(found.asked, found.profile)
+        notes = (
+            *notes,
+            f"This is {LATENCY_ONLY}. A campaign judges quality, so it can't run on them; "
+            "measure times with: autoinfer table measure",
+        )
     knobs = parse_assignments_in(spec.space, assignments)
     if target is None:
         names = [each.name for each in listed_cards()] if hardware == ALL else [str(hardware)]

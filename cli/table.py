@@ -77,6 +77,10 @@ def measure(
         bool,
         typer.Option("--same/--no-same", help="Measure the grid's `same` cells beside another load too."),
     ] = True,
+    profile: Annotated[
+        bool,
+        typer.Option("--profile", help="Keep a step's time by part of each load, after its cells."),
+    ] = False,
     commit: Annotated[
         str | None,
         typer.Option("--commit", metavar="HASH", help="The code's commit, where it is no work tree of git."),
@@ -97,7 +101,7 @@ def measure(
     clock = Budget(None if budget is None else parse_duration_s(budget))
     found = _grid(grid, model, weights)
     found = found if same else replace(found, same=None)
-    run = _run(ctx, found, target, out, clock, loads_ahead, commit)
+    run = replace(_run(ctx, found, target, out, clock, loads_ahead, commit), with_profile=profile)
     if not as_json:
         say(*_header(run))
     _end_on_signals(clock)

@@ -56,10 +56,12 @@ class DeviceRun:
         budget: Budget,
         loads_ahead: int,
         tell: Callable[[str], None],
+        *,
+        with_profile: bool = False,
     ) -> None:
         self._work, self._device, self._sources, self._journal = work, device, sources, journal
         self._budget, self._loads_ahead = budget, loads_ahead
-        self._told = tell
+        self._told, self._with_profile = tell, with_profile
         self._ahead: deque[Loading] = deque()
         self._current: Loading | None = None
         self._alone: set[str] = set()
@@ -169,12 +171,27 @@ class DeviceRun:
         if alive and self._has_same(loading) and self._ahead:
             self._ahead[0].wait(lambda: not self._budget.is_over)
             alive = self._same(loading, launch, number, LOADED)
+        if alive and self._with_profile and not self._budget.is_over:
+            self._profile(loading, launch, number)
         if not alive:
             self._work.try_again(loading.load)
         self._tell(
             f"measured {loading.digest} in {time.monotonic() - begun_s:.0f} s, loaded in "
             f"{launch.load_s:.0f} s; {len(self._work)} loads are not begun"
         )
+
+    def _profile(self, loading: Loading, launch: Launch, number: str) -> None:
+        """Keep the time of a decode step by part at concurrency 1; the launch is timed no more afterwards. A
+        profile that fails is told and leaves the load measured."""
+        workload = min(self._work.grid.workloads, key=lambda each: (each.concurrency, each.prompt_tokens))
+        request = requests_of(workload, self._vocabulary, self._work.grid.seed, "profile")[0]
+        told: dict[str, Any] = {"launch": number, "workload": {**asdict(workload), "key": workload.key}}
+        try:
+            told["parts"] = [asdict(part) for part in launch.profile(request)]
+        except Infeasible as failure:
+            told["failure"] = {"kind": failure.kind, "cause": failure.cause}
+            self._tell(f"{loading.digest} was not profiled ({failure.kind}): {failure.cause}")
+        self._add("profile", loading, told)
 
     def _has_same(self, loading: Loading) -> bool:
         same = self._work.grid.same

@@ -26,7 +26,8 @@ JOURNAL_FILE = "measured.jsonl"
 
 @dataclass(frozen=True)
 class TableRun:
-    """A call that measures: the grid, on which devices, from where, how long, and how many loads ahead."""
+    """A call that measures: the grid, on which devices, from where, how long, and how many loads ahead;
+    `with_profile` profiles each load when it is measured."""
 
     grid: Grid
     devices: Sequence[TableDevice]
@@ -35,6 +36,7 @@ class TableRun:
     loads_ahead: int
     identity: Mapping[str, Any]
     command: str = ""
+    with_profile: bool = False
 
     @property
     def journal_path(self) -> Path:
@@ -75,7 +77,16 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
 
     def on(device: TableDevice) -> None:
         try:
-            DeviceRun(work, device, run.sources, journal, run.budget, run.loads_ahead, tell).run()
+            DeviceRun(
+                work,
+                device,
+                run.sources,
+                journal,
+                run.budget,
+                run.loads_ahead,
+                tell,
+                with_profile=run.with_profile,
+            ).run()
         except BaseException as failure:
             failures.append(failure)
             run.budget.stop()

@@ -83,6 +83,14 @@ def test_without_loads_ahead_nothing_is_measured_beside_a_load(tmp_path: Path) -
     assert not any(line["same"] for line in found)
 
 
+def test_a_profile_of_each_load_is_kept_when_it_is_asked_for(tmp_path: Path) -> None:
+    run = replace(run_in(tmp_path, grid_in(tmp_path)), with_profile=True)
+    measure(run, lambda text: None)
+    profiles = [line for line in lines_of(tmp_path) if line["kind"] == "profile"]
+    assert len({line["load"] for line in profiles}) == len(profiles) == 3
+    assert all(part["time_ms"] > 0 for line in profiles for part in line["parts"])
+
+
 def test_an_engine_that_dies_while_it_serves_is_a_failure_with_its_cause(tmp_path: Path) -> None:
     measure(run_in(tmp_path, grid_in(tmp_path, "simulated.fails: generate")), lambda text: None)
     failures = [line for line in lines_of(tmp_path) if line["kind"] == "failure"]
