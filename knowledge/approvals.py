@@ -39,6 +39,12 @@ class ApprovalView(View):
     event_id: int | None
 
     @property
+    def beyond_s(self) -> float | None:
+        """What it takes if all of its plan is measured, where that is more than expected."""
+        more = self.most_s is not None and round(self.most_s) > round(self.cost_s)
+        return self.most_s if more else None
+
+    @property
     def words(self) -> str:
         """The quote as a clause."""
         return quote_words(self.cost_s, self.most_s)
@@ -77,6 +83,6 @@ def approval_of(hypothesis: Hypothesis) -> ApprovalView | None:
 def quote_words(cost_s: float, most_s: float | None) -> str:
     """An expected cost, and the one if all of the plan is measured, as a clause."""
     expected = f"expected to take {format_duration(round(cost_s))}"
-    if most_s is None:
+    if most_s is None or round(most_s) <= round(cost_s):
         return expected
     return f"{expected}, and {format_duration(round(most_s))} if all of its plan is measured"

@@ -49,9 +49,9 @@ def approve(session: Session, hypothesis_id: int, up_to_s: float | None = None) 
         session,
         hypothesis.campaign_id,
         DirectiveKind.APPROVAL,
-        f"{label} may be tested{limit}; it is {view.words}.",
+        f"{label} may be tested{limit}.",
         hypothesis=hypothesis,
-        value={} if limit_s is None else {UP_TO_S: limit_s},
+        value={"cost_s": view.cost_s, **({} if limit_s is None else {UP_TO_S: limit_s})},
     )
     _mark(hypothesis, waits=False, event_id=directive.event_id)
     return hypothesis

@@ -116,7 +116,7 @@ class CampaignLoop:
         self._counted_at = 0.0
         self._ranked_through = -1
         self._told_of_nobody = False
-        self._waits = False
+        self._waits, self._waited_through = False, -1
         self._baselines: dict[int, Baseline] = {}
 
     def run(self) -> str:
@@ -194,8 +194,10 @@ class CampaignLoop:
             self._look_at_what_runs(seen)
         free = not seen.flying and seen.state == CampaignState.RUNNING
         to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
-        if not to_rank and (not free or self._waits):
+        if not free and not to_rank:
             return None  # somebody measures, or the user wants peace: nothing is computed beside
+        if self._waits and seen.newest_cause <= self._waited_through:
+            return None  # nothing was approved, enqueued or withdrawn
         facts = self._facts()
         if facts.baseline is None:
             if self._left_s(seen) <= 0:
@@ -242,6 +244,7 @@ class CampaignLoop:
     def _wait_for_approval(self, choice: Choice, facts: Facts) -> str | None:
         """Say that nothing is left but what waits for approval, once, and wait for it; the reason to end
         where nobody may give it."""
+        self._waited_through = self._ranked_through
         approve = approve_command(choice.waits)
         if not self._attended:
             resume = f"autoinfer run --resume {facts.label}"

@@ -170,7 +170,7 @@ def _ask(session: Session, desk: Desk, row: Hypothesis, place: Place) -> None:
     events.append(
         session,
         EventKind.HYPOTHESIS_WAITS,
-        f"{label} waits for your approval: {quote_words(place.cost_s, place.most_s)}. "
+        f"Waits for your approval: {quote_words(place.cost_s, place.most_s)}. "
         f"Approve it with: autoinfer approve {label}",
         label,
         desk.facts.id,

@@ -45,7 +45,6 @@ TOLD_KINDS = (
     EventKind.CAMPAIGN_RESUMED,
     EventKind.CAMPAIGN_WAITS,
     EventKind.CAMPAIGN_STOPPED,
-    EventKind.HYPOTHESIS_WAITS,
     EventKind.QUEUE_RANKED,
     EventKind.JOB_REQUEUED,
     EventKind.JOB_FAILED,

@@ -13,6 +13,7 @@ ELSEWHERE = (
     "aa ",
     "enqueue ",
     "reproduce ",
+    "approve ",
     "reference train ",
     "drafter train ",
     "drafter score",
@@ -23,8 +24,8 @@ ELSEWHERE = (
     "engines install",
     "plan --model Qwen/",
 )
-"""Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks or a job
-that ran here; the tests of those parts run them."""
+"""Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks, a job
+that ran here or what waits for approval; the tests of those parts run them."""
 
 
 def examples() -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
+from tests.history.awaiting import let_wait
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url, new_database
 
@@ -170,6 +171,37 @@ def test_a_pin_a_withdrawal_and_the_life_of_a_campaign(with_history: Autoinfer) 
         "stopped_because": "the user stopped it",
         "driven": False,
     }
+
+
+def test_what_waits_is_approved_all_or_none_and_taken_back(with_history: Autoinfer) -> None:
+    database = open_database(database_url(with_history.data_dir))
+    first, second = let_wait(database, 1, 2)
+    database.close()
+    told = with_history(f"approve {first} H-5")
+    assert told.code == 2
+    assert "H-005 is testing; only what waits in the queue can be approved." in told.err
+    term = "of what is expected to take more than 10m; now H-006, H-007"
+    assert term in with_history("show C-1").out
+    assert len(with_history("queue --awaiting --json").json()["items"]) == 2, "none was approved"
+
+    assert with_history(f"approve {first} {second}").out.startswith(
+        f"{first} may be tested when its turn comes (expected to take 12m30s, and 40m if all of its plan"
+    )
+    assert with_history("queue --awaiting").out == "Nothing in C-1 waits for your approval.\n"
+    assert "given (event " in with_history(f"show {first}").out
+    again = with_history(f"approve {first} --json").json()["hypotheses"][0]
+    assert (again["hypothesis"], again["approved"], again["quote"]["waits"]) == (first, True, False)
+
+    assert with_history(f"approve {first} --clear").out.startswith(f"{first} is no longer approved and waits")
+    assert "waits for yours: expected to take 12m30s" in with_history(f"show {first}").out
+    assert "more than 5m" in with_history(f"approve {first} --up-to 5m").err
+    assert "has no meaning beside --clear" in with_history(f"approve {second} --clear --up-to 5m").err
+
+
+def test_where_nothing_waits_nothing_is_approved(with_history: Autoinfer) -> None:
+    told = with_history("approve H-7")
+    assert told.code == 2
+    assert "H-007 does not wait for approval: C-1 asks for no approval." in told.err
 
 
 def test_a_note_makes_findings_stale(with_history: Autoinfer) -> None:
