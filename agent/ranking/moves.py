@@ -23,6 +23,9 @@ SAME = 1e-9
 LEAST_CHANCE = 0.01
 """Chances below are not told apart."""
 
+LEAST_GAIN = 1e-4
+"""Gains below, as shares of the metric, are not told apart."""
+
 FACTOR = "the factor of the directives"
 """The part of a score that directives about levers make."""
 
@@ -185,7 +188,7 @@ def _log_change(old: float, new: float) -> float:
 
 def _shown(name: str, value: float) -> str:
     if name == "the expected gain":
-        return f"{100 * value:.2g} %"
+        return "next to nothing" if value < LEAST_GAIN else f"{100 * value:.2g} %"
     if name == "the expected cost":
         return f"{value:.0f} s"
     if name.startswith("the chance"):

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboard.rendering import figures
-from dashboard.rendering.linking import breakable, came_up, coded, pieces
+from dashboard.rendering.linking import breakable, came_up, coded, pieces, together
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 
@@ -59,8 +59,8 @@ def environment() -> Environment:
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """A template with its values."""
-    return environment().get_template(template).render(context)
+    """A template with its values, in whose sentences no line ends between a figure and its unit."""
+    return together(environment().get_template(template).render(context))
 
 
 @cache

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from dashboard.rendering.figures import NARROW
 from dashboard.rendering.subjects import subject_url
 
 CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
+UNITS = re.compile(r"(?<=\d) (?=(?:%|ms\b|s\b|GB\b|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
 LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
 
 
@@ -47,6 +49,12 @@ def came_up(text: str) -> str:
 def breakable(text: str) -> Markup:
     """The text as HTML, where a line may end behind a dot, an underscore or a plus, as in names of knobs."""
     return Markup("<wbr>").join(BREAKS.split(text))
+
+
+def together(html: str) -> str:
+    """The HTML with a narrow space that does not break between a figure and its unit, as stored sentences
+    have a plain one; what stands in attributes, as code or in a log stays as it is."""
+    return UNITS.sub(NARROW, html)
 
 
 def coded(text: str) -> Markup:

@@ -77,6 +77,14 @@ def test_a_chance_that_was_gone_already_is_no_cause() -> None:
     assert gone[1].startswith("the chance that quality holds fell from 0.9 to < 0.01")
 
 
+def test_a_gain_that_was_next_to_nothing_already_is_no_cause() -> None:
+    before = queue(0.3, 0.31)
+    after = [replace(before[0], log_ratio_mean=0.4), before[1]]
+    assert reasons(before, after)[1].startswith("overtaken by H-002")
+    gone = reasons(queue(-0.3, -0.2), [queue(0.3)[0], queue(-0.3, -0.2)[1]])
+    assert gone[1].startswith("the expected gain fell from 26 % to next to nothing")
+
+
 def test_of_several_changed_parts_the_one_that_moved_it_most_is_named() -> None:
     before = queue(-0.3, -0.2)
     after = [replace(before[0], cost_s=66.0, p_feasible=0.2), before[1]]
