@@ -66,7 +66,7 @@ def test_a_hypothesis_tells_its_moves_with_their_cause_and_its_tests(full: TestC
     assert "Something was judged." in moved
     assert "/log?since=" in moved
     assert 'href="/experiments/E-0001"' in judged
-    assert "TPOT does not fall by 3 %." in judged
+    assert "TPOT does not fall by 3\u202f%." in judged
     assert 'href="/hypotheses/H-002"' in judged
     assert "autoinfer show H-001" in judged
     assert full.get("/hypotheses/h-1.json").json()["state"] == "supported"
