@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 GB = 1e9
 
+MOST_NAMED = 5
+"""Hypotheses that wait for approval and are named, the first in the queue."""
+
 
 def print_campaign(campaign: CampaignView) -> None:
     """Print everything about a campaign but its lists."""
@@ -65,7 +68,8 @@ def _approval(campaign: CampaignView) -> str | None:
     """What waits for the user: the term, and what waits for it now."""
     if campaign.approve_above_s is None:
         return None
-    now = "nothing waits now" if not campaign.awaiting else f"now {', '.join(campaign.awaiting)}"
+    named, more = ", ".join(campaign.awaiting[:MOST_NAMED]), len(campaign.awaiting) - MOST_NAMED
+    now = f"now {named}{f' and {more} more' if more > 0 else ''}" if named else "nothing waits now"
     return f"of what is expected to take more than {format_duration(campaign.approve_above_s)}; {now}"
 
 
