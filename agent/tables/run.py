@@ -109,12 +109,14 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
             for thread in threads:
                 thread.join()
         finally:
+            stopped = run.budget.is_stopped
             run.budget.stop()
             end_children()
     if failures:
         raise failures[0]
     left = work_of(run)
-    ended = Ended(len(left), "everything is measured" if not len(left) else "the budget is over")
+    why = "it was told to end" if stopped else "the budget is over"
+    ended = Ended(len(left), why if len(left) else "everything is measured")
     journal.add("end", {"loads_left": ended.loads_left, "reason": ended.reason}, run.devices[0].identity())
     return ended
 
