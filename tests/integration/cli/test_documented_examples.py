@@ -22,6 +22,9 @@ ELSEWHERE = (
     "devices --record",
     "engines install",
     "plan --model Qwen/",
+    "table measure",
+    "table export",
+    "table same",
 )
 """Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks or a job
 that ran here; the tests of those parts run them."""
