@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Measure every configuration of a grid, and export it."
 )
+
+SAME_SIGNAL_S = 1.0
+"""Seconds within which a second signal is taken for the first."""
 
 GridName = Annotated[str, typer.Argument(metavar="GRID", help="A packaged name or a YAML file.")]
 Model = Annotated[
@@ -304,10 +308,15 @@ def _header(run: TableRun) -> list[str]:
 
 
 def _end_on_signals(budget: Budget) -> None:
-    """End after the cell that is being measured; a second signal ends at once."""
+    """End after the cell that is being measured; a second signal ends at once, if it is not the first one
+    twice, as `timeout` sends it to a process and to its group."""
+    first_s: list[float] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
+        if first_s and time.monotonic() - first_s[0] > SAME_SIGNAL_S:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        first_s.append(time.monotonic())
         budget.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -117,6 +117,8 @@ class DeviceRun:
             time.sleep(FREED_POLL_S)
 
     def _load_failed(self, loading: Loading, failure: Infeasible) -> None:
+        if self._budget.is_stopped:  # what ended us ended it too
+            return
         if loading.beside and failure.kind == "out_of_memory":
             self._alone.add(loading.digest)
         self._failed(loading, failure, {"seconds": loading.seconds, "beside": loading.beside})
@@ -157,6 +159,8 @@ class DeviceRun:
             for requests, at_once in warm_up(self._work.grid.workloads, self._vocabulary, most):
                 launch.serve(requests, at_once)
         except Infeasible as failure:
+            if self._budget.is_stopped:
+                return
             self._failed(loading, failure, {"launch": number})
             self._work.try_again(loading.load)
             self._tell(f"{loading.digest} failed while it warmed up: {failure.cause}")

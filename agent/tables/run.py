@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +74,7 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
     work = work_of(run)
     journal = Journal(run.journal_path, run.identity)
     failures: list[BaseException] = []
+    others = frozenset(psutil.Process().children())
 
     def on(device: TableDevice) -> None:
         try:
@@ -109,22 +110,33 @@ def measure(run: TableRun, tell: Callable[[str], None]) -> Ended:
             for thread in threads:
                 thread.join()
         finally:
+            stopped = run.budget.is_stopped
             run.budget.stop()
-            end_children()
+            end_children(but=others)
     if failures:
         raise failures[0]
     left = work_of(run)
-    ended = Ended(len(left), "everything is measured" if not len(left) else "the budget is over")
+    why = "it was told to end" if stopped else "the budget is over"
+    ended = Ended(len(left), why if len(left) else "everything is measured")
     journal.add("end", {"loads_left": ended.loads_left, "reason": ended.reason}, run.devices[0].identity())
     return ended
 
 
-def end_children() -> None:
-    """Kill every process that this one has started: launches that were still coming up."""
-    children = psutil.Process().children(recursive=True)
+def end_children(but: Collection[psutil.Process]) -> None:
+    """Kill the processes that this one has started, with all of theirs: launches that were still coming up.
+    Those that it had before (`but`) stay."""
+    started = [child for child in psutil.Process().children() if child not in but]
+    children = [each for child in started for each in (child, *_descendants(child))]
     for child in children:
         try:
             child.kill()
         except psutil.NoSuchProcess:
             continue
     psutil.wait_procs(children, timeout=10.0)
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []

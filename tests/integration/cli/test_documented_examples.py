@@ -23,6 +23,9 @@ ELSEWHERE = (
     "devices --record",
     "engines install",
     "plan --model Qwen/",
+    "table measure",
+    "table export",
+    "table same",
 )
 """Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks, a job
 that ran here or what waits for approval; the tests of those parts run them."""

@@ -126,11 +126,17 @@ def test_a_measuring_process_that_is_killed_loses_a_cell_at_most_and_leaves_noth
     assert all(cells(tmp_path)[key] == 1 for key in before)
 
 
-def test_a_budget_that_is_over_begins_nothing_and_says_so(tmp_path: Path) -> None:
-    budget = Budget()
-    budget.stop()
+@pytest.mark.parametrize(
+    ("wall_s", "stopped", "why"), [(0.0, False, "the budget is over"), (None, True, "it was told to end")]
+)
+def test_a_call_without_time_begins_nothing_and_says_so(
+    wall_s: float | None, stopped: bool, why: str, tmp_path: Path
+) -> None:
+    budget = Budget(wall_s)
+    if stopped:
+        budget.stop()
     ended = measure(run_in(tmp_path, grid_in(tmp_path), budget=budget), lambda text: None)
-    assert (ended.loads_left, ended.reason) == (4, "the budget is over")
+    assert (ended.loads_left, ended.reason) == (4, why)
     assert not cells(tmp_path)
 
 
