@@ -26,7 +26,7 @@ from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.engines.port import PartTime
-from experiments.job.named import load_engine
+from experiments.job.named import serves_packed
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Configuration
@@ -88,7 +88,7 @@ class Desk:
     @cached_property
     def serves_packed(self) -> bool:
         """Whether the engine computes with packed quantized weights."""
-        return bool(getattr(load_engine(self.facts.spec.engine), "serves_packed", False))
+        return serves_packed(self.facts.spec.engine)
 
     @property
     def incumbent_profile(self) -> tuple[PartTime, ...]:
