@@ -11,6 +11,7 @@ import pytest
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.rules import RulesProposer
 from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.drafting import COST_SD_SHARE, DraftingCost
 from agent.surrogate.kernel_parts import KernelParts, expected
 from agent.surrogate.physics import Physics
 from configs.models import load_model_profile
@@ -133,3 +134,14 @@ def test_without_kernels_or_a_bandwidth_nothing_is_read_from_the_profile() -> No
     assert KernelParts.of(campaigns.PROFILE, 1e10) is None
     assert KernelParts.of(recorded_parts("bf16"), None) is None
     assert KernelParts.of((), 1e10) is None
+
+
+def test_what_drafting_costs_follows_from_the_kernels_and_is_near_what_an_h200_took() -> None:
+    """Machete's 4-bit step of the 9B shape: 4.33 to 4.36 ms alone, 5.58 ms with MTP and one draft token."""
+    parts = [part for part in recorded_parts("machete") if part.kind != "outside"]
+    alone_ms = sum(part.time_ms for part in parts)
+    layers = ("linear_attention",) * 24 + ("full_attention",) * 8
+    cost = DraftingCost.of([*parts, PartTime("outside", "outside", 4.35 - alone_ms, 0)], layers)
+    measured, step = 5.58 / 4.35, cost.step("mtp", 1)
+    assert abs(measured - step) < COST_SD_SHARE * (step - 1)
+    assert cost.mtp_token > 0.49 / 4.35, "the head that it shares is read once more"
