@@ -25,6 +25,8 @@ from agent.surrogate.physics import Physics
 from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
+from experiments.engines.port import PartTime
+from experiments.job.named import serves_packed
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Configuration
@@ -84,6 +86,17 @@ class Desk:
         return found
 
     @cached_property
+    def serves_packed(self) -> bool:
+        """Whether the engine computes with packed quantized weights."""
+        return serves_packed(self.facts.spec.engine)
+
+    @property
+    def incumbent_profile(self) -> tuple[PartTime, ...]:
+        """A decode step of the best so far by part; empty where it was not profiled itself."""
+        experiment_id = self.incumbent.experiment_id
+        return () if experiment_id is None else self.facts.profiles.get(experiment_id, ())
+
+    @cached_property
     def beliefs(self) -> Beliefs:
         """Physics from the baseline, corrected by every trial."""
         if self.believed is not None:
@@ -97,6 +110,8 @@ class Desk:
             model_layers=self.facts.model_layers,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
             shape=self.legal.profile,
+            serves_packed=self.serves_packed,
+            incumbent_profile=self.incumbent_profile,
             measured_tpot_ms={
                 each: self.baseline.tpot_ms[each.digest]
                 for each in swept
@@ -131,6 +146,9 @@ class Desk:
             seed=facts.spec.seed,
             refused=self.legal.refused,
             predict_on=self.beliefs.predict,
+            serves_packed=self.serves_packed,
+            incumbent_profile=self.incumbent_profile,
+            bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
         )
 
     @cached_property

@@ -12,6 +12,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.profiles import candidate_profiles
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
 from configs.campaign import CampaignSpec
@@ -20,6 +21,7 @@ from configs.questions import Question, is_latency
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
+from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -136,6 +138,8 @@ class Facts:
     """The folder of the model."""
     stored_digests: Mapping[str, str] = field(default_factory=dict)
     """Digests under which configurations of the sweep were measured, where the space has grown since."""
+    profiles: Mapping[int, tuple[PartTime, ...]] = field(default_factory=dict)
+    """Decode steps of candidates by part, by experiment, where they were profiled."""
 
     @property
     def label(self) -> str:
@@ -302,6 +306,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
         checkpoint=Path(found["checkpoint"]),
         stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep),
+        profiles=candidate_profiles(session, campaign_id),
     )
 
 

@@ -89,8 +89,10 @@ class CampaignView:
     `refused` says in a sentence why a legal configuration can't be all the same (the parameter budget, what
     this model and engine don't allow together), None when it can; no draft may be refused. `serves_packed`
     tells whether the engine computes with packed weights; where it does not, quantization saves bytes and no
-    time. `predict_on` predicts other metrics than the objective (`step_weight_bytes`, `nll_bits`,
-    `task_correct`); where it is None the campaign takes hypotheses on its objective only.
+    time. `incumbent_profile` is the best's own decode step by part, empty where it was not profiled;
+    `bandwidth_bytes_per_s` is what the target's memory was measured to give, None where it was not.
+    `predict_on` predicts other metrics than the objective (`step_weight_bytes`, `nll_bits`, `task_correct`);
+    where it is None the campaign takes hypotheses on its objective only.
     """
 
     space: Space
@@ -109,6 +111,8 @@ class CampaignView:
     seed: int
     refused: Callable[[Configuration], str | None] = nothing_refused
     serves_packed: bool = False
+    incumbent_profile: tuple[PartTime, ...] = ()
+    bandwidth_bytes_per_s: float | None = None
     predict_on: Callable[[Configuration, Configuration, Metric], Prediction] | None = None
 
 

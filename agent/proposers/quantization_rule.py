@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
 from agent.proposers.port import CampaignView
+from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
 from agent.surrogate.weight_bytes import bits_per_weight
 from experiments.measurement.evidence import Metric
@@ -30,7 +31,7 @@ STARTS: tuple[Mapping[str, KnobValue], ...] = (
 )
 """Where a model that is not quantized may start: what each of calibration, groups, head and bits is worth."""
 
-PROJECTIONS = ("gdn", "attention", "mlp")
+PROJECTIONS = ("gdn", "attention", "mlp", "gemm")
 """Kinds of parts whose weights quantization shrinks."""
 
 WHY_OF_KNOB: Mapping[str, str] = {
@@ -50,7 +51,7 @@ WHY_OF_KNOB: Mapping[str, str] = {
 
 def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
     """A first quantization in several ways; of a quantized incumbent every other value of its knobs."""
-    where = _bytes_of(step)
+    where = f"{_bytes_of(step)}{head_words(view)}"
     if view.incumbent.get(METHOD, "none") == "none":
         found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]
         if not found:  # a space of one's own, with other methods

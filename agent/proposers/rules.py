@@ -17,6 +17,7 @@ from agent.proposers.draft import draft_of, predict, predicted
 from agent.proposers.drafting_rule import drafting, measured_again
 from agent.proposers.idea import Idea, changed, other_values
 from agent.proposers.port import CampaignView, Draft
+from agent.proposers.profile_rule import by_profile
 from agent.proposers.pruning_rule import least_layers_that_fit, pruning
 from agent.proposers.quantization_rule import quantization
 from agent.proposers.recombination import recombinations
@@ -85,7 +86,7 @@ def _lever_rule(view: CampaignView, step: StepProfile | None, lever: str) -> lis
         "dtype": _dtype,
         "threads": _threads,
     }.get(lever)
-    return rule(view, step) if rule else _value_by_value(view, lever)
+    return rule(view, step) if rule else by_profile(view, lever) or _value_by_value(view, lever)
 
 
 def _levers(view: CampaignView) -> tuple[str, ...]:

@@ -28,9 +28,17 @@ GROWTH_BY_KIND: Mapping[str, float] = {
     "mlp": 0.15,
     "lm_head": 0.15,
     "sampling": 0.1,
+    "gdn_state": 0.5,
+    "gemm": 0.02,
 }
 """Share by which a part's time grows with one token more in the pass, by kind of part; judgement: projections
-read their weights once, the recurrence goes token by token."""
+read their weights once, the recurrence goes token by token. `gemm` and `gdn_state` are kernels of a GPU."""
+
+KERNELS_OUTSIDE = "outside"
+"""The kind of part that a profile by kernels has, and no other."""
+
+NOT_OF_LAYERS = ("lm_head", "sampling", "draft", KERNELS_OUTSIDE)
+"""Kinds of parts of a profile by kernels that are not of the layers, which it does not tell apart."""
 
 GROWTH_OTHERWISE = 0.05
 """The same for norms, rotary tables and what lies between the parts: mostly dispatch, which stays."""
@@ -78,10 +86,16 @@ class DraftingCost:
         """The costs that a profile by part tells of; assumed ones where it has no parts."""
         total = math.fsum(part.time_ms for part in profile)
         layered = [part for part in profile if _LAYER.match(part.part)]
-        if total <= 0 or not layered:
+        by_kernels = bool(model_layers) and any(part.kind == KERNELS_OUTSIDE for part in profile)
+        if total <= 0 or not (layered or by_kernels):
             return cls(GROWTH_UNKNOWN, MTP_SHARE_UNKNOWN)
         growth = math.fsum(part.time_ms * GROWTH_BY_KIND.get(part.kind, GROWTH_OTHERWISE) for part in profile)
-        layer = _attention_layer_ms(layered, model_layers)
+        layer = (
+            _attention_layer_ms(layered, model_layers)
+            if layered
+            else math.fsum(part.time_ms for part in profile if part.kind not in NOT_OF_LAYERS)
+            / len(model_layers)
+        )
         head = math.fsum(part.time_ms for part in profile if part.kind in ("lm_head", "sampling"))
         return cls(growth / total, (MTP_LAYERS * layer + head) / total)
 

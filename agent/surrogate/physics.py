@@ -11,7 +11,8 @@ normal on the log scale of candidate over baseline with a standard deviation tha
   them as it loads computes as before;
 - drafting divides the time of a token by the acceptance length and multiplies it by what a drafting step
   costs (`drafting.py`); what is accepted is learnt (`acceptance.py`), and drops when the target changes;
-- threads: what the sweep before trial 0 measured; nearly nothing is known otherwise.
+- threads: what the sweep before trial 0 measured; nearly nothing is known otherwise;
+- where a profile tells of kernels, serving levers act on one part each (`kernel_parts.py`).
 
 Effects of several levers add on the log scale. A lever that this page does not know is expected to do
 nothing, with a wide spread.
@@ -27,6 +28,7 @@ from functools import cached_property
 
 from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.drafting import COST_SD_SHARE, METHOD, DraftingCost, acceptance_length, drafts
+from agent.surrogate.kernel_parts import KernelParts, expected
 from agent.surrogate.levers import Setting, Target
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile
@@ -110,7 +112,8 @@ class Physics:
     step, since profiling slows it), `model_layers` the kind of each layer, `bandwidth_bytes_per_s` what the
     memory gives (None if unknown) and `measured_tpot_ms` what the sweep before trial 0 measured.
     `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
-    made of (None if unknown), `acceptance` what is believed of drafts.
+    made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
+    best so far, where it was profiled itself: what serving levers act on now.
     """
 
     baseline: Configuration
@@ -120,6 +123,7 @@ class Physics:
     bandwidth_bytes_per_s: float | None = None
     measured_tpot_ms: Mapping[Configuration, float] = field(default_factory=dict)
     serves_packed: bool = False
+    incumbent_profile: Sequence[PartTime] = ()
     shape: ModelProfile | None = None
     acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
 
@@ -127,6 +131,11 @@ class Physics:
     def drafting_cost(self) -> DraftingCost:
         """What drafting adds to a step, from the profile."""
         return DraftingCost.of(self.profile, self.model_layers)
+
+    @cached_property
+    def kernels(self) -> KernelParts | None:
+        """The kernels of the step that is being improved; None where no profile tells of kernels."""
+        return KernelParts.of(self.incumbent_profile or self.profile, self.bandwidth_bytes_per_s)
 
     @property
     def weight_bytes(self) -> int:
@@ -187,6 +196,9 @@ class Physics:
             return self._drafting(knobs, target)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
+        known = None if self.kernels is None else expected(self.kernels, lever, knobs, self.baseline)
+        if known is not None:
+            return Expectation(*known)
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
     def _swept(self, setting: Setting) -> float | None:

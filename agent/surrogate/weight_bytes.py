@@ -39,7 +39,7 @@ SHAPELESS_SD_LOG = 0.1
 LEAST_SD_LOG = 1e-4
 """No prediction is closer than this, so that a normal stays one."""
 
-PROJECTION_KINDS = ("gdn", "attention", "mlp")
+PROJECTION_KINDS = ("gdn", "attention", "mlp", "gemm")
 """Kinds of parts in a profile that are projections, nearly all of them."""
 
 

@@ -36,7 +36,7 @@ def print_experiment(detail: ExperimentDetail) -> None:
     _launches(out, detail)
     _resolved(out, detail)
     if detail.profile is not None:
-        _title(out, "A decode step by part")
+        _title(out, detail.profile_title)
         print_step_profile(detail.profile)
     _stages(out, detail)
     _artifacts(out, detail)

@@ -249,6 +249,8 @@ class Engine(Protocol):
     `max_concurrency` is how many requests a launch may be asked at once; a configuration may serve fewer.
     An engine may have `campaign_devices` too, the kinds of devices that it has campaigns on (`("cpu",)`); one
     without it has them wherever its `check` lets them.
+    One that computes with packed quantized weights says `serves_packed = True`; of others quantization is
+    expected to save no time.
     One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
     every candidate is profiled and not the baseline alone.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by

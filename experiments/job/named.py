@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from configs.registry import Port, registered
+from configs.registry import Port, names, registered
 from experiments.engines.port import Engine
 from experiments.measurement.judging import Judge
 
@@ -12,6 +12,12 @@ from experiments.measurement.judging import Judge
 def load_engine(name: str) -> Engine:
     """Return the engine registered under `name`; raises `UsageError` when none is, or it can't be loaded."""
     return cast(Engine, registered(Port.ENGINE, name)())
+
+
+def serves_packed(name: str) -> bool:
+    """Whether an engine computes with packed quantized weights; False for one that is not registered here,
+    with which nothing can be measured either."""
+    return name in names(Port.ENGINE) and bool(getattr(load_engine(name), "serves_packed", False))
 
 
 def load_judge(name: str) -> Judge:

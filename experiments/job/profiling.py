@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.artifacts.key import ArtifactKey
-from experiments.engines.port import GenerationRequest, Infeasible, PartTime
+from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasible, PartTime
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob
 from experiments.job.staging import StageTold, stage
@@ -46,12 +46,14 @@ def profile_candidate(
     job: RunningJob, configuration: Configuration, workload: Workload, up: OpenLaunch
 ) -> None:
     """Profile a candidate likewise. Nothing is claimed of it by its profile, so one that fails is recorded as
-    a failed stage and no more."""
+    a failed stage and no more, unless the device itself is to blame."""
     try:
         with stage(job, Stage.PROFILE, 1, "profile the candidate") as told:
             _profile(job, told, configuration, workload, up)
-    except (ArmInfeasible, Infeasible):
-        return
+    except (ArmInfeasible, Infeasible) as failed:
+        reason = failed.reason if isinstance(failed, ArmInfeasible) else failed
+        if reason.kind in DEVICE_FAULTS:
+            raise
 
 
 def profiles_candidates(job: RunningJob) -> bool:

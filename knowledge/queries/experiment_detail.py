@@ -80,6 +80,12 @@ class ExperimentDetail(ExperimentRow):
     reproduce_command: str
     samples: tuple[SampleView, ...] | None
 
+    @property
+    def profile_title(self) -> str:
+        """What the profile is of."""
+        whose = "baseline" if self.candidate is None else "candidate"
+        return f"A decode step of the {whose} by part"
+
 
 def experiment_detail(
     session: Session, experiment_id: int, *, samples: bool = False, judge: bool = False

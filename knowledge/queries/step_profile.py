@@ -114,7 +114,8 @@ class StepProfileView(View):
             method = f" ({self.bandwidth_method})" if self.bandwidth_method else ""
             told.append(f"the floor at {self.bandwidth_bytes_per_s / GB:,.0f} GB/s{method}")
         if self.artifact:
-            told.append(f"every kernel by name in A-{self.artifact[:SHOWN_DIGITS]}")
+            what = "every kernel by name in" if self.launches else "kept as"
+            told.append(f"{what} A-{self.artifact[:SHOWN_DIGITS]}")
         return "; ".join(told)
 
 

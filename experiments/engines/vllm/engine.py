@@ -50,6 +50,7 @@ class VllmEngine:
     name = "vllm"
     max_concurrency = CONCURRENCY_MAX
     profiles_candidates = True
+    serves_packed = True
 
     def __init__(
         self, request_limit_s: float = REQUEST_LIMIT_S, launches_at_once: int = LAUNCHES_AT_ONCE

@@ -48,9 +48,10 @@ class KernelTrace:
         self._saved: list[tuple[Any, str]] = []
         self._within: list[str] = []
         if self._on_gpu:
-            self._source, self._target = (
-                torch.zeros(MARK_BYTES + len(MARKS), dtype=torch.uint8, device="cuda") for _ in range(2)
-            )
+            with torch.inference_mode(False):  # or they could be written to in that mode alone
+                self._source, self._target = (
+                    torch.zeros(MARK_BYTES + len(MARKS), dtype=torch.uint8, device="cuda") for _ in range(2)
+                )
         activity = ProfilerActivity.CUDA if self._on_gpu else ProfilerActivity.CPU
         self._profile = profile(activities=[activity])
 

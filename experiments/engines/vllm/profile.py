@@ -125,9 +125,19 @@ async def _step_ms(driver: Driver, request: GenerationRequest, concurrency: int)
     return 1e3 * median(gaps_s[len(gaps_s) // 2 :])
 
 
-def _written(step: Step) -> list[Json]:
-    """A step as rows: name, region, start and own time in microseconds, grid."""
-    return [
-        [each.name, each.region.value, round(each.start_us, 3), round(each.own_us, 3), list(each.grid)]
-        for each in step
-    ]
+def _written(step: Step) -> dict[str, Json]:
+    """A step as data: `names`, and `rows` of the name's number, region, start and own microseconds, grid."""
+    names = list(dict.fromkeys(each.name for each in step))
+    return {
+        "names": [*names],
+        "rows": [
+            [
+                names.index(each.name),
+                each.region.value,
+                round(each.start_us, 3),
+                round(each.own_us, 3),
+                list(each.grid),
+            ]
+            for each in step
+        ],
+    }

@@ -11,6 +11,7 @@ import pytest
 from experiments.engines.port import GenerationRequest, Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
+from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
@@ -87,6 +88,27 @@ class TestVllmEngine(EngineConformance):
         assert resolved["gdn_state_dtype"] == "float32"
         assert (resolved["graph_mode"], resolved["compile_mode"]) == ("none", "none")
         assert resolved["drafting"] == {"method": "none"}
+
+    def test_a_step_is_told_by_the_parts_of_the_model_alone_and_with_more_at_once(
+        self, setting: EngineSetting
+    ) -> None:
+        launch = setting.launch(**{"serving.max_sequences": 2})
+        assert isinstance(launch, VllmLaunch)
+        try:
+            for concurrency in (1, 2):
+                parts = {part.part: part for part in launch.profile(setting.request(), concurrency)}
+                record = launch.profile_record
+                assert record is not None
+                assert sum(part.time_ms for part in parts.values()) == pytest.approx(record["step_ms"])
+                linears = {"in_proj_qkvz", "out_proj", "qkv_proj", "o_proj", "gate_up_proj", "down_proj"}
+                assert {part.part for part in parts.values() if part.kind == "gemm"} == linears
+                assert {"in_proj_ba", "lm_head", "gdn_state", "conv1d", "attention", "small"} < parts.keys()
+                assert parts["lm_head"].weight_bytes == 2 * VOCABULARY * 128
+                assert [round(parts[part].launches) for part in ("gate_up_proj", "qkv_proj")] == [12, 3]
+                assert parts["gdn_state"].cache_bytes == concurrency * 2 * 9 * 4 * 64 * 64 * 4
+                assert "other" not in parts, record["kernels"]
+        finally:
+            launch.close()
 
     def test_the_decode_path_reads_a_document_as_the_prefill_does(
         self, setting: EngineSetting, launch: Launch

@@ -10,6 +10,7 @@ import pytest
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
+from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import KnobValue
@@ -60,6 +61,35 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> EngineSetting:
 
 
 class TestVllmEngineOnGpu(EngineConformance):
+    @pytest.mark.parametrize("graphs", ["eager", "auto"])
+    def test_a_step_is_told_by_the_parts_of_the_model_within_graphs_too(
+        self, setting: EngineSetting, graphs: str
+    ) -> None:
+        launch = setting.launch(**{"serving.graph_mode": graphs})
+        assert isinstance(launch, VllmLaunch)
+        try:
+            parts = {part.part: part for part in launch.profile(setting.request())}
+            record = launch.profile_record
+        finally:
+            launch.close()
+        assert record is not None
+        assert sum(part.time_ms for part in parts.values()) == pytest.approx(record["step_ms"])
+        assert {
+            "in_proj_qkvz",
+            "gate_up_proj",
+            "in_proj_ba",
+            "lm_head",
+            "gdn_state",
+            "attention",
+        } < parts.keys()
+        assert [round(parts[part].launches) for part in ("gdn_state", "conv1d")] == [9, 9]
+        assert "other" not in parts, record["kernels"]
+        read = record["read"]
+        assert isinstance(read, dict)
+        bandwidth = read["bandwidth"]
+        assert isinstance(bandwidth, dict)
+        assert 1e11 < float(str(bandwidth["bytes_per_s"])) < 1e14
+
     def test_what_runs_is_read_from_the_running_engine(self, launch: Launch) -> None:
         resolved = launch.resolved()
         assert resolved["dtype"] == "bfloat16"

@@ -38,20 +38,20 @@ def test_a_candidate_is_profiled_in_its_last_use_and_only_where_the_engine_says_
 ) -> None:
     steps = [MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2), Evaluate()]
     assert outcomes(run(a_test_job(), steps)) == []
-    result = run(a_test_job(), steps, CheapToProfile())
+    result = run(a_test_job(), steps, engine=CheapToProfile())
     assert [stage.stage for stage in result.stages] == [
         Stage.STATIC, Stage.QUICK, Stage.PROFILE, Stage.FULL, Stage.EVALUATE,
     ]  # fmt: skip
     assert [part.part for part in result.profile] == ["layers", "rest"]
-    assert outcomes(run(a_test_job(), steps, CheapToProfile())) == ["reused"]
-    assert outcomes(run(a_test_job(), [MeasurePair(Stage.QUICK, 2)], CheapToProfile())) == ["reused"]
+    assert outcomes(run(a_test_job(), steps, engine=CheapToProfile())) == ["reused"]
+    assert outcomes(run(a_test_job(), [MeasurePair(Stage.QUICK, 2)], engine=CheapToProfile())) == ["reused"]
 
 
 def test_a_candidate_whose_profile_fails_is_judged_all_the_same(run: Run) -> None:
     result = run(
         a_test_job(FASTER | {"simulated.fails": "profile"}),
         [MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2)],
-        CheapToProfile(),
+        engine=CheapToProfile(),
     )
     assert result.failure is None
     assert outcomes(result) == ["failed"]

@@ -1,0 +1,75 @@
+"""The rule of the profile: what each part of the step could still give, in words, for the levers that act on
+it. Pure.
+
+No kernel, graph mode or format is named as better here: each other value is a candidate, told with what the
+profile by kernels says of the part that it acts on. What is at its floor already is not worth a test, which
+the surrogate's small expectation says by itself (`agent/surrogate/kernel_parts.py`).
+"""
+
+from __future__ import annotations
+
+from agent.proposers.idea import Idea, other_values
+from agent.proposers.port import CampaignView
+from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts
+
+LEVERS = ("kernel", "graphs", "scheduling", "gdn_state", "kv_cache", "weight_dtype")
+"""Levers that act on one part of the step."""
+
+
+def parts_of(view: CampaignView) -> KernelParts | None:
+    """The kernels of the step that is being improved: the incumbent's, or, unprofiled, the baseline's."""
+    return KernelParts.of(view.incumbent_profile or view.profile, view.bandwidth_bytes_per_s)
+
+
+def by_profile(view: CampaignView, lever: str) -> list[Idea]:
+    """Every other value of a lever that acts on one part; none where no profile by kernels is there."""
+    parts = parts_of(view)
+    if parts is None or lever not in LEVERS:
+        return []
+    why = _why(parts, lever)
+    return [Idea(candidate, why) for candidate in other_values(view, lever)]
+
+
+def head_words(view: CampaignView) -> str:
+    """What the output head takes of the step, a sentence with a space behind it; empty where no profile by
+    kernels tells."""
+    parts = parts_of(view)
+    reached = None if parts is None else parts.bandwidth_share(HEAD)
+    if parts is None or reached is None:
+        return ""
+    return (
+        f"By the profile the output head takes {_percent(parts.share(HEAD))} of the step and reads at "
+        f"{_percent(reached)} of the bandwidth, products of the layers {_percent(parts.share(PRODUCTS))} at "
+        f"{_percent(parts.bandwidth_share(PRODUCTS) or 0.0)}. "
+    )
+
+
+def _why(parts: KernelParts, lever: str) -> str:
+    outside = (
+        f"No kernel runs in {_percent(parts.share(OUTSIDE))} of a step of {parts.step_ms:.2f} ms with "
+        f"{parts.launches:.0f} kernels"
+    )
+    return {
+        "kernel": (
+            f"Products of the layers take {_percent(parts.share(PRODUCTS))} of the step and read at "
+            f"{_percent(parts.bandwidth_share(PRODUCTS) or 0.0)} of the bandwidth: "
+            f"{parts.step_ms * parts.above_share(PRODUCTS):.2f} ms lie above their floor, which another "
+            "kernel may win or lose more of; which does is not known before it is measured."
+        ),
+        "graphs": f"{outside}; graphs replay them without the processor.",
+        "scheduling": f"{outside}; scheduling the next step meanwhile hides some of it.",
+        "gdn_state": _narrow(parts, "gdn_state", "States of GatedDeltaNet layers"),
+        "kv_cache": _narrow(parts, "attention", "Attention and its keys and values"),
+        "weight_dtype": _narrow(parts, PRODUCTS, "Products of the layers"),
+    }[lever]
+
+
+def _narrow(parts: KernelParts, kind: str, what: str) -> str:
+    return (
+        f"{what} take {_percent(parts.share(kind))} of the step, and their bytes at full bandwidth would "
+        f"take {_percent(parts.floor_share(kind))} of it: a type half as wide saves half of that at most."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.1f} %"

@@ -1,0 +1,147 @@
+"""What the profile by kernels says decides what is proposed first, and names no kernel as better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from agent.proposers.port import CampaignView, Draft
+from agent.proposers.rules import RulesProposer
+from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.drafting import COST_SD_SHARE, DraftingCost
+from agent.surrogate.kernel_parts import KernelParts, expected
+from agent.surrogate.physics import Physics
+from configs.models import load_model_profile
+from experiments.engines.port import PartTime
+from experiments.measurement.plan import Margins
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import load_space
+from tests.recorded.vllm_kernels import PROFILED, recorded_parts
+from tests.unit.agent import campaigns
+
+SPACE = load_space("vllm")
+BASELINE = SPACE.configuration({})
+QUANTIZED = SPACE.with_change(BASELINE, {"quantization.method": "awq", "quantization.group_size": 128})
+BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
+KERNELS = ("conch", "exllama", "humming", "machete", "marlin", "triton")
+
+
+def view(incumbent: Configuration = BASELINE, profile: str = "bf16", own: str | None = None) -> CampaignView:
+    parts, best = tuple(recorded_parts(profile)), tuple(recorded_parts(own)) if own else ()
+    physics = Physics(
+        baseline=BASELINE,
+        tpot_ms=5.36,
+        profile=parts,
+        bandwidth_bytes_per_s=BANDWIDTH,
+        shape=load_model_profile("qwen3.5-9b"),
+        serves_packed=True,
+        incumbent_profile=best,
+    )
+    predict = Beliefs.learn(SPACE, physics, (), Margins()).predict
+    return replace(
+        campaigns.view(),
+        space=SPACE,
+        baseline=BASELINE,
+        incumbent=incumbent,
+        trials=(),
+        taken=frozenset(),
+        profile=parts,
+        incumbent_profile=best,
+        bandwidth_bytes_per_s=BANDWIDTH,
+        serves_packed=True,
+        predict=predict,
+        predict_on=predict,
+    )
+
+
+def spread(told: CampaignView, knobs: Mapping[str, KnobValue]) -> tuple[float, float]:
+    found = told.predict(told.incumbent, SPACE.with_change(told.incumbent, knobs))
+    return found.log_ratio_mean, found.log_ratio_sd
+
+
+def of_knob(drafts: list[Draft], knob: str, incumbent: Configuration) -> list[Draft]:
+    return [each for each in drafts if [c.knob for c in incumbent.changes_to(each.candidate)] == [knob]]
+
+
+def test_every_kernel_is_expected_alike_and_more_widely_the_further_products_are_from_the_bandwidth() -> None:
+    told = {own: view(QUANTIZED, own=own) for own in ("marlin", "machete")}
+    by_kernel = {
+        own: {spread(each, {"serving.linear_backend": kernel}) for kernel in KERNELS}
+        for own, each in told.items()
+    }
+    assert all(len(found) == 1 for found in by_kernel.values()), "no kernel is told from another"
+    [(mean, marlin)], [(_, machete)] = by_kernel["marlin"], by_kernel["machete"]
+    assert mean == 0
+    parts = {own: KernelParts.of(recorded_parts(own), BANDWIDTH) for own in ("marlin", "machete", "bf16")}
+    above = {own: each.above_share("gemm") for own, each in parts.items() if each is not None}
+    assert above["bf16"] < 0.12 < 0.3 < above["marlin"]
+    assert marlin == pytest.approx(0.5 * above["marlin"], rel=0.2)
+    assert machete > 0.5 * above["bf16"]
+
+
+def test_a_quantized_incumbent_s_own_profile_speaks_for_other_kernels() -> None:
+    drafts = RulesProposer().propose(view(QUANTIZED, own="marlin"), 60)
+    kernels = of_knob(drafts, "serving.linear_backend", QUANTIZED)
+    assert {each.candidate["serving.linear_backend"] for each in kernels} == set(KERNELS)
+    for each in kernels:
+        assert "of the bandwidth" in each.rationale
+        assert "not known before it is measured" in each.rationale
+    told = {each.rationale.partition("Surrogate")[0] for each in kernels}
+    assert len(told) == 1, "the reason is the same for every kernel"
+
+
+def test_quantization_is_told_what_the_head_takes() -> None:
+    drafts = RulesProposer().propose(view(), 60)
+    quantized = [each for each in drafts if each.candidate.get("quantization.method") == "awq"]
+    assert quantized
+    assert all("the output head takes 9.2 % of the step" in each.rationale for each in quantized)
+    assert all(each.metric is None or each.metric.value == "tpot_ms" for each in quantized)
+
+
+def test_leaving_graphs_out_is_no_gain_where_kernels_are_short_and_putting_them_in_is_one() -> None:
+    parts = KernelParts.of(recorded_parts("marlin"), BANDWIDTH)
+    assert parts is not None
+    eager, _ = expected(parts, "graphs", {"serving.graph_mode": "eager"}, BASELINE) or (0, 0)
+    assert eager > 0, "510 launches take the processor longer than the step takes"
+    launched = [
+        *recorded_parts("marlin")[:-1],
+        PartTime("outside", "outside", 4.0, 0),
+    ]
+    slow = KernelParts.of(launched, BANDWIDTH)
+    assert slow is not None
+    graphs, sd = expected(
+        slow, "graphs", {"serving.graph_mode": "full"}, {**BASELINE, "serving.graph_mode": "eager"}
+    ) or (0, 0)
+    assert graphs < -0.3
+    assert 0 < sd < 0.5
+
+
+def test_a_lever_that_acts_on_little_is_expected_to_do_little() -> None:
+    parts = KernelParts.of(recorded_parts("bf16"), BANDWIDTH)
+    assert parts is not None
+    kv = expected(parts, "kv_cache", {"serving.kv_cache_dtype": "fp8_e4m3"}, BASELINE)
+    wide = expected(parts, "weight_dtype", {"serving.weight_dtype": "fp8"}, BASELINE)
+    assert kv == (0.0, 0.01)
+    assert wide is not None
+    assert math.exp(wide[0]) == pytest.approx(1 - parts.floor_share("gemm") / 2)
+    assert expected(parts, "caching", {}, BASELINE) is None
+
+
+def test_without_kernels_or_a_bandwidth_nothing_is_read_from_the_profile() -> None:
+    assert KernelParts.of(campaigns.PROFILE, 1e10) is None
+    assert KernelParts.of(recorded_parts("bf16"), None) is None
+    assert KernelParts.of((), 1e10) is None
+
+
+def test_what_drafting_costs_follows_from_the_kernels_and_is_near_what_an_h200_took() -> None:
+    """Machete's 4-bit step of the 9B shape: 4.33 to 4.36 ms alone, 5.58 ms with MTP and one draft token."""
+    parts = [part for part in recorded_parts("machete") if part.kind != "outside"]
+    alone_ms = sum(part.time_ms for part in parts)
+    layers = ("linear_attention",) * 24 + ("full_attention",) * 8
+    cost = DraftingCost.of([*parts, PartTime("outside", "outside", 4.35 - alone_ms, 0)], layers)
+    measured, step = 5.58 / 4.35, cost.step("mtp", 1)
+    assert abs(measured - step) < COST_SD_SHARE * (step - 1)
+    assert cost.mtp_token > 0.49 / 4.35, "the head that it shares is read once more"
