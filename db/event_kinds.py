@@ -70,6 +70,10 @@ class EventKind(StrEnum):
     JOB_FAILED = ("job.failed", "A job failed or used up its attempts, with the cause.")
     JOB_CANCELLED = ("job.cancelled", "A job was cancelled.")
     STAGE_STARTED = ("stage.started", "A stage of an experiment began.")
+    STAGE_PROGRESSED = (
+        "stage.progressed",
+        "A stage that builds something, such as a quantized checkpoint, tells how far it is; once a minute.",
+    )
     STAGE_FINISHED = ("stage.finished", "A stage of an experiment ended, with its outcome and its seconds.")
     EXPERIMENT_STARTED = ("experiment.started", "The first stage of an experiment is about to begin.")
     EXPERIMENT_FAILED = ("experiment.failed", "An experiment could not be brought to an end, with the cause.")

@@ -143,7 +143,9 @@ def give(answer: Callable[[dict[str, Any]], object]) -> None:
 
 
 def progress(done: int, planned: int, text: str) -> None:
-    """Tell who asked how far this process is, and the log; before the answer."""
+    """Tell who asked how far this process is, and the log; before the answer. Nothing where nobody asked."""
+    if not _REPLIES:
+        return
     print(f"{done} of {planned}: {text}", file=sys.stderr, flush=True)
     _send({"progress": {"done": done, "planned": planned, "text": text}})
 

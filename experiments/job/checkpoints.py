@@ -57,6 +57,7 @@ def _run(
         job.records.progress(each.stage, done, planned, text)
 
     def build(folder: Path) -> None:
+        job.guard.before_launches()  # a stage may compute on the device too
         told = each.build(configuration, checkpoint, folder, beside, tell)
         (folder / report_name(each)).write_text(json.dumps(dict(told), indent=2) + "\n", encoding="utf-8")
 

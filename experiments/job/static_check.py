@@ -11,8 +11,9 @@ from experiments.space.configuration import Configuration
 
 def check_static(job: RunningJob, told: StageTold, configuration: Configuration, workload: Workload) -> None:
     """Ask the engine whether the configuration can run this workload; raises `Infeasible` where it can't, and
-    first of all where the device is lost."""
+    first of all where the device is lost or somebody else's: what is free there would not be what it has."""
     unwatched = job.guard.unwatched()
+    job.guard.before_launches()
     unseen = job.engine.check(configuration, job.context.checkpoint, job.spec.device, workload.context_tokens)
     for sentence in filter(None, (unwatched, unseen)):
         before = told.detail.get(UNCHECKED)

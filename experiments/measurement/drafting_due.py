@@ -6,9 +6,26 @@ from collections.abc import Iterable
 
 from experiments.space.configuration import Change, KnobValue
 
-ALTERS_DRAFTING = frozenset({"drafting", "pruning", "quantization", "serving.dtype", "serving.compile"})
+ALTERS_DRAFTING = frozenset(
+    {
+        "drafting",
+        "pruning",
+        "quantization",
+        "serving.dtype",
+        "serving.compile",
+        "serving.graph_mode",
+        "serving.linear_backend",
+        "serving.kv_cache_dtype",
+        "serving.gdn_state_dtype",
+        "serving.gdn_prefill_backend",
+        "serving.async_scheduling",
+        "serving.chunked_prefill",
+        "serving.prefix_caching",
+    }
+)
 """Knobs, or groups of them, whose change alters how often drafts stand or what the target says: the weights,
-the number format that the logits are rounded in, and the code that verifies a draft."""
+the number formats that logits and states are rounded in, and the code that reads a prompt and verifies a
+draft (on hybrids prefix caching with MTP changed texts, vllm#53912)."""
 
 METHOD = "drafting.method"
 """The knob that says whether a configuration drafts."""

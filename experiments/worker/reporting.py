@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
@@ -19,10 +21,17 @@ from experiments.job.comparison import CONTROL_FAILED
 from experiments.job.result import ArtifactRecord, JobProgress, JobResult
 from experiments.job.spec import AnyJob
 from experiments.kill_points import KillPoint, reached
+from experiments.measurement.evidence import Stage
 from experiments.recording import record_result
 from experiments.worker.claiming import Taken
 from experiments.worker.reaping import end_experiment
 from experiments.worker.settings import WorkerTimes
+
+BUILDS = frozenset({Stage.PRUNE, Stage.QUANTIZE, Stage.DRAFT})
+"""Stages that build for minutes or hours without anything else to see."""
+
+PROGRESS_EVENT_S = 60.0
+"""At most one event of progress in so many seconds: the log is read by people."""
 
 
 class Reporter:
@@ -34,6 +43,7 @@ class Reporter:
         self._times = times
         self._worker_id = worker_id
         self._told: JobProgress | None = None
+        self._progressed_at = 0.0
 
     def bind(self, process: BoundProcess) -> None:
         """Store the process group that works for the attempt."""
@@ -74,6 +84,17 @@ class Reporter:
                     job.campaign_id,
                     {"stage": progress.stage.value},
                 )
+                self._progressed_at = time.monotonic()
+            elif progress.stage in BUILDS and time.monotonic() - self._progressed_at >= PROGRESS_EVENT_S:
+                events.append(
+                    session,
+                    EventKind.STAGE_PROGRESSED,
+                    f"{self._taken.subject}: {progress.text}.",
+                    self._taken.subject,
+                    job.campaign_id,
+                    {"stage": progress.stage.value, "done": progress.done, "planned": progress.planned},
+                )
+                self._progressed_at = time.monotonic()
         self._told = progress
 
     def record(self, spec: AnyJob, result: JobResult) -> None:

@@ -25,6 +25,8 @@ DTYPES: Mapping[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch
 LEFT_OUT_PREFIXES = (*MTP_PREFIXES, "model.visual.", "visual.")
 """Tensors that are no part of the text model: the MTP head and the vision tower."""
 
+HEAD, HEAD_WEIGHT, EMBEDDING_WEIGHT = "lm_head", "lm_head.weight", "model.embed_tokens.weight"
+
 _WRAPPER_PREFIX = "model.language_model."
 
 
@@ -35,6 +37,15 @@ def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device)
         Infeasible: kind `checkpoint`, when the configuration is not acceptable or tensors are missing or
         misshapen; `unsupported`, when the weights are quantized in a way that is not read.
     """
+    model = empty_model(files, dtype)
+    fill_model(model, files, dtype)
+    nn.Module.to(model, device)
+    return model
+
+
+def empty_model(files: CheckpointFiles, dtype: torch.dtype) -> Qwen3_5ForCausalLM:
+    """The text model without storage, for inference. Raises `Infeasible` (`checkpoint`) for a configuration
+    that is not acceptable."""
     not_passed_on = ("model_type", *QUANTIZATION_KEYS)
     try:
         config = Qwen3_5TextConfig(
@@ -49,30 +60,46 @@ def load_model(files: CheckpointFiles, dtype: torch.dtype, device: torch.device)
     with torch.device("meta"):
         model = Qwen3_5ForCausalLM(config)
     model.model.rotary_emb = type(model.model.rotary_emb)(config)
-    state = _state(files, dtype)
-    if config.tie_word_embeddings and "lm_head" in packed_modules(files):
+    nn.Module.requires_grad_(model, False)
+    nn.Module.train(model, False)
+    return model
+
+
+def fill_model(
+    model: Qwen3_5ForCausalLM,
+    files: CheckpointFiles,
+    dtype: torch.dtype,
+    wanted: Callable[[str], bool] = lambda name: True,
+) -> None:
+    """Give what is wanted (by its name in the text model) the checkpoint's values, on the CPU.
+
+    Raises `Infeasible` as `load_model`.
+    """
+    tied = model.config.tie_word_embeddings
+    state = _state(files, dtype, wanted)
+    if tied and HEAD in packed_modules(files):
         raise Infeasible(
             "checkpoint",
             f"config.json in {files.folder} ties the head to the embedding, but the head is quantized on its "
             "own; tie_word_embeddings must be false there.",
         )
-    if config.tie_word_embeddings and "model.embed_tokens.weight" in state:
-        state["lm_head.weight"] = state["model.embed_tokens.weight"]
-    _check_state(model, state, files)
-    model.load_state_dict(state, strict=True, assign=True)
-    if config.tie_word_embeddings:
+    if tied and EMBEDDING_WEIGHT in state:
+        state[HEAD_WEIGHT] = state[EMBEDDING_WEIGHT]
+    _check_state(model, state, files, wanted)
+    model.load_state_dict(state, strict=False, assign=True)  # `_check_state` was strict about what is wanted
+    if tied:
         model.lm_head.weight = model.model.embed_tokens.weight
     nn.Module.requires_grad_(model, False)
-    nn.Module.train(model, False)
-    nn.Module.to(model, device)
-    return model
 
 
-def _state(files: CheckpointFiles, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The text model's tensors by the names of its modules."""
+def _state(
+    files: CheckpointFiles, dtype: torch.dtype, wanted: Callable[[str], bool]
+) -> dict[str, torch.Tensor]:
+    """The text model's tensors that are wanted, by the names of its modules."""
 
     def ours(stored_name: str) -> bool:
-        return not module_tensor(stored_name).startswith(LEFT_OUT_PREFIXES)
+        name = module_tensor(stored_name)
+        return not name.startswith(LEFT_OUT_PREFIXES) and wanted(name)
 
     return {module_tensor(name): tensor for name, tensor in read_tensors(files, dtype, ours)}
 
@@ -112,9 +139,12 @@ def module_tensor(stored_name: str) -> str:
 
 
 def _check_state(
-    model: Qwen3_5ForCausalLM, state: Mapping[str, torch.Tensor], files: CheckpointFiles
+    model: Qwen3_5ForCausalLM,
+    state: Mapping[str, torch.Tensor],
+    files: CheckpointFiles,
+    is_wanted: Callable[[str], bool],
 ) -> None:
-    wanted = model.state_dict()
+    wanted = {name: tensor for name, tensor in model.state_dict().items() if is_wanted(name)}
     missing = sorted(wanted.keys() - state.keys())
     if missing:
         raise Infeasible(

@@ -9,6 +9,7 @@ up to a limit by dtype. A token that falls short of the best by more than that i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from experiments.engines.port import DraftingCheck, GenerationRequest, GenerationTrace, Infeasible
@@ -37,14 +38,40 @@ async def check_drafting(driver: Driver, requests: Sequence[GenerationRequest]) 
 
     Raises:
         Infeasible: kind `illegal` when an MTP head's drafts hardly ever stand; kind `crashed` when the step
-        of k + 1 tokens computes something else than the step of one.
+        of k + 1 tokens computes something else than the step of one, or vLLM counts other drafts.
     """
     if driver.order.drafting_method == "none":
         raise Infeasible("illegal", "The configuration drafts nothing, so there is no check.")
+    before = driver.accepted_per_position()
     traces = [await driver.generate(request) for request in requests]
+    after = driver.accepted_per_position()
+    counted = [now - then for now, then in zip_longest(after, before, fillvalue=0)]
+    check_counters([trace.step_tokens for trace in traces], counted, driver.order.draft_tokens)
     _refuse_dropped_head(driver, [tokens for trace in traces for tokens in trace.step_tokens])
     readings = [await _read_back(driver, *pair) for pair in zip(requests, traces, strict=True)]
     return judged(requests, traces, readings, str(driver.order.arguments["dtype"]))
+
+
+def check_counters(steps: Sequence[Sequence[int]], counted: Sequence[int], draft_tokens: int) -> None:
+    """Whether the steps that were told of each request are those that vLLM counts: were two of them taken for
+    one, its tokens would look like drafts that stood. Pure.
+
+    `counted` are the drafts that vLLM's own metrics say stood, by position, over all the requests; nothing
+    where it has no such metric. A request goes on for at most k tokens after its text, and its last step may
+    not be counted yet: up to 2 k drafts a request may be apart.
+
+    Raises:
+        Infeasible: kind `crashed`, when more are.
+    """
+    if not counted:
+        return
+    told = sum(tokens - 1 for each in steps for tokens in each)
+    if abs(sum(counted) - told) > 2 * draft_tokens * len(steps):
+        raise Infeasible(
+            "crashed",
+            f"vLLM counts {sum(counted)} drafts that stood where the steps of {len(steps)} requests show "
+            f"{told}, so that the acceptance can't be told.",
+        )
 
 
 async def _read_back(driver: Driver, request: GenerationRequest, trace: GenerationTrace) -> Reading:

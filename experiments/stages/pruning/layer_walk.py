@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.engines.one_answer import progress
+
 ROW_TOKENS = 1024
 """Tokens that go through a layer at once, at least one row: it bounds the memory of activations, and on a CPU
 larger batches are no faster."""
@@ -47,7 +49,11 @@ class LayerWalk:
             return score(number)
 
         with ThreadPoolExecutor(self._workers) as pool:
-            return tuple(pool.map(scored, range(len(self._documents))))
+            rows: list[Row] = []
+            for row in pool.map(scored, range(len(self._documents))):
+                rows.append(row)
+                progress(len(rows), len(self._documents), "scored the layers on a calibration document")
+            return tuple(rows)
 
     def steps(self, number: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """What goes into each layer and what comes out, for one document: both `[1, tokens, hidden]`."""

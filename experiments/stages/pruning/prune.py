@@ -7,7 +7,7 @@ Scores come from a process of their own (`scoring.py`); the files are rewritten 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,12 +135,13 @@ def prune(
     device: str = "cpu",
     kept: KeptScores | None = None,
     number_format: str = FLOAT32,
+    tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
 ) -> PruneReport:
     """Write the checkpoint less the layers that matter least into `out_dir`, with `prune-scores.json`.
 
     `documents` are token ids to calibrate on. Layers are ranked on the checkpoint itself unless `ranked_on`
     names others of the same layers, on `device` (`cpu`, `cuda:0` …) in `number_format`; scores that `kept`
-    holds are taken from there.
+    holds are taken from there. `tell` is called with how many documents are read, of how many.
 
     Raises:
         Infeasible: kind `illegal` when so many layers can't go, `checkpoint` for a broken one or for models
@@ -155,7 +156,9 @@ def prune(
     checkpoints = (ranked_on or RankedOn(checkpoint_dir)).checkpoints()
     for path in checkpoints.values():
         _same_layers(files.layer_types, path)
-    rankings = rank_layers(checkpoints, criterion, choice, documents, log_path, device, kept, number_format)
+    rankings = rank_layers(
+        checkpoints, criterion, choice, documents, log_path, device, kept, number_format, tell
+    )
     removed = next(iter(rankings.values())).removed
     weight_bytes = remove_layers(files, removed, out_dir)
     scores = {name: ranking.to_json() for name, ranking in rankings.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from configs.models import ModelProfile
+from configs.models import ModelProfile, PartKind
 from experiments.engines.port import Infeasible
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2}
@@ -40,12 +40,29 @@ class Room:
         """Bytes at most, in a format of `ITEM_BYTES`: the weights, the hidden states of all variants of the
         documents that are walked (twice, for they are joined), the whole model's of every document, and
         logits."""
+        return ITEM_BYTES[dtype] * self.profile.text_parameters + self._beside_weights(dtype)
+
+    def streamed_bytes_in(self, dtype: str) -> int:
+        """The same with one layer in memory at a time, beside the embedding and the head."""
+        layers: dict[int, int] = {}
+        others = 0
+        for part in self.profile.parts:
+            if part.kind is PartKind.MTP:
+                continue
+            if part.layer is None:
+                others += part.parameters
+            else:
+                layers[part.layer] = layers.get(part.layer, 0) + part.parameters
+        one = 2 * max(layers.values())  # as it is read and as it computes
+        return ITEM_BYTES[dtype] * (others + one) + self._beside_weights(dtype)
+
+    def _beside_weights(self, dtype: str) -> int:
         item, tokens = ITEM_BYTES[dtype], max(self.documents)
         state = item * tokens * self.profile.hidden
         logits = min(LOGIT_BYTES_MAX, 4 * tokens * self.profile.vocabulary)
         a_worker = 2 * (self.profile.layers + 1) * state + LOGIT_COPIES * logits
         kept = item * sum(self.documents) * self.profile.hidden
-        return item * self.profile.text_parameters + self.workers * a_worker + kept + PROCESS_BYTES
+        return self.workers * a_worker + kept + PROCESS_BYTES
 
 
 def format_for(profile: ModelProfile, total_bytes: int | None) -> str:
@@ -58,18 +75,23 @@ def format_for(profile: ModelProfile, total_bytes: int | None) -> str:
     return FLOAT32 if total_bytes is None or weights <= WEIGHTS_SHARE * total_bytes else BFLOAT16
 
 
-def check_room(room: Room, dtype: str, available_bytes: int, device: str) -> None:
-    """Whether the ranking fits, in its number format, into the memory that is available on a device now.
+def fits_whole(room: Room, dtype: str, available_bytes: int, device: str) -> bool:
+    """Whether the whole model fits, in its number format, into the memory that is available on a device now;
+    false where one layer at a time does.
 
     Raises:
-        Infeasible: kind `out_of_memory`, when it does not. Another format is not taken in its place: of two
-            rankings that are compared, one would be coarser for what else ran at that moment.
+        Infeasible: kind `out_of_memory`, when not even that does. Another format is not taken in its place:
+            of two rankings that are compared, one would be coarser for what else ran at that moment.
     """
-    needed = room.bytes_in(dtype)
+    if room.bytes_in(dtype) <= available_bytes:
+        return True
+    needed = room.streamed_bytes_in(dtype)
     if needed > available_bytes:
         raise Infeasible(
             "out_of_memory",
             f"Ranking the layers of {room.profile.name} in {dtype}, the number format for a model of its "
-            f"size on this machine, takes {needed / 1e9:.1f} GB, and {available_bytes / 1e9:.1f} GB are "
+            f"size on this machine, takes {needed / 1e9:.1f} GB even with one layer in "
+            f"memory at a time, and {available_bytes / 1e9:.1f} GB are "
             f"available on {device} now: free some, or take a target with more memory or a smaller model.",
         )
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,12 +27,14 @@ def rank_layers(
     device: str = "cpu",
     kept: KeptScores | None = None,
     number_format: str = FLOAT32,
+    tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
 ) -> dict[str, Ranking]:
     """The ranking of each checkpoint's layers, one checkpoint after the other, by name.
 
     What `kept` holds of a criterion that scores once is not computed again, where it holds all of it.
     Quantized ones are dequantized. `device` (`cpu`, `cuda:0` …) is where it computes, `number_format` (of
-    `room.ITEM_BYTES`) what in. The process ends with this one.
+    `room.ITEM_BYTES`) what in. `tell` is called with how
+    many documents are read, of how many. The process ends with this one.
 
     Raises:
         Infeasible: kind `checkpoint` for one that can't be loaded, `illegal` for a choice that can't be met,
@@ -59,7 +61,7 @@ def rank_layers(
         "device": device,
         "number_format": number_format,
     }
-    answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path)
+    answer = ask(PROCESS_MODULE, request, doing="scores layers", log_path=log_path, tell=tell)
     rankings = {name: ranking_from(answer[name]) for name in checkpoints}
     if kept is not None:
         for each, name in names.items():

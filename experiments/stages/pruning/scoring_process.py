@@ -20,7 +20,7 @@ from experiments.measurement.evidence import Json
 from experiments.stages.pruning.choosing import Choice
 from experiments.stages.pruning.criteria import criterion_named
 from experiments.stages.pruning.number_format import profile_of
-from experiments.stages.pruning.room import Room, check_room
+from experiments.stages.pruning.room import Room, fits_whole
 
 if TYPE_CHECKING:
     import torch
@@ -46,9 +46,12 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
     rooms = [Room(profile_of(each), tokens, workers) for each in files.values()]
     largest = max(rooms, key=lambda room: room.profile.text_parameters)
     dtype = request["number_format"]
-    check_room(largest, dtype, available_bytes(device), str(device))
+    whole = fits_whole(largest, dtype, available_bytes(device), str(device))
+    if not whole:  # a layer is called by one document at a time
+        workers = 1
+        torch.set_num_threads(request["threads"])
     try:
-        return {name: _ranking(each, request, dtype, device, workers) for name, each in files.items()}
+        return {name: _ranking(each, request, dtype, device, workers, whole) for name, each in files.items()}
     except torch.OutOfMemoryError as cause:
         sentence = " ".join(str(cause).split())
         raise Infeasible("out_of_memory", f"Ranking layers on {device}: {sentence}") from None
@@ -64,11 +67,18 @@ def available_bytes(device: torch.device) -> int:
 
 
 def _ranking(
-    files: CheckpointFiles, request: dict[str, Any], dtype: str, device: torch.device, workers: int
+    files: CheckpointFiles,
+    request: dict[str, Any],
+    dtype: str,
+    device: torch.device,
+    workers: int,
+    whole: bool,
 ) -> Json:
     from experiments.engines.reference.checkpoint import DTYPES, load_model
+    from experiments.stages.pruning.streamed_model import streamed_model
 
-    model = load_model(files, DTYPES[dtype], device)
+    load = load_model if whole else streamed_model
+    model = load(files, DTYPES[dtype], device)
     largest = max(max(document) for document in request["documents"])
     if largest >= model.config.vocab_size:
         raise Infeasible(

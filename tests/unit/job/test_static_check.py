@@ -21,7 +21,7 @@ def told_by(answers: list[str | None], unwatched: str | None = None) -> dict[str
         engine=SimpleNamespace(check=check),
         context=SimpleNamespace(checkpoint=Path("model")),
         spec=SimpleNamespace(device="cuda:1"),
-        guard=SimpleNamespace(unwatched=lambda: unwatched),
+        guard=SimpleNamespace(unwatched=lambda: unwatched, before_launches=lambda: None),
     )
     told: Any = SimpleNamespace(detail={"kept": 1})
     for _ in range(len(answers)):

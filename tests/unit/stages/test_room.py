@@ -13,7 +13,7 @@ from experiments.engines.port import Infeasible
 from experiments.reference_model.load import reference_model_path
 from experiments.space.configuration import Configuration
 from experiments.stages.pruning.calibration import CALIBRATION_DOCUMENTS, CALIBRATION_TOKENS
-from experiments.stages.pruning.room import WEIGHTS_SHARE, Room, check_room, format_for
+from experiments.stages.pruning.room import WEIGHTS_SHARE, Room, fits_whole, format_for
 from experiments.stages.pruning.stage import DepthPruning
 
 DOCUMENTS = [CALIBRATION_TOKENS] * CALIBRATION_DOCUMENTS
@@ -37,14 +37,25 @@ def test_float32_is_taken_where_its_weights_leave_room_and_bfloat16_elsewhere() 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_does_not_fit_now_is_told_with_the_numbers_and_not_ranked_in_another_format(dtype: str) -> None:
-    needed = LARGE.bytes_in(dtype)
-    check_room(LARGE, dtype, needed, "cpu")
+    needed = LARGE.streamed_bytes_in(dtype)
+    assert not fits_whole(LARGE, dtype, needed, "cpu")
     with pytest.raises(Infeasible) as told:
-        check_room(LARGE, dtype, needed - 1, "cpu")
+        fits_whole(LARGE, dtype, needed - 1, "cpu")
     assert told.value.kind == "out_of_memory"
     assert f"Ranking the layers of {LARGE.profile.name} in {dtype}, the number format for" in told.value.cause
-    told_gb = f"takes {needed / 1e9:.1f} GB, and {needed / 1e9:.1f} GB are available on cpu now"
+    told_gb = f"takes {needed / 1e9:.1f} GB even with one layer in memory at a time, and"
     assert told_gb in told.value.cause
+    assert f"and {needed / 1e9:.1f} GB are available on cpu now" in told.value.cause
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_one_layer_at_a_time_takes_a_fraction_of_the_whole(dtype: str) -> None:
+    whole = LARGE.bytes_in(dtype)
+    assert fits_whole(LARGE, dtype, whole, "cpu")
+    assert not fits_whole(LARGE, dtype, whole - 1, "cpu")
+    assert LARGE.streamed_bytes_in(dtype) < whole / 2
+    huge = Room(load_model_profile("qwen3.5-27b"), DOCUMENTS, 1)
+    assert huge.bytes_in("bfloat16") > 50e9 > 16e9 > huge.streamed_bytes_in("bfloat16")
 
 
 def key(device: str = "cpu", total_bytes: int | None = 2**40) -> ArtifactKey:

@@ -255,6 +255,9 @@ def test_an_evaluation_without_the_check_leaves_it_open() -> None:
         ((Change("serving.compile", "off", "default"),), True, True),
         ((Change("serving.compile", "off", "default"),), False, False),
         ((Change("serving.threads", 1, 2),), True, False),
+        ((Change("serving.kv_cache_dtype", "auto", "fp8"),), True, True),
+        ((Change("serving.prefix_caching", "off", "on"),), True, True),
+        ((Change("serving.max_sequences", 16, 1),), True, False),
     ],
 )
 def test_the_check_is_due_where_drafting_or_what_it_drafts_for_changed(

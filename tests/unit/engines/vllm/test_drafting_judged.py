@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
-from experiments.engines.vllm.drafting_check import Reading, judged
+from experiments.engines.vllm.drafting_check import Reading, check_counters, judged
 
 REQUEST = GenerationRequest("code:a", (1, 2, 3), 41)
 TRACE = GenerationTrace(tuple(range(41)), tuple(range(1, 42)), (2,) * 20)
@@ -45,3 +45,25 @@ def test_a_step_that_chooses_otherwise_without_any_draft_is_a_fault() -> None:
 def test_logits_that_are_not_finite_are_a_fault() -> None:
     with pytest.raises(Infeasible, match="not finite"):
         judged([REQUEST], [TRACE], [reading(change=float("nan"))], "bfloat16")
+
+
+STEPS = [(2, 1, 3), (3, 3)]
+"""Seven drafts of two at a time that stood, of two requests."""
+
+
+@pytest.mark.parametrize("counted", [(5, 2), (9, 6), (0, 0), ()])
+def test_what_vllm_counts_may_lie_a_step_or_two_beside_the_steps_of_each_request(
+    counted: tuple[int, ...],
+) -> None:
+    """It goes on a little after the text; without a count there is nothing to hold against."""
+    check_counters(STEPS, counted, 2)
+
+
+def test_steps_that_were_taken_together_are_found_by_what_vllm_counts() -> None:
+    with pytest.raises(
+        Infeasible, match="counts 20 drafts that stood where the steps of 2 requests show 7"
+    ) as told:
+        check_counters(STEPS, (12, 8), 2)
+    assert told.value.kind == "crashed"
+    with pytest.raises(Infeasible, match="counts 0 drafts"):
+        check_counters([(3,) * 40], (0, 0), 2)
