@@ -11,6 +11,7 @@ from configs.quantities import format_duration
 from knowledge.figures import SHARES, counted, metric_word, size
 from knowledge.queries.drafting import REPORTS, drafting_of
 from knowledge.queries.resolved import flat
+from knowledge.stored import number, workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +29,17 @@ LATENCY_METRICS = ("tpot_ms", "ttft_ms", "e2el_ms")
 """Latency metrics shown a launch, the judged one first."""
 
 
+THROUGHPUT_METRIC = "output_tokens_per_s"
+"""Shown beside them where several requests were under way at once."""
+
+
 def print_experiment(detail: ExperimentDetail) -> None:
     """Print everything about an experiment."""
     out = console()
     _head(out, detail)
     _verdict(out, detail)
     _launches(out, detail)
+    _gpu(out, detail)
     _resolved(out, detail)
     if detail.profile is not None:
         _title(out, detail.profile_title)
@@ -121,6 +127,8 @@ def _launches(out: Console, detail: ExperimentDetail) -> None:
         return
     _title(out, "Launches")
     judged = [detail.metric, *(metric for metric in LATENCY_METRICS if metric != detail.metric)]
+    if (number(workload_of(detail.plan).get("concurrency")) or 1) > 1:
+        judged.append(THROUGHPUT_METRIC)
     present = {spread.metric for launch in detail.launches for spread in launch.spreads}
     shown = [metric for metric in judged if metric in present]
     timed = [launch for launch in detail.launches if any(_of(launch, metric) for metric in shown)]
@@ -139,6 +147,32 @@ def _launches(out: Console, detail: ExperimentDetail) -> None:
     told = "median [middle 80 %]; a" if shown else "A"
     out.print(f"{told} launch is a fresh process", style="dim")
     _quality(out, detail)
+
+
+def _gpu(out: Console, detail: ExperimentDetail) -> None:
+    if not detail.gpu_blocks:
+        return
+    _title(out, "What the GPU did meanwhile")
+    rows = [
+        (
+            f"{each.arm.value} {each.index}",
+            each.stage,
+            _known(each.sm_mhz, "MHz"),
+            _known(each.memory_mhz, "MHz"),
+            _known(each.power_w, "W"),
+            _known(each.energy_j_per_output_token, "J"),
+            _known(each.temperature_c, "°C"),
+            f"{each.repeated} of {each.blocks}",
+            "; ".join(each.causes) or "—",
+        )
+        for each in detail.gpu_blocks
+    ]
+    told = (">SM clock", ">memory clock", ">power", ">energy a token", ">hottest", ">repeated", "throttled")
+    out.print(table(("launch", "stage", *told), rows))
+
+
+def _known(value: float | None, unit: str) -> str:
+    return "—" if value is None else f"{value:.4g} {unit}"
 
 
 def _quality(out: Console, detail: ExperimentDetail) -> None:

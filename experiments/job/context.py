@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from experiments.engines.port import GenerationRequest, ScoringDocument, Scoring
 from experiments.measurement.evidence import Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
+from experiments.telemetry.watching import GpuWatch
 
 DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
     Stage.STATIC: 60,
@@ -132,7 +134,8 @@ class JobContext:
 
     `folder` is the job's own; `cache_dir` outlives launches (compiled code); `cores` bounds how many
     launches load at once; `tool_versions` go into the keys of the artifacts it builds; `load_limit_s` is the
-    most that one launch may take until it is ready.
+    most that one launch may take until it is ready. `gpu_watch` makes what reads the job's GPU while a block
+    runs, None on a CPU; `wait` waits for so many seconds.
     """
 
     folder: Path
@@ -145,3 +148,5 @@ class JobContext:
     tool_versions: Mapping[str, Json] = field(default_factory=dict)
     limits_s: Mapping[Stage, float] = field(default_factory=lambda: DEFAULT_STAGE_LIMITS_S)
     load_limit_s: float = LOAD_LIMIT_S
+    gpu_watch: Callable[[], GpuWatch] | None = None
+    wait: Callable[[float], None] = time.sleep

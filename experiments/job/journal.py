@@ -28,7 +28,8 @@ class RecordKind(StrEnum):
     LAUNCH = "launch"
     """A launch is ready; the lines that follow name it by `launch`, a number within the job."""
     BLOCK = "block"
-    """The samples of one block of one launch, with the environment before and after."""
+    """The samples of one block of one launch, with the environment before and after, and what a GPU did
+    `during` it."""
     STAGE = "stage"
     ARTIFACT = "artifact"
     PROFILE = "profile"
@@ -161,9 +162,8 @@ class Fold:
         ]
         blocks = launch.environment["blocks"]
         assert isinstance(blocks, list)
-        blocks.append(
-            {"block": block, "position": position, "before": line["before"], "after": line["after"]}
-        )
+        told = {name: line[name] for name in ("before", "after", "during") if name in line}
+        blocks.append({"block": block, "position": position, **told})
 
 
 class Journal:

@@ -23,14 +23,15 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
-from experiments.job.block_samples import block_samples
+from experiments.job.block_samples import block_samples, gap_stride
 from experiments.job.context import JobContext
 from experiments.job.device_guard import DeviceGuard
 from experiments.job.limits import StageLimits
 from experiments.job.records import Records
 from experiments.job.spec import AnyJob, TestJob
+from experiments.job.watched_block import throttling_told, watched
 from experiments.kill_points import KillPoint, reached
-from experiments.measurement.evidence import Arm, Stage
+from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
@@ -77,19 +78,36 @@ class OpenLaunch:
     def time_block(self, block: int, position: int, requests: Sequence[GenerationRequest]) -> None:
         """Send the requests, as many at once as the workload asks for, and record every raw sample.
 
-        Meanwhile nothing is written and nothing computed; records go out after the block. A block beside
-        which something else was on the device is not recorded: it raises.
+        Meanwhile nothing is written and nothing computed, but that a GPU is read; records go out after the
+        block. A block beside which something else was on the device is not recorded: it raises. One in which
+        the GPU throttled is repeated as `watched_block` says.
         """
         moment = self._job.context.material.moment
         self._alone()
         before = moment()
-        traces = self._serve(requests)
+        traces, during = self._watched(requests)
         after = moment()
         self._alone()
         samples = block_samples(requests, traces, self._seq)
         self._seq += len(samples)
-        self._job.records.block(self.number, block, position, samples, before, after)
+        self._job.records.block(self.number, block, position, samples, before, after, during)
         reached(KillPoint.AFTER_MEASURE)
+        told = throttling_told(during.get("gpu"))
+        if told is not None:
+            self._job.records.note(f"block {block} of {self.wanted.arm.value} {self.wanted.index}: {told}")
+
+    def _watched(
+        self, requests: Sequence[GenerationRequest]
+    ) -> tuple[list[GenerationTrace], dict[str, Json]]:
+        """Traces, and what is told of the block beside its samples: what a GPU did, and every which gap
+        between tokens is kept, where not all are."""
+        context, during = self._job.context, dict[str, Json]()
+        if context.gpu_watch is None:
+            traces = self._serve(requests)
+        else:
+            traces, during["gpu"] = watched(lambda: self._serve(requests), context.gpu_watch, context.wait)
+        stride = gap_stride(traces)
+        return traces, during if stride == 1 else {**during, "gaps_every": stride}
 
     def score(
         self,

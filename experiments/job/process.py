@@ -22,6 +22,7 @@ from experiments.job.spec import AnyJob, parse_job
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Judge
 from experiments.stages.quantize import environment as quantize
+from experiments.telemetry.watching import gpu_watches
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
                 tool_versions=workshop.tool_versions,
                 limits_s=place.limits_s,
                 load_limit_s=place.load_limit_s,
+                gpu_watch=gpu_watches(spec.device),
             )
             run_job(spec, context, workshop.engine, workshop.judge, records, abandon)
         except AutoinferError as error:

@@ -85,8 +85,10 @@ class Records:
         samples: Iterable[tuple[str, int, Metric, float]],
         before: Mapping[str, Json],
         after: Mapping[str, Json],
+        during: Mapping[str, Json] | None = None,
     ) -> None:
-        """The samples (item, seq, metric, value) of a block of a launch, and the machine around it."""
+        """The samples (item, seq, metric, value) of a block of a launch, the machine around it, and what is
+        told of it meanwhile, where anything is."""
         rows = [[item, seq, metric.value, value] for item, seq, metric, value in samples]
         self._append(
             RecordKind.BLOCK,
@@ -96,7 +98,12 @@ class Records:
             samples=rows,
             before=dict(before),
             after=dict(after),
+            **({"during": dict(during)} if during else {}),
         )
+
+    def note(self, text: str) -> None:
+        """Say something in the job's log."""
+        self._say(text)
 
     def stage(self, record: StageRecord) -> None:
         """A stage ended; everything told so far is made to last."""

@@ -24,6 +24,7 @@ from experiments.rejudging import judged_again
 from experiments.sealing import tampered
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
+from knowledge.queries.gpu_blocks import GpuBlocksView, gpu_blocks
 from knowledge.queries.resolved import DifferenceView, resolved_differences
 from knowledge.queries.samples import SampleView, launch_spreads, stored_samples
 from knowledge.queries.spread import SpreadView
@@ -54,7 +55,7 @@ class ExperimentDetail(ExperimentRow):
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
     the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
-    candidate's of a test.
+    candidate's of a test; `gpu_blocks` what the GPU did while launches were timed, empty on a CPU.
     """
 
     rationale: str | None
@@ -69,6 +70,7 @@ class ExperimentDetail(ExperimentRow):
     verdict: VerdictView | None
     judged_again: str | None
     launches: tuple[LaunchView, ...]
+    gpu_blocks: tuple[GpuBlocksView, ...]
     resolved_differences: tuple[DifferenceView, ...]
     resolved: dict[Arm, JsonObject]
     environments: dict[str, JsonObject]
@@ -140,6 +142,9 @@ def experiment_detail(
         launches=tuple(
             _launch_view(each.Launch, each.digest, spreads.get(each.Launch.id, ())) for each in launches
         ),
+        gpu_blocks=tuple(
+            told for each in launches if (told := _gpu_blocks(each.Launch, each.data)) is not None
+        ),
         resolved_differences=resolved_differences(
             [(each.Launch.arm, each.Launch.resolved) for each in launches]
         ),
@@ -153,6 +158,10 @@ def experiment_detail(
         reproduce_command=f"autoinfer reproduce {label}",
         samples=tuple(stored_samples(session, experiment_id)) if samples else None,
     )
+
+
+def _gpu_blocks(launch: Launch, environment: JsonObject) -> GpuBlocksView | None:
+    return gpu_blocks(launch.arm, launch.index, launch.stage, launch.attempt, environment)
 
 
 def _changed(session: Session, experiment: Experiment) -> str | None:

@@ -95,6 +95,10 @@ class Driver:
                     self, messages_of(GenerationRequest, request["requests"]), request["concurrency"]
                 )
                 return [data_of(trace) for trace in traces]
+            case "open_http":
+                from experiments.engines.vllm.openai_app import open_http
+
+                return await open_http(self._engine, str(self._engine.model_config.model))
             case "score":
                 from experiments.engines.vllm.scoring import score
 
@@ -239,9 +243,13 @@ async def answer_requests() -> None:
 
 
 def main() -> None:
-    """Answer in an event loop of its own."""
+    """Answer in an event loop of its own, of the kind that vLLM's own server runs in."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    asyncio.run(answer_requests())
+    try:
+        from uvloop import run
+    except ImportError:
+        from asyncio import run
+    run(answer_requests())
 
 
 if __name__ == "__main__":

@@ -45,7 +45,11 @@ A configuration serves `serving.max_sequences` of them."""
 
 
 class VllmEngine:
-    """Serves Qwen3.5-type checkpoints with vLLM, in an environment of its own. Entry point `vllm`."""
+    """Serves Qwen3.5-type checkpoints with vLLM, in an environment of its own. Entry point `vllm`.
+
+    Launches get token ids and read no text. With the folder of a `tokenizer` they can, as vLLM's own server
+    does (`VllmLaunch.open_http`).
+    """
 
     name = "vllm"
     max_concurrency = CONCURRENCY_MAX
@@ -53,10 +57,14 @@ class VllmEngine:
     serves_packed = True
 
     def __init__(
-        self, request_limit_s: float = REQUEST_LIMIT_S, launches_at_once: int = LAUNCHES_AT_ONCE
+        self,
+        request_limit_s: float = REQUEST_LIMIT_S,
+        launches_at_once: int = LAUNCHES_AT_ONCE,
+        tokenizer: Path | None = None,
     ) -> None:
         """`launches_at_once` are those that must fit into a device's memory side by side."""
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
+        self._tokenizer = tokenizer
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
@@ -117,6 +125,9 @@ class VllmEngine:
         `cache_dir` keeps vLLM's compiled code between launches.
         """
         order, files = self._order(configuration, checkpoint, device, str(cache_dir / WRAPPED))
+        if self._tokenizer is not None:
+            reads = {"skip_tokenizer_init": False, "tokenizer": str(self._tokenizer)}
+            order = replace(order, arguments=order.arguments | reads)
         found = needed_environment(device)
         return VllmLaunch(
             configuration, order, files, found, log_path, cache_dir, load_limit_s, self._request_limit_s

@@ -137,6 +137,13 @@ class VllmLaunch:
         rounds = -(-len(requests) // concurrency)
         return messages_of(GenerationTrace, self._ask(request, "serve them", requests=rounds))
 
+    def open_http(self) -> str:
+        """Let vLLM's own OpenAI server answer too, over the same engine; its address. See `openai_app.py`.
+
+        Of a launch by an engine with a `tokenizer`, for vLLM's server reads text.
+        """
+        return str(self._ask({"op": "open_http"}, "open its HTTP server"))
+
     def score(
         self,
         documents: Sequence[ScoringDocument],

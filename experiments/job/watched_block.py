@@ -1,0 +1,59 @@
+"""A block with what the GPU did meanwhile; one in which it throttled is run again.
+
+The rule: a block in which the GPU throttled (`gpu_block.throttled`) is repeated after `COOLING_S` with the
+same requests, at most `REPEATS_MAX` times. The first that was undisturbed counts, else the last one. What
+is replaced gives no sample; what the GPU did in it is kept with the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from experiments.engines.port import GenerationTrace
+from experiments.measurement.evidence import Json
+from experiments.measurement.gpu_block import gpu_during
+from experiments.telemetry.watching import GpuWatch
+
+REPEATS_MAX = 2
+"""How often a block is repeated at most: a GPU that is throttled three times in half a minute is not cooled
+well enough, and more blocks would only say so again."""
+
+COOLING_S = 10.0
+"""Seconds before a repetition, for heat to go."""
+
+
+def watched(
+    serve: Callable[[], list[GenerationTrace]],
+    watch: Callable[[], GpuWatch],
+    wait: Callable[[float], None],
+) -> tuple[list[GenerationTrace], dict[str, Json]]:
+    """What `serve` gave, and what the GPU did; `repeated` are the blocks in whose place it stands."""
+    repeated: list[Json] = []
+    while True:
+        with watch() as watching:
+            traces = serve()
+        told = gpu_during(watching.readings, _output_tokens(traces))
+        if told["throttled"] is None or len(repeated) == REPEATS_MAX:
+            return traces, {**told, "repeated": repeated}
+        repeated.append(told)
+        wait(COOLING_S)
+
+
+def throttling_told(gpu: Json) -> str | None:
+    """What to say of a block's throttling, by what the GPU did in it; None where there was none."""
+    if not isinstance(gpu, dict):
+        return None
+    repeated = gpu.get("repeated")
+    times = len(repeated) if isinstance(repeated, list) else 0
+    if gpu.get("throttled") is not None:
+        return f"the GPU throttled ({gpu['throttled']}) in each of {times + 1} attempts; the last one counts"
+    if not times or not isinstance(repeated, list):
+        return None
+    causes = {str(each["throttled"]) for each in repeated if isinstance(each, dict)}
+    return (
+        f"repeated {'once' if times == 1 else 'twice'}, for the GPU throttled ({'; '.join(sorted(causes))})"
+    )
+
+
+def _output_tokens(traces: Sequence[GenerationTrace]) -> int:
+    return sum(len(each.token_ids) for each in traces)

@@ -1,0 +1,87 @@
+"""What the GPU did while the launches of an experiment were timed, by launch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean, median
+
+from db.models.base import JsonObject
+from db.states import Arm
+from knowledge.queries.view import View
+from knowledge.stored import number
+
+
+class GpuBlocksView(View):
+    """The timed blocks of a launch: clocks in MHz (the median of the blocks' medians, the lowest and the
+    highest), mean power, the whole GPU's energy an output token, the highest temperature; None where the
+    driver did not tell.
+
+    `repeated` counts blocks that were run anew because the GPU throttled, `throttled` those in which it
+    throttled every time, whose last attempt counts; `causes` says why.
+    """
+
+    arm: Arm
+    index: int
+    stage: str
+    attempt: int
+    blocks: int
+    sm_mhz: float | None
+    sm_mhz_min: float | None
+    sm_mhz_max: float | None
+    memory_mhz: float | None
+    power_w: float | None
+    energy_j_per_output_token: float | None
+    temperature_c: float | None
+    repeated: int
+    throttled: int
+    causes: tuple[str, ...]
+
+
+def gpu_blocks(
+    arm: Arm, index: int, stage: str, attempt: int, environment: Mapping[str, object]
+) -> GpuBlocksView | None:
+    """The view of one launch from its stored environment; None where no GPU was read."""
+    blocks = environment.get("blocks")
+    told = [
+        gpu
+        for block in (blocks if isinstance(blocks, list) else [])
+        if isinstance(block, dict)
+        and isinstance(during := block.get("during"), dict)
+        and isinstance(gpu := during.get("gpu"), dict)
+    ]
+    if not told:
+        return None
+    repeats = [each.get("repeated") or [] for each in told]
+    attempts = [each for each in told if each.get("throttled")]
+    attempts += [each for one in repeats if isinstance(one, list) for each in one if isinstance(each, dict)]
+    lowest, highest = _numbers(told, "sm_mhz", "min"), _numbers(told, "sm_mhz", "max")
+    sm_mhz, memory_mhz = _numbers(told, "sm_mhz", "median"), _numbers(told, "memory_mhz", "median")
+    power_w, energy_j = _numbers(told, "power_w"), _numbers(told, "energy_j_per_output_token")
+    return GpuBlocksView(
+        arm=arm,
+        index=index,
+        stage=stage,
+        attempt=attempt,
+        blocks=len(told),
+        sm_mhz=median(sm_mhz) if sm_mhz else None,
+        sm_mhz_min=min(lowest, default=None),
+        sm_mhz_max=max(highest, default=None),
+        memory_mhz=median(memory_mhz) if memory_mhz else None,
+        power_w=fmean(power_w) if power_w else None,
+        energy_j_per_output_token=median(energy_j) if energy_j else None,
+        temperature_c=max(_numbers(told, "temperature_c"), default=None),
+        repeated=sum(bool(each) for each in repeats),
+        throttled=sum(bool(each.get("throttled")) for each in told),
+        causes=tuple(sorted({str(each.get("throttled")) for each in attempts})),
+    )
+
+
+def _numbers(blocks: Iterable[JsonObject], name: str, part: str | None = None) -> list[float]:
+    found = []
+    for block in blocks:
+        value = block.get(name)
+        if part is not None:
+            value = value.get(part) if isinstance(value, dict) else None
+        if (known := number(value)) is not None:
+            found.append(known)
+    return found

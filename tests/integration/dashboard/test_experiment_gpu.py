@@ -1,0 +1,98 @@
+"""What the GPU did while launches were timed is on the experiment's page, in its JSON and its sheet.
+
+The readings are those of a real H200, from the packaged recording; throttling, of which it has none, is
+invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+from starlette.testclient import TestClient
+
+from cli.sheets.experiment import print_experiment
+from configs.settings import Settings
+from dashboard.app import create_app
+from db.models import Experiment
+from db.states import Arm, VerdictOutcome
+from experiments.measurement.gpu_block import gpu_during
+from knowledge.queries.experiment_detail import experiment_detail
+from knowledge.queries.gpu_blocks import gpu_blocks
+from tests.history.campaign_history import History, add_launch
+from tests.unit.measurement.test_gpu_block import of_the_recording
+
+HEAT = "heat, by the hardware"
+CALM = {**gpu_during(of_the_recording(slice(0, 20)), 5000), "repeated": []}
+AGAIN = {**CALM, "repeated": [{**CALM, "throttled": HEAT}]}
+HOT = {**CALM, "throttled": HEAT, "repeated": [{**CALM, "throttled": HEAT}] * 2}
+
+
+def environment(*gpus: object) -> dict[str, object]:
+    return {"blocks": [{"block": at, "during": {"gpu": gpu}} for at, gpu in enumerate(gpus)]}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    found = History(tmp_path_factory.mktemp("gpu"))
+    judged = found.judge(found.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    with found.database.write() as session:
+        experiment = session.get_one(Experiment, judged.experiment_id)
+        add_launch(session, experiment, Arm.CONTROL, "quick", {}, [], environment(CALM, AGAIN))
+        add_launch(session, experiment, Arm.CANDIDATE, "quick", {}, [], environment(CALM, HOT))
+        plan = {**experiment.plan, "workload": {"concurrency": 16}}
+        session.execute(update(Experiment).where(Experiment.id == experiment.id).values(plan=plan))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def client(history: History) -> Iterator[TestClient]:
+    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
+    with TestClient(app, base_url="http://127.0.0.1") as found:
+        yield found
+
+
+def test_the_page_tells_clocks_power_energy_and_what_was_repeated(client: TestClient) -> None:
+    html = unescape(client.get("/experiments/E-0001").text)
+    assert "What the GPU did meanwhile" in html
+    assert "1,980\u202fMHz" in html
+    assert html.count("1 of 2") == 2
+    assert f"Launch 0 of the control: it throttled ({HEAT})." in html
+    assert f"Launch 0 of the candidate: it throttled ({HEAT}); in 1 of the blocks in every attempt" in html
+    assert "output tokens per second" in html
+
+
+def test_its_json_has_the_figures_of_each_launch(client: TestClient) -> None:
+    control, candidate = client.get("/experiments/E-0001.json").json()["gpu_blocks"]
+    assert (control["blocks"], control["repeated"], control["throttled"]) == (2, 1, 0)
+    assert (candidate["blocks"], candidate["repeated"], candidate["throttled"]) == (2, 1, 1)
+    assert candidate["causes"] == [HEAT]
+    assert control["power_w"] == pytest.approx(CALM["power_w"])
+    assert control["energy_j_per_output_token"] == pytest.approx(CALM["energy_j_per_output_token"])
+    assert control["sm_mhz_min"] <= control["sm_mhz"] <= control["sm_mhz_max"]
+    assert control["memory_mhz"] is None
+
+
+def test_the_sheet_has_them_too(history: History, capsys: pytest.CaptureFixture[str]) -> None:
+    with history.database.read() as session:
+        print_experiment(experiment_detail(session, 1))
+    told = " ".join(capsys.readouterr().out.split())
+    assert "What the GPU did meanwhile" in told
+    assert "1 of 2" in told
+
+
+@pytest.mark.parametrize(
+    "stored", [{}, {"blocks": 3}, {"blocks": [3, {"during": 3}, {"during": {"gpu": None}}]}]
+)
+def test_a_cpu_and_what_is_not_understood_have_no_row(stored: dict[str, object]) -> None:
+    assert gpu_blocks(Arm.CONTROL, 0, "quick", 1, stored) is None
+
+
+def test_a_gpu_that_tells_nothing_has_a_row_of_blanks() -> None:
+    found = gpu_blocks(Arm.CONTROL, 0, "quick", 1, environment({"throttled": None, "power_w": "?"}))
+    assert found is not None
+    assert (found.blocks, found.power_w, found.sm_mhz, found.causes) == (1, None, None, ())

@@ -1,0 +1,95 @@
+"""A block in which the GPU throttled is run again, at most twice, and it is told; on a CPU nothing changes.
+
+The engine is the simulated one and the readings are invented: what is tried is the rule.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from experiments.engines.port import GenerationTrace
+from experiments.job.result import JobResult
+from experiments.job.watched_block import COOLING_S, REPEATS_MAX, throttling_told, watched
+from experiments.measurement.evidence import Json, Metric, Stage
+from experiments.measurement.judging import MeasurePair
+from experiments.telemetry.watching import GpuReading, GpuWatch
+from tests.integration.job.running import Run, run
+from tests.simulated.specs import WORKLOAD, a_test_job
+
+__all__ = ["run"]
+
+HEAT = 0x40
+ONE_REQUEST = [GenerationTrace((1, 2), (0.1, 0.2))]
+
+
+def watches(bits: Iterator[int]) -> Callable[[], GpuWatch]:
+    """Watches of a GPU that throttles in one block after the other by these reasons."""
+
+    def make() -> GpuWatch:
+        reasons, at_s = next(bits), iter((0.0, 2.0))
+        return GpuWatch(lambda: GpuReading(next(at_s), 1980, 3201, 400.0, 70, None, reasons), 3600)
+
+    return make
+
+
+def told_of(*bits: int) -> tuple[dict[str, Json], list[float], int]:
+    waited: list[float] = []
+    served = 0
+
+    def serve() -> list[GenerationTrace]:
+        nonlocal served
+        served += 1
+        return ONE_REQUEST
+
+    _, told = watched(serve, watches(iter(bits)), waited.append)
+    return told, waited, served
+
+
+def test_an_undisturbed_block_is_run_once() -> None:
+    told, waited, served = told_of(0)
+    assert (told["repeated"], waited, served) == ([], [], 1)
+    assert throttling_told(told) is None
+    assert told["energy_j_per_output_token"] == 400.0
+
+
+def test_a_throttled_block_is_repeated_after_a_pause_and_what_it_replaces_is_kept() -> None:
+    told, waited, served = told_of(HEAT, 0)
+    assert (told["throttled"], waited, served) == (None, [COOLING_S], 2)
+    assert [each["throttled"] for each in told["repeated"]] == ["heat, by the hardware"]  # type: ignore[index, union-attr]
+    assert throttling_told(told) == "repeated once, for the GPU throttled (heat, by the hardware)"
+
+
+def test_a_gpu_that_goes_on_throttling_ends_the_repetitions_and_that_is_said() -> None:
+    told, waited, served = told_of(*[HEAT] * 9)
+    assert (len(waited), served) == (REPEATS_MAX, REPEATS_MAX + 1)
+    assert told["throttled"] == "heat, by the hardware"
+    assert throttling_told(told) == (
+        "the GPU throttled (heat, by the hardware) in each of 3 attempts; the last one counts"
+    )
+
+
+def during(result: JobResult) -> list[Json]:
+    blocks = [each for launch in result.launches for each in launch.environment["blocks"]]  # type: ignore[union-attr]
+    return [each.get("during") for each in blocks]  # type: ignore[union-attr]
+
+
+def test_a_job_on_a_gpu_keeps_with_each_block_what_the_gpu_did(run: Run) -> None:
+    quiet = iter([0, HEAT, *[0] * 20])
+    waited: list[float] = []
+    pair = [MeasurePair(Stage.QUICK, 2)]
+    result = run(a_test_job(), pair, gpu_watch=watches(quiet), wait=waited.append)
+    gpus = [each["gpu"] for each in during(result)]  # type: ignore[index, call-overload]
+    assert [gpu["power_w"] for gpu in gpus] == [400.0] * 4  # type: ignore[index, call-overload]
+    assert sorted(len(gpu["repeated"]) for gpu in gpus) == [0, 0, 0, 1]  # type: ignore[index, call-overload, arg-type]
+    assert waited == [COOLING_S]
+    for launch in result.launches:
+        assert len(launch.values(Metric.TPOT_MS)) == 2 * WORKLOAD.prompts_per_block
+
+
+def test_a_job_on_a_cpu_tells_nothing_of_a_gpu(run: Run) -> None:
+    assert during(run(a_test_job())) == [None] * 4
+
+
+@pytest.mark.parametrize("gpu", [None, "?", {}])
+def test_nothing_is_said_where_nothing_is_known(gpu: Json) -> None:
+    assert throttling_told(gpu) is None
