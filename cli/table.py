@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from agent.tables.clock import Budget
+    from agent.tables.export import Exported
     from agent.tables.grid import Grid
+    from agent.tables.journal import Line
     from agent.tables.run import TableRun
     from configs.models import ModelProfile
 
@@ -47,6 +49,16 @@ Weights = Annotated[
 ]
 Table = Annotated[
     Path, typer.Argument(metavar="TABLE", help="The folder of a table, or its journal (.jsonl, .jsonl.gz).")
+]
+
+Bandwidth = Annotated[
+    float | None,
+    typer.Option(
+        "--bandwidth",
+        metavar="BYTES_PER_S",
+        min=1e9,
+        help="The memory's bandwidth for floors; what the vendor lists if not given.",
+    ),
 ]
 
 
@@ -87,7 +99,7 @@ def measure(
     ] = False,
     commit: Annotated[
         str | None,
-        typer.Option("--commit", metavar="HASH", help="The code's commit, where it is no work tree of git."),
+        typer.Option("--commit", metavar="HASH", help="The code's commit, where git can't tell it."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -153,29 +165,15 @@ def export(
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="The CSV; printed if not given.")
     ] = None,
-    bandwidth: Annotated[
-        float | None,
-        typer.Option(
-            "--bandwidth",
-            metavar="BYTES_PER_S",
-            min=1e9,
-            help="The memory's bandwidth for floors; what the vendor lists if not given.",
-        ),
-    ] = None,
+    bandwidth: Bandwidth = None,
     as_json: Json = False,
 ) -> None:
     """Export a table as CSV: a row for each configuration and workload, failures with their causes."""
-    from agent.tables.export import export as export_table
     from agent.tables.journal import read_journal
     from cli.output import print_json, say
-    from configs.hardware import profile_of_device
 
     lines = list(read_journal(_journal(table)))
-    names = {line["identity"].get("name") for line in lines}
-    listed = profile_of_device(str(names.pop())) if len(names) == 1 else None
-    speed = bandwidth if bandwidth is not None or listed is None else listed.bandwidth_bytes_per_s
-    models = {line["model"] for line in lines if "model" in line}
-    made = export_table(lines, _profile(models.pop()) if len(models) == 1 else None, speed)
+    made = _exported(lines, bandwidth)
     if as_json:
         print_json({"columns": list(made.columns), "items": [dict(row) for row in made.rows]})
     elif to is None:
@@ -185,6 +183,76 @@ def export(
         to.write_text(made.csv(), encoding="utf-8")
         if not as_json:
             say(f"{len(made.rows)} rows are in {to}.")
+
+
+@app.command()
+def archive(
+    tables: Annotated[
+        list[Path],
+        typer.Argument(metavar="TABLE...", help="Folders of tables, or journals, of one grid."),
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The journal that is written anew.")],
+    gaps_up_to: Annotated[
+        int,
+        typer.Option(
+            "--gaps-up-to",
+            metavar="CONCURRENCY",
+            min=0,
+            help="Keep the gaps between tokens up to here; above, only what TPOT and the others need.",
+        ),
+    ] = 4,
+    as_json: Json = False,
+) -> None:
+    """Make one journal of several, such as those of several machines, small enough to keep."""
+    import json
+
+    from agent.tables.archive import archived
+    from agent.tables.journal import read_journal
+    from cli.output import print_json, say
+
+    journals = [list(read_journal(_journal(table))) for table in tables]
+    text = "".join(
+        json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
+        for line in archived(journals, gaps_up_to)
+    )
+    to.parent.mkdir(parents=True, exist_ok=True)
+    fresh = to.with_name(f".{to.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(to)
+    lines = text.count("\n")
+    if as_json:
+        print_json({"lines": lines, "bytes": len(text.encode()), "journal": str(to)})
+        return
+    say(f"{lines} lines, {len(text.encode()) / 1e6:.1f} MB, are in {to}.")
+
+
+@app.command()
+def page(
+    table: Table,
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="The page; printed if not given.")
+    ] = None,
+    bandwidth: Bandwidth = None,
+    as_json: Json = False,
+) -> None:
+    """Write a table as a page in Markdown: times, parts of a step, failures, what a load beside does."""
+    from agent.tables.journal import read_journal
+    from agent.tables.page import page as page_of
+    from cli.output import print_json, say
+
+    lines = list(read_journal(_journal(table)))
+    commands = dict.fromkeys(line["command"] for line in lines if line["kind"] == "begin")
+    made = page_of(lines, _exported(lines, bandwidth), title, list(commands))
+    if to is not None:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(made, encoding="utf-8")
+    if as_json:
+        print_json({"page": made, "file": None if to is None else str(to)})
+    elif to is None:
+        print(made, end="")
+    else:
+        say(f"The page is {to}.")
 
 
 @app.command()
@@ -223,6 +291,22 @@ def same(table: Table, as_json: Json = False) -> None:
     ]
     columns = ("load", "workload", "meanwhile", "n", "TPOT ms of each", "over alone")
     console().print(table_of(columns, rows, wide=("TPOT ms of each",)))
+
+
+def _exported(lines: list[Line], bandwidth_bytes_per_s: float | None) -> Exported:
+    """The table of a journal's lines, floors by the given bandwidth or the one that the vendor lists."""
+    from agent.tables.export import export as export_table
+    from configs.hardware import profile_of_device
+
+    names = {line["identity"].get("name") for line in lines}
+    listed = profile_of_device(str(names.pop())) if len(names) == 1 else None
+    speed = (
+        bandwidth_bytes_per_s
+        if bandwidth_bytes_per_s is not None or listed is None
+        else listed.bandwidth_bytes_per_s
+    )
+    models = {line["model"] for line in lines if "model" in line}
+    return export_table(lines, _profile(models.pop()) if len(models) == 1 else None, speed)
 
 
 def _grid(name: str, model: str | None, weights: str | None) -> Grid:
@@ -267,8 +351,8 @@ def _run(
     revision, changed = git_revision(Path(__file__).parents[1])
     identity = {
         "autoinfer": package_version("autoinfer"),
-        "git_revision": revision or commit,
-        "git_changed": changed,
+        "git_revision": commit or revision,
+        "git_changed": None if commit else changed,
     }
     sources = Sources(
         _profile(grid.model), out.absolute(), settings.cache_dir, settings.load_limit_s, checkpoint

@@ -1,8 +1,9 @@
 """One cell of a table: its requests, what is kept of their times, and the figures that follow. Pure.
 
-Times are kept as whole microseconds: of each request its start within the cell, the time to its first token,
-then the gap to each further one. Figures are vLLM's own (`vllm bench serve`): TPOT is a request's time after
-its first token over the tokens after it, ITL are the gaps between arrivals.
+Times are kept as whole microseconds: of each request its start within the cell, the time to its first
+token, then the gap to each further one, or, in an archive (`archive.py`), their sum and number. Figures are
+vLLM's own (`vllm bench serve`): TPOT is a request's time after its first token over the tokens after it, ITL
+are the gaps between arrivals.
 """
 
 from __future__ import annotations
@@ -91,24 +92,29 @@ class CellFigures:
 
 
 def figures(requests: Sequence[Mapping[str, Any]]) -> CellFigures:
-    """The figures of a cell from what a journal keeps of its requests."""
+    """The figures of a cell from what a journal keeps of its requests; no ITL where gaps were not kept."""
     ttft = [request["ttft_us"] for request in requests]
-    after = [sum(request["gaps_us"]) for request in requests]
+    after = [after_first(request) for request in requests]
     ends = [
-        request["start_us"] + first + rest for request, first, rest in zip(requests, ttft, after, strict=True)
+        request["start_us"] + first + rest
+        for request, first, (rest, _) in zip(requests, ttft, after, strict=True)
     ]
-    tokens = sum(1 + len(request["gaps_us"]) for request in requests)
     return CellFigures(
         ttft_ms=tuple(each / US_PER_MS for each in ttft),
-        tpot_ms=tuple(
-            rest / len(request["gaps_us"]) / US_PER_MS for request, rest in zip(requests, after, strict=True)
-        ),
+        tpot_ms=tuple(rest / tokens / US_PER_MS for rest, tokens in after),
         # tokens of one step arrive together, and are one gap
-        itl_ms=tuple(gap / US_PER_MS for request in requests for gap in request["gaps_us"] if gap),
-        e2el_ms=tuple((first + rest) / US_PER_MS for first, rest in zip(ttft, after, strict=True)),
+        itl_ms=tuple(gap / US_PER_MS for request in requests for gap in request.get("gaps_us", ()) if gap),
+        e2el_ms=tuple((first + rest) / US_PER_MS for first, (rest, _) in zip(ttft, after, strict=True)),
         step_ms=tuple(
-            rest / (request.get("steps") or len(request["gaps_us"])) / US_PER_MS
-            for request, rest in zip(requests, after, strict=True)
+            rest / (request.get("steps") or tokens) / US_PER_MS
+            for request, (rest, tokens) in zip(requests, after, strict=True)
         ),
-        tokens_per_s=tokens / (max(ends) / US_PER_S),
+        tokens_per_s=sum(1 + tokens for _, tokens in after) / (max(ends) / US_PER_S),
     )
+
+
+def after_first(request: Mapping[str, Any]) -> tuple[int, int]:
+    """Microseconds from a request's first token to its last, and the tokens that came in them."""
+    if "gaps_us" in request:
+        return sum(request["gaps_us"]), len(request["gaps_us"])
+    return request["rest_us"], request["rest_tokens"]

@@ -26,6 +26,8 @@ ELSEWHERE = (
     "table measure",
     "table export",
     "table same",
+    "table archive",
+    "table page",
 )
 """Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks, a job
 that ran here or what waits for approval; the tests of those parts run them."""

@@ -1,0 +1,41 @@
+"""One journal of several, small enough to be kept beside its table. Pure.
+
+Most of a journal are the gaps between tokens of cells at high concurrency. An archive keeps of a request
+there its start, first token, last token and how many there were, from which all figures follow but gaps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from agent.tables.cell import after_first
+from agent.tables.journal import Line
+
+
+def archived(journals: Iterable[Iterable[Line]], gaps_up_to: int) -> Iterator[Line]:
+    """The lines of all journals, each once, with gaps of cells up to the concurrency `gaps_up_to` alone.
+
+    An archive that is archived again with new journals gets what is new.
+    """
+    seen: set[str] = set()
+    for journal in journals:
+        for line in journal:
+            short = _short(line, gaps_up_to)
+            told = json.dumps(short, sort_keys=True)
+            if told not in seen:
+                seen.add(told)
+                yield short
+
+
+def _short(line: Line, gaps_up_to: int) -> Line:
+    if line["kind"] != "cell" or line["workload"]["concurrency"] <= gaps_up_to:
+        return line
+    return {**line, "requests": [_without_gaps(request) for request in line["requests"]]}
+
+
+def _without_gaps(request: Mapping[str, Any]) -> dict[str, Any]:
+    rest_us, tokens = after_first(request)
+    kept = {name: value for name, value in request.items() if name != "gaps_us"}
+    return {**kept, "rest_us": rest_us, "rest_tokens": tokens}

@@ -1,0 +1,217 @@
+"""A table as a page in Markdown: times of each load, a step's parts, what failed, what loads do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.tables.export import Exported
+from agent.tables.grid import DUMMY
+from agent.tables.journal import Line
+from agent.tables.same import same_rows
+from experiments.space.configuration import Configuration, KnobValue
+
+MISSING = "–"
+
+PLAIN: Mapping[str, KnobValue] = {
+    "quantization.bits": 4,
+    "quantization.symmetric": True,
+    "quantization.out_proj_bits": 4,
+    "quantization.lm_head": "high",
+    "quantization.corpus": "raw",
+    "quantization.samples": 32,
+    "serving.linear_backend": "auto",
+}
+"""Values of knobs that only some loads have, which say nothing where they stand."""
+
+PARTS = (
+    "gate_up_proj",
+    "down_proj",
+    "in_proj_qkvz",
+    "out_proj",
+    "qkv_proj",
+    "o_proj",
+    "lm_head",
+    "in_proj_ba",
+    "gdn_state",
+    "conv1d",
+    "attention",
+    "small",
+    "sampling",
+    "outside",
+)
+"""Columns of the parts of a step; what else there is has a column of its own, `others`."""
+
+
+@dataclass(frozen=True)
+class _Load:
+    digest: str
+    stored_as: str
+    configuration: Configuration
+
+
+def page(lines: Sequence[Line], table: Exported, title: str, commands: Sequence[str]) -> str:
+    """The page of an archive's lines and the CSV that was made of them."""
+    loads = _loads(lines)
+    first = next(iter(loads.values()))
+    words = {digest: _words(first, load) for digest, load in loads.items()}
+    sections = [
+        f"# {title}",
+        _about(lines, loads, commands),
+        "## Times",
+        _times(table, words),
+        "## Where a step's time goes",
+        _parts(lines, words),
+        "## What failed",
+        _failures(lines, words),
+        "## A load beside a measurement",
+        _same(lines, words),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _loads(lines: Iterable[Line]) -> dict[str, _Load]:
+    found: dict[str, _Load] = {}
+    for line in lines:
+        if "load" in line:
+            load = _Load(line["load"], line["stored_as"], Configuration.of(line["configuration"]))
+            found.setdefault(line["load"], load)
+    return found
+
+
+def _words(first: _Load, load: _Load) -> str:
+    """How a load differs from the first one."""
+    changes = [
+        f"{change.knob.partition('.')[2]} {change.after}"
+        for change in first.configuration.changes_to(load.configuration)
+        if change.after is not None and PLAIN.get(change.knob) != change.after
+    ]
+    stored = [] if load.stored_as in (first.stored_as, "bfloat16") else [f"stored as {load.stored_as}"]
+    return ", ".join([*changes, *stored]) or "the grid's first"
+
+
+def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence[str]) -> str:
+    identities = [line["identity"] for line in lines]
+    measured = {line["load"] for line in lines if line["kind"] == "cell"}
+    failed = {line["load"] for line in lines if line["kind"] == "failure"} - measured
+    days = sorted({line["time"][:10] for line in lines})
+    facts = [
+        f"- {_each(identities, 'name')}, driver {_each(identities, 'driver')}, vLLM "
+        f"{_each(identities, 'engine_version')}; {', '.join(days)}",
+        f"- {len(measured)} loads measured, {len(failed)} that failed; raw times are in the journal beside",
+        *(f"- `{command}`" for command in commands),
+    ]
+    if any(line.get("weights") == DUMMY for line in lines):
+        facts.append(
+            "- **Times alone: the weights are made up.** Nothing here says what a model answers, and with "
+            "drafting only the time of a step is told, not how many drafts would be accepted"
+        )
+    return "\n".join(facts)
+
+
+def _each(identities: Iterable[Mapping[str, Any]], name: str) -> str:
+    return ", ".join(sorted({str(each[name]) for each in identities if each.get(name)})) or MISSING
+
+
+def _times(table: Exported, words: Mapping[str, str]) -> str:
+    """A row for each load, the fastest step first; a column for each workload."""
+    rows: dict[str, dict[tuple[int, int], Mapping[str, object]]] = {}
+    for row in table.rows:
+        if row["feasible"] == "yes":
+            place = (int(str(row["prompt_tokens"])), int(str(row["concurrency"])))
+            rows.setdefault(str(row["load"]), {})[place] = row
+    places = sorted({place for cells in rows.values() for place in cells})
+    order = sorted(rows, key=lambda load: _number(rows[load].get(places[0], {}).get("step_ms_median")))
+    head = ["load", "kernel", *(f"{tokens} in, {at_once} at once" for tokens, at_once in places), "floor"]
+    body = [
+        [
+            words[load],
+            str(next(iter(rows[load].values()))["resolved.linear_kernel"]),
+            *(_step(rows[load].get(place)) for place in places),
+            _two(rows[load].get(places[0], {}).get("floor_ms")),
+        ]
+        for load in order
+    ]
+    told = (
+        "Milliseconds of a step, median and standard deviation of requests within a launch; without drafting "
+        "that is TPOT. The floor is of the first column: the bytes that a step must move over the listed "
+        "bandwidth of the memory."
+    )
+    return f"{told}\n\n{_table(head, body)}"
+
+
+def _step(row: Mapping[str, object] | None) -> str:
+    if row is None or not isinstance(row.get("step_ms_median"), float):
+        return MISSING
+    spread = row.get("step_ms_sd")
+    return _two(row["step_ms_median"]) + (f" ± {spread:.2f}" if isinstance(spread, float) else "")
+
+
+def _parts(lines: Sequence[Line], words: Mapping[str, str]) -> str:
+    """The time of each part of a step by load, microseconds, of the last profile that each has."""
+    profiles = {
+        line["load"]: line["parts"] for line in lines if line["kind"] == "profile" and "parts" in line
+    }
+    if not profiles:
+        return "No profile was kept."
+    body = []
+    for load, parts in sorted(profiles.items(), key=lambda each: sum(part["time_ms"] for part in each[1])):
+        us = {part["part"]: 1e3 * part["time_ms"] for part in parts}
+        others = sum(time for part, time in us.items() if part not in PARTS)
+        launches = sum(part["launches"] for part in parts)
+        shown = [f"{us[part]:,.0f}" if part in us else MISSING for part in PARTS]
+        body.append([words[load], f"{sum(us.values()):,.0f}", *shown, f"{others:,.0f}", f"{launches:,.0f}"])
+    told = (
+        "Microseconds of a step of one request at the shortest prompt, by part (docs/profile.md). `outside` "
+        "is what no kernel ran for; other loads came up meanwhile. `small` are norms, gates, activations and "
+        "copies."
+    )
+    return f"{told}\n\n{_table(['load', 'step', *PARTS, 'others', 'launches'], body)}"
+
+
+def _failures(lines: Sequence[Line], words: Mapping[str, str]) -> str:
+    causes = {
+        (line["load"], (line.get("workload") or {}).get("key", "")): line["failure"]
+        for line in lines
+        if line["kind"] == "failure"
+    }
+    if not causes:
+        return "Nothing that was begun failed."
+    body = [
+        [words[load], workload or "the load", failure["kind"], failure["cause"].replace("|", "\\|")]
+        for (load, workload), failure in causes.items()
+    ]
+    return _table(["load", "what", "kind", "cause"], body)
+
+
+def _same(lines: Sequence[Line], words: Mapping[str, str]) -> str:
+    rows = same_rows(lines)
+    if not rows:
+        return "Not measured here."
+    alone = {(row.launch, row.workload): row for row in reversed(rows)}
+    body = [
+        [
+            words[row.load],
+            row.workload,
+            row.beside if row.held else f"{row.beside}, not all the time",
+            ", ".join(f"{each:.3f}" for each in row.tpot_ms),
+            f"{row.against(alone[row.launch, row.workload]):.4f}",
+        ]
+        for row in rows
+    ]
+    told = "The same cells again while nothing loads and while another configuration does; TPOT, ms."
+    return f"{told}\n\n{_table(['load', 'workload', 'meanwhile', 'each repetition', 'over the first'], body)}"
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, float) else float("inf")
+
+
+def _two(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else MISSING
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -1,0 +1,22 @@
+"""The pages of the tables that were measured are what the command makes of the archives beside them."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+
+RESULTS = Path(__file__).parents[4] / "docs" / "results"
+
+TITLES = {"h200-9b": "Qwen3.5-9B's shape on an H200", "h200-4b": "Qwen3.5-4B's shape on an H200"}
+
+
+@pytest.mark.parametrize("name", sorted(TITLES))
+def test_page_and_csv_are_what_their_journal_says(name: str) -> None:
+    journal = str(RESULTS / "tables" / f"{name}.jsonl")
+    page = CliRunner().invoke(app, ["table", "page", journal, "--title", TITLES[name]])
+    assert page.exit_code == 0, page.output
+    assert page.stdout == (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    exported = CliRunner().invoke(app, ["table", "export", journal])
+    assert exported.stdout == (RESULTS / "tables" / f"{name}.csv").read_text(encoding="utf-8")
