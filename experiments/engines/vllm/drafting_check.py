@@ -1,9 +1,11 @@
 """Is vLLM's drafting lossless? Each text made with a draft is read back without one. In the driver.
 
-In the same launch the text is read twice by teacher forcing: by steps of one token with nothing drafted, and
-by steps of k + 1 tokens where the text itself is the draft. The first says what the greedy choice is without
-drafting; the largest change of the gap of the two best logits between both is what counts as a near-tie,
-up to a limit by dtype. A token that falls short of the best by more than that is a divergence.
+The texts come from the process that is timed. Where that schedules steps ahead its drafts can't be replaced,
+so a second one that does not, and is otherwise the same, reads them. They are read twice, by teacher forcing:
+by steps of one token with nothing drafted, and by steps of k + 1 tokens where the text itself is the draft.
+The first says what the greedy choice is without drafting; the largest change of the gap of the two best
+logits between both is what counts as a near-tie, up to a limit by dtype. A token that falls short of the best
+by more than that is a divergence.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ FLIPS_POSITIONS_MIN = 20
 Reading = Mapping[str, Sequence[Any]]
 
 
-async def check_drafting(driver: Driver, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
-    """As `Launch.check_drafting`.
+async def draft_texts(driver: Driver, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
+    """The texts that drafting gives, to be read back.
 
     Raises:
-        Infeasible: kind `illegal` when an MTP head's drafts hardly ever stand; kind `crashed` when the step
-        of k + 1 tokens computes something else than the step of one, or vLLM counts other drafts.
+        Infeasible: kind `illegal` when nothing is drafted, or an MTP head's drafts hardly ever stand; kind
+        `crashed` when vLLM counts other drafts than the steps show.
     """
     if driver.order.drafting_method == "none":
         raise Infeasible("illegal", "The configuration drafts nothing, so there is no check.")
@@ -48,6 +50,18 @@ async def check_drafting(driver: Driver, requests: Sequence[GenerationRequest]) 
     counted = [now - then for now, then in zip_longest(after, before, fillvalue=0)]
     check_counters([trace.step_tokens for trace in traces], counted, driver.order.draft_tokens)
     _refuse_dropped_head(driver, [tokens for trace in traces for tokens in trace.step_tokens])
+    return traces
+
+
+async def check_drafting(
+    driver: Driver, requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]
+) -> list[DraftingCheck]:
+    """The checks of texts that drafting gave; the driver must be one whose drafts can be replaced.
+
+    Raises:
+        Infeasible: kind `crashed`, when the step of k + 1 tokens computes something else than the step of
+        one.
+    """
     readings = [await _read_back(driver, *pair) for pair in zip(requests, traces, strict=True)]
     return judged(requests, traces, readings, str(driver.order.arguments["dtype"]))
 

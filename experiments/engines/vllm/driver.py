@@ -109,10 +109,19 @@ class Driver:
                     request["reference"],
                     request["write_reference"],
                 )
+            case "draft_texts":
+                from experiments.engines.vllm.drafting_check import draft_texts
+
+                texts = await draft_texts(self, messages_of(GenerationRequest, request["requests"]))
+                return [data_of(text) for text in texts]
             case "check_drafting":
                 from experiments.engines.vllm.drafting_check import check_drafting
 
-                checks = await check_drafting(self, messages_of(GenerationRequest, request["requests"]))
+                checks = await check_drafting(
+                    self,
+                    messages_of(GenerationRequest, request["requests"]),
+                    messages_of(GenerationTrace, request["texts"]),
+                )
                 return [data_of(check) for check in checks]
             case "profile":
                 from experiments.engines.vllm.profile import profile

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from experiments.engines.messages import data_of, message_of, messages_of
-from experiments.engines.one_answer import python_command
 from experiments.engines.port import (
     DocumentScore,
     DraftingCheck,
@@ -25,21 +21,15 @@ from experiments.engines.port import (
 )
 from experiments.engines.reference.inspection import CheckpointFiles
 from experiments.engines.reference.stored_weights import stored_weights
-from experiments.engines.server_process import ServerProcess
+from experiments.engines.vllm.driver_process import DriverProcess
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
 from experiments.space.configuration import Configuration
 
-DRIVER_MODULE = "experiments.engines.vllm.driver"
-
-LOG_BYTES = 256 * 1024
-"""How much of the log's end is searched for the cause of a failure: vLLM prints a traceback for each of its
-processes."""
-
-VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+ASYNC_SCHEDULING = "async_scheduling"
+"""vLLM's argument, and the key of the resolved configuration."""
 
 
 class VllmLaunch:
@@ -59,39 +49,28 @@ class VllmLaunch:
         """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
         self.configuration = configuration
         self._order, self._files = order, files
-        self._request_limit_s = request_limit_s
-        self._death: Infeasible | None = None
+        self._log_path = log_path
+        self._start = partial(
+            DriverProcess,
+            found=found,
+            cache_dir=cache_dir,
+            load_limit_s=load_limit_s,
+            request_limit_s=request_limit_s,
+        )
+        self._driver = self._start(order, log_path=log_path)
+        self._reader: DriverProcess | None = None
+        self.load_s, self.load_parts_s = self._driver.load_s, self._driver.load_parts_s
         self.profile_record: Mapping[str, Json] | None = None
         """What the last profile rests on."""
-        start_s = time.perf_counter()
-        self._sockets = tempfile.mkdtemp(prefix="vllm-")
-        try:
-            self._process = ServerProcess(
-                "vLLM",
-                python_command(found.python, DRIVER_MODULE),
-                lambda temporary: driver_environment(order.device, cache_dir, temporary, self._sockets),
-                log_path,
-                cache_dir,
-            )
-        except OSError:
-            shutil.rmtree(self._sockets, ignore_errors=True)
-            raise
-        try:
-            self.load_parts_s: Mapping[str, float] = self._load(load_limit_s)
-            """Seconds of the driver's imports and of everything that vLLM does then."""
-        except BaseException:
-            self.close()
-            raise
-        self.load_s = time.perf_counter() - start_s
 
     @property
     def pid(self) -> int:
         """The driver's process id."""
-        return self._process.pid
+        return self._driver.pid
 
     def resolved(self) -> Mapping[str, Json]:
         """What actually runs, read from vLLM's worker; see `describe.py`."""
-        told: dict[str, Json] = self._ask({"op": "resolved"}, "tell what it runs")
+        told: dict[str, Json] = self._driver.ask({"op": "resolved"}, "tell what it runs")
         if (shape := shape_in(self._files.folder)) is not None:
             made_up = told["weights"] if isinstance(told["weights"], dict) else {}
             latency_only: Json = LATENCY_ONLY
@@ -113,7 +92,7 @@ class VllmLaunch:
     def generate(self, request: GenerationRequest) -> GenerationTrace:
         """One greedy generation; raises `Infeasible` when the process dies or does not answer in time."""
         return message_of(
-            GenerationTrace, self._ask({"op": "generate", "request": data_of(request)}, "generate")
+            GenerationTrace, self._driver.ask({"op": "generate", "request": data_of(request)}, "generate")
         )
 
     def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
@@ -135,14 +114,14 @@ class VllmLaunch:
             "concurrency": concurrency,
         }
         rounds = -(-len(requests) // concurrency)
-        return messages_of(GenerationTrace, self._ask(request, "serve them", requests=rounds))
+        return messages_of(GenerationTrace, self._driver.ask(request, "serve them", requests=rounds))
 
     def open_http(self) -> str:
         """Let vLLM's own OpenAI server answer too, over the same engine; its address. See `openai_app.py`.
 
         Of a launch by an engine with a `tokenizer`, for vLLM's server reads text.
         """
-        return str(self._ask({"op": "open_http"}, "open its HTTP server"))
+        return str(self._driver.ask({"op": "open_http"}, "open its HTTP server"))
 
     def score(
         self,
@@ -154,7 +133,7 @@ class VllmLaunch:
     ) -> tuple[list[DocumentScore], list[TaskScore]]:
         """Quality, as the port says; one document more comes back, `decode:<item>` (see `scoring.py`)."""
         self._refuse_dummy()
-        answer = self._ask(
+        answer = self._readable().ask(
             {
                 "op": "score",
                 "documents": [data_of(document) for document in documents],
@@ -168,20 +147,21 @@ class VllmLaunch:
         return messages_of(DocumentScore, answer["documents"]), messages_of(TaskScore, answer["tasks"])
 
     def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
-        """As the port says."""
+        """As the port says; the texts are those of the process that is timed."""
         self._refuse_dummy()
-        request: dict[str, Json] = {
-            "op": "check_drafting",
-            "requests": [data_of(each) for each in requests],
-        }
-        return messages_of(
-            DraftingCheck, self._ask(request, "check its drafting", requests=3 * len(requests))
+        told: dict[str, Json] = {"requests": [data_of(each) for each in requests]}
+        texts = self._driver.ask({"op": "draft_texts", **told}, "draft", requests=len(requests))
+        checks = self._readable().ask(
+            {"op": "check_drafting", **told, "texts": texts},
+            "check its drafting",
+            requests=2 * len(requests),
         )
+        return messages_of(DraftingCheck, checks)
 
     def profile(self, request: GenerationRequest, concurrency: int = 1) -> list[PartTime]:
         """Time of a decode step by part, with `concurrency` such requests served at once; the method is in
         `profile.py`, what it rests on in `profile_record` afterwards."""
-        answer = self._ask(
+        answer = self._driver.ask(
             {"op": "profile", "request": data_of(request), "concurrency": concurrency},
             "profile",
             requests=2 * concurrency,
@@ -190,75 +170,35 @@ class VllmLaunch:
         return messages_of(PartTime, answer["parts"])
 
     def close(self) -> None:
-        """End the driver, vLLM's engine process and all else it started; idempotent."""
-        self._process.close()
-        shutil.rmtree(self._sockets, ignore_errors=True)
+        """End all processes; idempotent."""
+        for process in (self._driver, self._reader):
+            if process is not None:
+                process.close()
 
     def _refuse_dummy(self) -> None:
         if self._order.dummy:
             raise Infeasible("unsupported", NO_QUALITY)
 
-    def _load(self, load_limit_s: float) -> Mapping[str, float]:
-        try:
-            told: Mapping[str, float] = self._process.ask(data_of(self._order), load_limit_s, "load")
-        except Infeasible as failure:
-            if failure.kind != "crashed":
-                raise
-            raise failure_of(self._process.log_since_start(LOG_BYTES), failure.cause) from None
-        return told
+    def _drafts_ahead(self) -> bool:
+        """Whether steps are scheduled ahead, so that drafts stay on the device and none can be replaced."""
+        if self._order.drafting_method == "none" or self._order.arguments.get(ASYNC_SCHEDULING) is False:
+            return False
+        return bool(self._driver.ask({"op": "resolved"}, "tell what it runs")[ASYNC_SCHEDULING] != "off")
 
-    def _ask(self, request: Mapping[str, Json], verb: str, requests: int = 1) -> Any:
-        """The answer; `requests` are the requests of the engine that it takes, each with the limit of one."""
-        if self._death is not None:
-            raise self._death
-        try:
-            return self._process.ask(request, self._request_limit_s * max(1, requests), verb)
-        except Infeasible as failure:
-            if not failure.cause.startswith(ENGINE_DIED):
-                raise
-            self._death = death_of(self._process.log_since_start(LOG_BYTES), failure.cause)
-            self.close()
-            raise self._death from None
+    def _readable(self) -> DriverProcess:
+        """The process that can read a text by steps that verify it as a draft: this one, or a second one that
+        schedules each step after the last, and is otherwise the same.
 
-
-def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: str) -> dict[str, str]:
-    """The variables of a driver: its device, caches below `cache_dir` that outlive it, nothing fetched.
-
-    `sockets` is a folder with a short path, for the names of sockets are limited.
-    """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    told = kept | {
-        "PYTHONUNBUFFERED": "1",
-        "TMPDIR": temporary,
-        "VLLM_RPC_BASE_PATH": sockets,
-        "VLLM_CACHE_ROOT": str(cache_dir / "vllm"),
-        "TRITON_CACHE_DIR": str(cache_dir / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache_dir / "inductor"),
-        "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",  # the driver has threads, which a fork would lose
-        "VLLM_USE_FLASHINFER_SAMPLER": os.environ.get(
-            "VLLM_USE_FLASHINFER_SAMPLER", "0"
-        ),  # compiled when run
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
-    }
-    if device == "cpu":
-        told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
-    else:
-        told[VISIBLE_DEVICES] = visible_device(device, os.environ.get(VISIBLE_DEVICES))
-    return told
-
-
-def visible_device(device: str, visible: str | None) -> str:
-    """What `CUDA_VISIBLE_DEVICES` must be for `cuda:N` to be all that is seen: the N-th of those visible."""
-    number = int(device.partition(":")[2] or 0)
-    listed = [each.strip() for each in (visible or "").split(",") if each.strip()]
-    if not listed:
-        return str(number)
-    if number >= len(listed):
-        raise Infeasible(
-            "unsupported", f"There is no device {device}: {VISIBLE_DEVICES} shows {len(listed)} of them."
-        )
-    return listed[number]
+        Where there is no memory for both the timed one is ended: it is not timed any more.
+        """
+        if self._reader is None and self._drafts_ahead():
+            order = replace(self._order, arguments=self._order.arguments | {ASYNC_SCHEDULING: False})
+            log_path = self._log_path.with_stem(f"{self._log_path.stem}-reader")
+            try:
+                self._reader = self._start(order, log_path=log_path)
+            except Infeasible as failure:
+                if failure.kind != "out_of_memory":
+                    raise
+                self._driver.close()
+                self._reader = self._start(order, log_path=log_path)
+        return self._reader or self._driver

@@ -131,7 +131,7 @@ def order_for(
         "kv_cache_memory_bytes": cache_bytes,  # a fixed size: launches side by side would mistake each other
         "gpu_memory_utilization": SHARE_FREE_AT_START,
         "enforce_eager": chosen["serving.graph_mode"] == EAGER,
-        **_switch_arguments(chosen, drafting),
+        **_switch_arguments(chosen),
     }
     if chosen["serving.graph_mode"] not in (AUTO, EAGER):
         mode = str(chosen["serving.graph_mode"]).upper()
@@ -168,7 +168,7 @@ def speculative_config(drafting: DraftingOrder, *, dummy: bool = False) -> dict[
     return told
 
 
-def _switch_arguments(chosen: Mapping[str, KnobValue], drafting: DraftingOrder) -> dict[str, Any]:
+def _switch_arguments(chosen: Mapping[str, KnobValue]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for knob, argument in (
         ("serving.async_scheduling", "async_scheduling"),
@@ -177,14 +177,6 @@ def _switch_arguments(chosen: Mapping[str, KnobValue], drafting: DraftingOrder) 
     ):
         if chosen[knob] != AUTO:
             told[argument] = chosen[knob] == ON
-    if drafting.active:
-        if told.get("async_scheduling"):
-            raise Infeasible(
-                "illegal",
-                "serving.async_scheduling=on with drafting can't be checked to be lossless: drafts stay on "
-                "the device then; leave it auto or off.",
-            )
-        told["async_scheduling"] = False
     if told.get("enable_chunked_prefill") is False:
         told["max_num_batched_tokens"] = max(BATCH_TOKENS_MIN, int(chosen["serving.max_model_len"]))
     return told

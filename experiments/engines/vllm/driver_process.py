@@ -1,0 +1,143 @@
+"""A driver's process, seen from the parent: environment, load, answers, why it died. Imports no torch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.engines.messages import data_of
+from experiments.engines.one_answer import python_command
+from experiments.engines.port import Infeasible
+from experiments.engines.server_process import ServerProcess
+from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
+from experiments.engines.vllm.order import VllmOrder
+from experiments.measurement.evidence import Json
+
+DRIVER_MODULE = "experiments.engines.vllm.driver"
+
+LOG_BYTES = 256 * 1024
+"""How much of the log's end is searched for the cause of a failure: vLLM prints a traceback for each of its
+processes."""
+
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+
+
+class DriverProcess:
+    """A driver with a checkpoint loaded as ordered; not for several threads."""
+
+    def __init__(
+        self,
+        order: VllmOrder,
+        found: VllmEnvironment,
+        log_path: Path,
+        cache_dir: Path,
+        load_limit_s: float,
+        request_limit_s: float,
+    ) -> None:
+        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
+        self._request_limit_s = request_limit_s
+        self._death: Infeasible | None = None
+        start_s = time.perf_counter()
+        self._sockets = tempfile.mkdtemp(prefix="vllm-")
+        try:
+            self._process = ServerProcess(
+                "vLLM",
+                python_command(found.python, DRIVER_MODULE),
+                lambda temporary: driver_environment(order.device, cache_dir, temporary, self._sockets),
+                log_path,
+                cache_dir,
+            )
+        except OSError:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+            raise
+        try:
+            self.load_parts_s: Mapping[str, float] = self._load(order, load_limit_s)
+            """Seconds of the driver's imports and of everything that vLLM does then."""
+        except BaseException:
+            self.close()
+            raise
+        self.load_s = time.perf_counter() - start_s
+
+    @property
+    def pid(self) -> int:
+        """The driver's process id."""
+        return self._process.pid
+
+    def ask(self, request: Mapping[str, Json], verb: str, requests: int = 1) -> Any:
+        """The answer; `requests` are the requests of the engine that it takes, each with the limit of one.
+
+        Raises `Infeasible`; once vLLM's engine has died, always with why it did.
+        """
+        if self._death is not None:
+            raise self._death
+        try:
+            return self._process.ask(request, self._request_limit_s * max(1, requests), verb)
+        except Infeasible as failure:
+            if not failure.cause.startswith(ENGINE_DIED):
+                raise
+            self._death = death_of(self._process.log_since_start(LOG_BYTES), failure.cause)
+            self.close()
+            raise self._death from None
+
+    def close(self) -> None:
+        """End the driver, vLLM's engine process and all else it started; idempotent."""
+        self._process.close()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _load(self, order: VllmOrder, load_limit_s: float) -> Mapping[str, float]:
+        try:
+            told: Mapping[str, float] = self._process.ask(data_of(order), load_limit_s, "load")
+        except Infeasible as failure:
+            if failure.kind != "crashed":
+                raise
+            raise failure_of(self._process.log_since_start(LOG_BYTES), failure.cause) from None
+        return told
+
+
+def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: str) -> dict[str, str]:
+    """The variables of a driver: its device, caches below `cache_dir` that outlive it, nothing fetched.
+
+    `sockets` is a folder with a short path, for the names of sockets are limited.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    told = kept | {
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": temporary,
+        "VLLM_RPC_BASE_PATH": sockets,
+        "VLLM_CACHE_ROOT": str(cache_dir / "vllm"),
+        "TRITON_CACHE_DIR": str(cache_dir / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache_dir / "inductor"),
+        "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",  # the driver has threads, which a fork would lose
+        "VLLM_USE_FLASHINFER_SAMPLER": os.environ.get(
+            "VLLM_USE_FLASHINFER_SAMPLER", "0"
+        ),  # compiled when run
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "CUDA_DEVICE_ORDER": os.environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+    }
+    if device == "cpu":
+        told["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # or vLLM starts a process more for the worker
+    else:
+        told[VISIBLE_DEVICES] = visible_device(device, os.environ.get(VISIBLE_DEVICES))
+    return told
+
+
+def visible_device(device: str, visible: str | None) -> str:
+    """What `CUDA_VISIBLE_DEVICES` must be for `cuda:N` to be all that is seen: the N-th of those visible."""
+    number = int(device.partition(":")[2] or 0)
+    listed = [each.strip() for each in (visible or "").split(",") if each.strip()]
+    if not listed:
+        return str(number)
+    if number >= len(listed):
+        raise Infeasible(
+            "unsupported", f"There is no device {device}: {VISIBLE_DEVICES} shows {len(listed)} of them."
+        )
+    return listed[number]
