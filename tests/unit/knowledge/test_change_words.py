@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.space.configuration import Change
-from knowledge.change_words import change_in_words, phrases
+from knowledge.change_words import change_in_words, phrases, shown
 
 MTP = (
     Change("drafting.draft_tokens", None, 2),
@@ -45,8 +45,10 @@ def test_a_claim_leaves_out_what_only_follows() -> None:
 
 VALUES = st.sampled_from(["none", "auto", "off", "default", "mtp", "awq", 1, 4, 128, True, False])
 KNOBS = st.sampled_from(
-    ["pruning.method", "pruning.layers_removed", "quantization.bits", "quantization.method"]
-    + ["drafting.method", "drafting.draft_tokens", "serving.compile", "serving.dtype", "serving.a_flag"]
+    [
+        *("pruning.method", "pruning.layers_removed", "quantization.bits", "quantization.method"),
+        *("drafting.method", "drafting.draft_tokens", "serving.compile", "serving.dtype", "serving.a_flag"),
+    ]
 )
 
 
@@ -58,6 +60,4 @@ def test_every_value_that_was_set_is_told(found: dict[str, tuple[object, object]
     assert words
     for each in changes:
         if each.knob in ("serving.dtype", "serving.a_flag"):
-            assert (
-                "on" if each.after is True else "off" if each.after is False else str(each.after)
-            ) in words
+            assert shown(each.after) in words
