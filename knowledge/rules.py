@@ -29,6 +29,7 @@ from math import log1p
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change, Configuration
+from knowledge.change_words import LEVERS_OF_WEIGHTS, change_in_words, shown
 from knowledge.draws import rests_on_a_draw
 from knowledge.figures import SHARES, better, counted, effect, gain, metric_word
 from knowledge.figures import margin as margin_words
@@ -141,20 +142,18 @@ class FindingDraft:
     evidence: tuple[tuple[int, EvidenceRelation], ...]
 
 
-LEVERS_OF_WEIGHTS = frozenset({"quantization", "pruning", "drafting"})
-"""Levers whose knobs make one thing together, so that a claim on one of them names the others."""
-
 _KEY_DIGITS = 16
 """Hexadecimal digits of a digest in a key: 64 bits, so that no two scopes ever meet by chance."""
 
 
 def changes_words(changes: Sequence[Change]) -> str:
-    """Return what was changed, such as `serving.threads 1 → 2 with serving.dtype float32 → bfloat16`."""
+    """Return what was changed knob by knob, as a key has it: `serving.threads 1 → 2 with serving.dtype
+    float32 → bfloat16`."""
     return " with ".join(str(change) for change in changes)
 
 
 def change_in_place(changes: Sequence[Change], control: Configuration) -> str:
-    """Return what was changed and, of the levers that it touched, what the control held beside it.
+    """Return what was changed in words and, of the levers that it touched, what the control held beside it.
 
     An effect of one knob of a lever is one beside the others: groups of 32 with raw text say nothing of
     groups of 32 with other text. A change that turns a lever on or off brings or drops all its knobs.
@@ -162,11 +161,12 @@ def change_in_place(changes: Sequence[Change], control: Configuration) -> str:
     changed = {change.knob for change in changes}
     levers = {knob.partition(".")[0] for knob in changed} & LEVERS_OF_WEIGHTS
     beside = [
-        f"{knob} {('on' if value else 'off') if isinstance(value, bool) else value}"
+        f"{knob} {shown(value)}"
         for knob, value in sorted(control.items())
         if knob not in changed and knob.partition(".")[0] in levers
     ]
-    return changes_words(changes) + (f" (beside {', '.join(beside)})" if beside else "")
+    words = change_in_words(changes)
+    return words[0].upper() + words[1:] + (f" (beside {', '.join(beside)})" if beside else "")
 
 
 def derive(facts: Sequence[VerdictFact]) -> FindingDraft | None:

@@ -3,6 +3,7 @@
 `summarize` is pure; `campaign_facts` gathers what it needs. What each part says:
 
 - *validating*: the hypotheses under test, with the stage, and what comes next;
+- *waiting*: how many hypotheses wait for the user's approval, where the campaign asks for any;
 - *supported*: what was supported, the largest effect first;
 - *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
 - *ruled out*: what was refuted or infeasible, and why; inconclusive ones are told apart, as open;
@@ -100,6 +101,10 @@ class CampaignFacts:
     testing: tuple[WaitingFact, ...]
     next: tuple[WaitingFact, ...]
     judged: tuple[JudgedFact, ...]
+    approve_above_s: float | None = None
+    """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
+    awaiting: int = 0
+    """Hypotheses that wait for approval."""
     discovery: DiscoveryView | None = None
     """What the online control of false discoveries bounds."""
     outcome: JsonObject = field(default_factory=dict)
@@ -122,6 +127,7 @@ class SummaryView(View):
     state: CampaignState
     headline: str
     validating: PartView
+    waiting: PartView | None
     supported: PartView
     ruled_out: PartView
     inconclusive: PartView
@@ -136,6 +142,7 @@ class SummaryView(View):
         return (
             self.best,
             self.validating,
+            *(() if self.waiting is None else (self.waiting,)),
             self.supported,
             self.ruled_out,
             self.inconclusive,
@@ -155,6 +162,7 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         state=facts.state,
         headline=_headline(facts),
         validating=validating(facts.testing, facts.next, facts.hypotheses),
+        waiting=_waiting(facts),
         supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery),
         ruled_out=_ruled_out(by_outcome),
         inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE]),
@@ -200,6 +208,22 @@ def validating(
         return PartView(title=title, sentence=f"Nothing is under test; {queued}.", lines=tuple(lines))
     under_test = counted(len(testing), "hypothesis is", "hypotheses are")
     return PartView(title=title, sentence=f"{under_test} under test; {queued}.", lines=tuple(lines))
+
+
+def _waiting(facts: CampaignFacts) -> PartView | None:
+    """How many wait for the user; None where the campaign asks for nothing."""
+    if facts.approve_above_s is None:
+        return None
+    title = "Waits for you"
+    if not facts.awaiting:
+        return PartView(title=title, sentence="Nothing waits for your approval.")
+    waits = counted(facts.awaiting, "hypothesis waits", "hypotheses wait")
+    above = format_duration(facts.approve_above_s)
+    return PartView(
+        title=title,
+        sentence=f"{waits} for your approval, which is asked for above {above} of expected time.",
+        lines=("See them with their quotes: autoinfer queue --awaiting",),
+    )
 
 
 def _supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None) -> PartView:

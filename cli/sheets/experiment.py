@@ -10,6 +10,7 @@ from cli.words import change_words, configuration_words, effect_words, value_wor
 from configs.quantities import format_duration
 from knowledge.figures import SHARES, counted, metric_word, size
 from knowledge.queries.drafting import REPORTS, drafting_of
+from knowledge.queries.now_run import arm_of
 from knowledge.queries.resolved import flat
 from knowledge.stored import number, workload_of
 
@@ -59,7 +60,9 @@ def _head(out: Console, detail: ExperimentDetail) -> None:
     progress = None
     if detail.finished_at is None and detail.stage is not None:
         told = (detail.progress or {}).get("text")
+        arm = arm_of(detail.progress)
         progress = f"{detail.stage}: {told}" if told else detail.stage
+        progress += "" if arm is None else f", now the {arm.value}"
     hypothesis = f"{detail.hypothesis}  {detail.claim}" if detail.hypothesis else None
     out.print(
         fields(

@@ -1,4 +1,5 @@
-"""Costs: the time of experiments by campaign, target, day, outcome and lever; what stopping early saved."""
+"""Costs: quote, estimate and actual time of experiments by campaign, target, day, outcome and lever; what
+stopping early saved."""
 
 from __future__ import annotations
 
@@ -52,11 +53,11 @@ def command(request: Request[CostsFilters]) -> str:
 
 def table(view: CostsPageView) -> Table:
     """Every grouping in one table."""
-    columns = ("by", "name", "experiments", "spent_s", "estimated", "estimated_s", "estimated_spent_s")
+    columns = ("by", *CostRow.model_fields)
     return Table(
         columns,
         (
-            (by, each.name, *(getattr(each, name) for name in columns[2:]))
+            (by, *(getattr(each, name) for name in columns[1:]))
             for by, _, rows in view.groups
             for each in rows
         ),

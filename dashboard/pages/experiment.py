@@ -32,6 +32,7 @@ from knowledge.queries.led_to import LedTo, led_to
 from knowledge.queries.lookup import labelled
 from knowledge.queries.quality_tests import QualityTestView, quality_tests
 from knowledge.queries.samples import values_by_arm
+from knowledge.queries.step_profile import PartRow
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -88,6 +89,14 @@ class ExperimentView(ExperimentDetail):
     def words(self) -> experiment_words.Words:
         """What leads the page."""
         return experiment_words.words_of(self)
+
+    def profile_bar(self, row: PartRow) -> tuple[float, float]:
+        """How wide the bar of a part of the profile is, floor and above, per cent of the longest part."""
+        longest_ms = max((each.time_ms for each in self.profile.parts), default=0.0) if self.profile else 0.0
+        if longest_ms <= 0:
+            return 0.0, 0.0
+        floor_ms = min(row.floor_ms or 0.0, row.time_ms)
+        return round(100 * floor_ms / longest_ms, 2), round(100 * (row.time_ms - floor_ms) / longest_ms, 2)
 
     @property
     def arm_rows(self) -> tuple[experiment_parts.ArmRow, ...]:
@@ -263,8 +272,10 @@ def _noise(session: Session, experiment_id: int, metric: str) -> NoiseProfile:
 
 def _distributions(session: Session, experiment_id: int, metric: str) -> tuple[DistributionView, ...]:
     timed = metric in {each.value for each in TIMED_METRICS}
-    stages: Sequence[str] = [*TIMED_STAGES, "sweep", "noise"] if timed else SCORED_STAGES
+    stages: Sequence[str] = [*TIMED_STAGES, "noise"] if timed else SCORED_STAGES
     found = values_by_arm(session, experiment_id, metric, stages)
+    if timed and not found:  # a sweep has many configurations: it is told where nothing was chosen of it
+        found = values_by_arm(session, experiment_id, metric, ("sweep",))
     unit = Metric(metric).unit
     return tuple(distribution(arm, metric, unit, found[arm]) for arm in Arm if arm in found)
 

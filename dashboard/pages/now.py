@@ -38,6 +38,7 @@ MARKS: dict[str, tuple[str, str]] = {
     EventKind.EXPERIMENT_CONFOUNDED.value: ("confounded", "Confounded"),
     EventKind.EXPERIMENT_REPRODUCED.value: ("same", "Run again"),
     EventKind.JOB_FAILED.value: ("infeasible", "Failed"),
+    EventKind.DEVICE_LOST.value: ("infeasible", "Lost"),
     EventKind.WORKER_LOST.value: ("infeasible", "Lost"),
     EventKind.WORKER_MISSING.value: ("approval", "Waits"),
 }

@@ -62,6 +62,12 @@ def prometheus(
             "Hypotheses that wait in the queue.",
             [({}, found.hypotheses["queued"])],
         ),
+        *_family(
+            "autoinfer_hypotheses_awaiting_approval",
+            "gauge",
+            "Hypotheses in a queue that are not tested before the user approves.",
+            [({}, found.awaiting)],
+        ),
         *_by_state("autoinfer_campaigns", "Campaigns by state.", found.campaigns),
         *_by_state("autoinfer_hypotheses", "Hypotheses by state.", found.hypotheses),
         *_by_state("autoinfer_experiments", "Experiments by state.", found.experiments),

@@ -149,10 +149,11 @@ class _Comparison:
         if name is Stage.SCREEN:
             self._job.records.configuration(plain)
         with stage(self._job, name, 2, "look at the quality of the changed weights first") as told:
+            told.on(Arm.CONTROL)
             reference = self._reference_evaluation(name, None)
             self._check_control(name, None)
             told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
-            told.advance()
+            told.advance(Arm.CANDIDATE)
             with _blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
                     self._job,
@@ -175,6 +176,7 @@ class _Comparison:
         name = Stage.VALIDATION if part else Stage.EVALUATE
         text = "further documents and items" if part else "documents and items"
         with stage(self._job, name, 2, f"evaluate the quality of both arms on {text}") as told:
+            told.on(Arm.CONTROL)
             control = self._up.pop(Arm.CONTROL, None)
             workload = self._spec.plan.workload
             try:
@@ -186,7 +188,7 @@ class _Comparison:
                 with _blamed_on(Arm.CONTROL):
                     weigh(self._job, name, self._wanted(Arm.CONTROL, part))
             told.detail = {"reference": reference.artifact.digest, "reused": not reference.artifact.built}
-            told.advance()
+            told.advance(Arm.CANDIDATE)
             with _blamed_on(Arm.CANDIDATE):
                 evaluate_candidate(
                     self._job,
@@ -225,7 +227,9 @@ class _Comparison:
         index = self._pairs - 1
         first, self._blocks = self._blocks, self._blocks + blocks
         counts = dict.fromkeys(Arm, first)
-        for place, arm in enumerate(abba(self._spec.seed, index, first, blocks)):
+        order = abba(self._spec.seed, index, first, blocks)
+        told.on(order[0])
+        for place, (arm, following) in enumerate(zip(order, (*order[1:], None), strict=True)):
             block = counts[arm]
             counts[arm] += 1
             requests = self._job.context.material.requests(
@@ -233,7 +237,7 @@ class _Comparison:
             )
             with _blamed_on(arm):
                 self._up[arm].time_block(block, 2 * first + place, requests)
-            told.advance()
+            told.advance(following)
 
     def _wanted(self, arm: Arm, index: int) -> Wanted:
         configuration = self._control if arm is Arm.CONTROL else self._candidate

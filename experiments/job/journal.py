@@ -110,7 +110,13 @@ class Fold:
             case RecordKind.STARTED:
                 self.started = True
             case RecordKind.PROGRESS:
-                self.progress = JobProgress(Stage(line["stage"]), line["done"], line["planned"], line["text"])
+                self.progress = JobProgress(
+                    Stage(line["stage"]),
+                    line["done"],
+                    line["planned"],
+                    line["text"],
+                    None if (arm := line.get("arm")) is None else Arm(arm),
+                )
             case RecordKind.LAUNCH:
                 self._launches[line["launch"]] = _Launch(
                     Arm(line["arm"]),

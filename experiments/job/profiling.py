@@ -18,7 +18,7 @@ from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasibl
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob
 from experiments.job.staging import StageTold, stage
-from experiments.measurement.evidence import Json, Stage
+from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
@@ -49,6 +49,7 @@ def profile_candidate(
     a failed stage and no more, unless the device itself is to blame."""
     try:
         with stage(job, Stage.PROFILE, 1, "profile the candidate") as told:
+            told.on(Arm.CANDIDATE)
             _profile(job, told, configuration, workload, up)
     except (ArmInfeasible, Infeasible) as failed:
         reason = failed.reason if isinstance(failed, ArmInfeasible) else failed

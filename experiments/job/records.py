@@ -46,10 +46,11 @@ class Records:
         """The job began; `version` is that of the spec."""
         self._append(RecordKind.STARTED, version=version, pid=os.getpid())
 
-    def progress(self, stage: Stage, done: int, planned: int, text: str) -> None:
-        """Where the job is: `done` of `planned` blocks (or other pieces) of the stage."""
-        self._append(RecordKind.PROGRESS, stage=stage.value, done=done, planned=planned, text=text)
-        if done == 0:
+    def progress(self, stage: Stage, done: int, planned: int, text: str, arm: Arm | None = None) -> None:
+        """Where the job is: `done` of `planned` blocks (or other pieces) of the stage, and on which arm."""
+        told = {} if arm is None else {"arm": arm.value}
+        self._append(RecordKind.PROGRESS, stage=stage.value, done=done, planned=planned, text=text, **told)
+        if done == 0 and arm is None:
             self._say(f"{stage.value}: {text}")
 
     def launch(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from experiments.engines.port import PartTime
-from experiments.measurement.evidence import Json, LaunchRecord, Stage
+from experiments.measurement.evidence import Arm, Json, LaunchRecord, Stage
 from experiments.space.configuration import KnobValue
 
 
@@ -37,12 +37,14 @@ class ArtifactRecord:
 
 @dataclass(frozen=True)
 class JobProgress:
-    """The last thing a running job told: stage, blocks done of planned, and a sentence."""
+    """The last thing a running job told: stage, blocks done of planned, a sentence, and the arm that is
+    worked on; None while it is both, or neither."""
 
     stage: Stage
     done: int
     planned: int
     text: str
+    arm: Arm | None = None
 
 
 @dataclass(frozen=True)

@@ -11,25 +11,37 @@ from datetime import UTC, datetime
 from experiments.engines.port import Infeasible
 from experiments.job.launching import LAUNCH_LOGS, ArmInfeasible, RunningJob
 from experiments.job.result import StageRecord
-from experiments.measurement.evidence import Json, Stage
+from experiments.measurement.evidence import Arm, Json, Stage
 
 
 @dataclass
 class StageTold:
-    """What a stage says of itself while it runs; `advance` counts what is done of what is planned."""
+    """What a stage says of itself while it runs: the arm that it is `on`, and what is done of what is
+    planned."""
 
     job: RunningJob
     stage: Stage
     planned: int
     text: str
     done: int = 0
+    arm: Arm | None = None
     outcome: str = "done"
     detail: Mapping[str, Json] = field(default_factory=dict)
 
-    def advance(self) -> None:
-        """One more piece is done."""
+    def on(self, arm: Arm) -> None:
+        """The next piece is of this arm."""
+        if arm is not self.arm:
+            self.arm = arm
+            self._tell()
+
+    def advance(self, to: Arm | None = None) -> None:
+        """One more piece is done; the next one is of the arm `to`, of the same as before if not given."""
         self.done += 1
-        self.job.records.progress(self.stage, self.done, self.planned, self.text)
+        self.arm = to or self.arm
+        self._tell()
+
+    def _tell(self) -> None:
+        self.job.records.progress(self.stage, self.done, self.planned, self.text, self.arm)
 
 
 @contextmanager

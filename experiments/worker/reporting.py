@@ -14,6 +14,7 @@ from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment
+from db.models.base import JsonObject
 from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
 from experiments.engines.port import DEVICE_FAULTS, DEVICE_LOST
@@ -70,7 +71,7 @@ class Reporter:
                 .where(Experiment.id == job.experiment_id)
                 .values(
                     stage=progress.stage.value,
-                    progress={"done": progress.done, "planned": progress.planned, "text": progress.text},
+                    progress=_stored(progress),
                 )
                 .execution_options(synchronize_session=False)
             )
@@ -195,6 +196,12 @@ class Reporter:
         events.append(
             session, kind, f"{label} {what}", self._taken.subject or label, self._taken.job.campaign_id
         )
+
+
+def _stored(progress: JobProgress) -> JsonObject:
+    """How an experiment keeps where it is; `arm` only where one alone is worked on."""
+    told: JsonObject = {"done": progress.done, "planned": progress.planned, "text": progress.text}
+    return told if progress.arm is None else {**told, "arm": progress.arm.value}
 
 
 def _built(artifact: ArtifactRecord) -> str:

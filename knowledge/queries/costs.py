@@ -16,17 +16,30 @@ from knowledge.queries.view import View
 
 EPOCH = date(1970, 1, 1)
 DAY_MS = 86_400_000
+BASIS = (
+    "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building and "
+    "scoring, without a campaign's time between its experiments. A quote is what a test takes if all of its "
+    "plan is measured, by the baseline's speed; an estimate is what the ranking expected when it began. "
+    "No money: no paid target is built in, and time on your own machines has no price here."
+)
+"""How time is counted."""
+
 MOST_DAYS = 60
 """Days told at most, the newest; sums are over all."""
 
 
 class CostRow(View):
     """A group of experiments that began: `spent_s` is the time they took, and `estimated_s` what the ranking
-    expected of those `estimated` whose hypothesis it had priced, which took `estimated_spent_s`."""
+    expected of those `estimated` that ended and whose hypothesis it had priced, which took
+    `estimated_spent_s`; `quoted_s` is what those `quoted` of them would take if all of their plan were
+    measured, which took `quoted_spent_s`."""
 
     name: str
     experiments: int = 0
     spent_s: float = 0.0
+    quoted: int = 0
+    quoted_s: float = 0.0
+    quoted_spent_s: float = 0.0
     estimated: int = 0
     estimated_s: float = 0.0
     estimated_spent_s: float = 0.0
@@ -34,8 +47,8 @@ class CostRow(View):
 
 class CostsView(View):
     """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
-    plans of the `timed` experiments that tell both. No paid target has been used, so that there is no quote,
-    estimate or actual price: `paid` is empty."""
+    plans of the `timed` experiments that tell both. Everything is time of machines; `basis` says how it is
+    counted, and that there is no price."""
 
     total: CostRow
     timed: int
@@ -46,7 +59,7 @@ class CostsView(View):
     days: tuple[CostRow, ...]
     outcomes: tuple[CostRow, ...]
     levers: tuple[CostRow, ...]
-    paid: tuple[CostRow, ...] = ()
+    basis: str = BASIS
 
 
 def costs(session: Session, campaign_id: int | None = None) -> CostsView:
@@ -77,9 +90,15 @@ KEYS = 5
 """What the groups are told apart by: campaign, target, day, outcome, lever."""
 
 
+SUMS = 8
+"""What is summed, as `_groups` has it behind the keys."""
+
+
 def _groups(session: Session, campaign_id: int | None) -> Sequence[Any]:
-    """The keys, experiments, seconds, the priced ones, what these were expected to take, and took."""
-    expected, took = Hypothesis.score["cost_s"].as_float(), Experiment.wall_s
+    """The keys, experiments, seconds, and of those with a quote, then of those with an estimate: how many,
+    what was said, what they took."""
+    took = Experiment.wall_s
+    said = [Hypothesis.score[name].as_float() for name in ("most_s", "cost_s")]
     keys = (
         Experiment.campaign_id,
         Experiment.target,
@@ -92,9 +111,15 @@ def _groups(session: Session, campaign_id: int | None) -> Sequence[Any]:
             *keys,
             func.count(),
             func.coalesce(func.sum(took), 0.0),
-            func.count(expected + took),
-            func.coalesce(func.sum(expected + 0 * took), 0.0),
-            func.coalesce(func.sum(took + 0 * expected), 0.0),
+            *(
+                figure
+                for each in said
+                for figure in (
+                    func.count(each + took),
+                    func.coalesce(func.sum(each + 0 * took), 0.0),
+                    func.coalesce(func.sum(took + 0 * each), 0.0),
+                )
+            ),
         )
         .select_from(Experiment)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
@@ -111,18 +136,21 @@ def _summed(groups: Sequence[Any], key: int, name: Callable[[Any], str]) -> Iter
     """The groups summed over all keys but one."""
     found: dict[str, list[float]] = {}
     for group in groups:
-        sums = found.setdefault(name(group[key]), [0, 0.0, 0, 0.0, 0.0])
+        sums = found.setdefault(name(group[key]), [0.0] * SUMS)
         for place, value in enumerate(group[KEYS:]):
             sums[place] += value
     return [_row(each, sums) for each, sums in found.items()]
 
 
 def _row(name: str, sums: Sequence[float]) -> CostRow:
-    experiments, spent_s, estimated, estimated_s, estimated_spent_s = sums
+    experiments, spent_s, quoted, quoted_s, quoted_spent_s, estimated, estimated_s, estimated_spent_s = sums
     return CostRow(
         name=name,
         experiments=int(experiments),
         spent_s=spent_s,
+        quoted=int(quoted),
+        quoted_s=quoted_s,
+        quoted_spent_s=quoted_spent_s,
         estimated=int(estimated),
         estimated_s=estimated_s,
         estimated_spent_s=estimated_spent_s,

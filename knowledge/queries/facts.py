@@ -39,6 +39,8 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         testing=under_test(session, campaign_id),
         next=coming_next(session, campaign_id),
         judged=_judged(session, campaign_id),
+        approve_above_s=campaign.approve_above_s,
+        awaiting=len(campaign.awaiting),
         discovery=campaign.discovery,
     )
 

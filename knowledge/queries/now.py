@@ -34,6 +34,8 @@ from knowledge.stored import number
 MOST_NEXT = 5
 MOST_SETTLED = 4
 """Verdicts shown as validated, and as many as ruled out or left open: the newest."""
+MOST_AWAITING = 3
+"""Hypotheses shown of those that wait for approval: the first; the queue's page shows all."""
 MOST_EVENTS = 10
 
 TOLD_KINDS = (
@@ -59,6 +61,7 @@ TOLD_KINDS = (
     EventKind.DIRECTIVE_GIVEN,
     EventKind.DIRECTIVE_LIFTED,
     EventKind.NOTE_ADDED,
+    EventKind.DEVICE_LOST,
     EventKind.WORKER_LOST,
     EventKind.WORKER_MISSING,
 )
@@ -128,7 +131,8 @@ class NowView(View):
     """One campaign at this moment; everything but the last id is empty where there is no campaign.
 
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
-    `awaiting` the first of those that wait for approval.
+    `awaiting` the first of those that wait for approval; `lost_device` tells of a GPU that was lost since the
+    campaign was started or went on last.
     """
 
     campaign: CampaignNow | None
@@ -142,6 +146,7 @@ class NowView(View):
     settled: tuple[HypothesisRow, ...] = ()
     events: tuple[EventView, ...] = ()
     digest: DigestView | None = None
+    lost_device: EventView | None = None
     last_id: int = 0
 
     def are_todays(self, rows: Sequence[HypothesisRow]) -> bool:
@@ -169,7 +174,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
     counts = _counts(session, campaign.id)
     waiting = queue_page(session, campaign.id, limit=MOST_NEXT + len(runs)).items
     asks = approve_above_s(campaign.budget) is not None
-    awaiting = queue_page(session, campaign.id, limit=MOST_NEXT, awaiting=True) if asks else None
+    awaiting = queue_page(session, campaign.id, limit=MOST_AWAITING, awaiting=True) if asks else None
     return NowView(
         campaign=_campaign(session, campaign, counts, runs, best, 0 if awaiting is None else awaiting.total),
         today=today,
@@ -188,8 +193,16 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
             event_view(each) for each in events.latest(session, MOST_EVENTS, TOLD_KINDS, campaign.id)[::-1]
         ),
         digest=None if since is None else digest_of(session, campaign.id, since),
+        lost_device=_lost_device(session, campaign.id),
         last_id=last_id,
     )
+
+
+def _lost_device(session: Session, campaign_id: int) -> EventView | None:
+    """The loss of a device, where nothing was begun after it."""
+    kinds = (EventKind.DEVICE_LOST, EventKind.CAMPAIGN_STARTED, EventKind.CAMPAIGN_RESUMED)
+    found = [event_view(each) for each in events.latest(session, 1, kinds, campaign_id)]
+    return next((each for each in found if each.kind == EventKind.DEVICE_LOST), None)
 
 
 def _counts(session: Session, campaign_id: int) -> dict[HypothesisState, int]:

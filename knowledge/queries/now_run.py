@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
@@ -13,7 +13,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Configuration, Event, Experiment, Hypothesis, Job
 from db.models.base import JsonObject
-from db.states import ExperimentKind, ExperimentState, JobState
+from db.states import Arm, ExperimentKind, ExperimentState, JobState
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, prediction_view
 from knowledge.stored import number
 
@@ -50,6 +50,7 @@ class RunStep(View):
 class RunView(View):
     """An experiment that runs; `done` of `planned` pieces of its stage, `text` says which it is.
 
+    `arm` is the one that is worked on, None while it is both, or neither (a baseline has one alone).
     `expected_s` is the whole time that the ranking expected it to take, `elapsed_s` the time since it
     started. Its samples come in when it ends, so nothing is measured before.
     """
@@ -62,6 +63,7 @@ class RunView(View):
     device: str | None
     steps: tuple[RunStep, ...]
     stage: str | None
+    arm: Arm | None
     text: str | None
     done: int | None
     planned: int | None
@@ -134,6 +136,7 @@ def _view(
         device=device,
         steps=steps_of(experiment.kind, begun, experiment.stage),
         stage=experiment.stage,
+        arm=arm_of(experiment.progress),
         text=text if isinstance(text, str) else None,
         done=None if done is None else int(done),
         planned=None if not planned else int(planned),
@@ -143,6 +146,12 @@ def _view(
         predicted=None if hypothesis is None else prediction_view(hypothesis.prediction, hypothesis.metric),
         min_effect=None if hypothesis is None else hypothesis.min_effect,
     )
+
+
+def arm_of(progress: Mapping[str, object] | None) -> Arm | None:
+    """The arm that a running experiment told last that it works on; pure."""
+    told = (progress or {}).get("arm")
+    return next((each for each in Arm if each.value == told), None)
 
 
 def steps_of(kind: ExperimentKind, begun: Collection[str], stage: str | None) -> tuple[RunStep, ...]:

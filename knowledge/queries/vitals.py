@@ -11,15 +11,18 @@ from db import events
 from db.clock import now
 from db.models import Campaign, Experiment, Hypothesis, Job
 from db.states import CampaignState, ExperimentState, HypothesisState, JobState
+from knowledge.approvals import waits_in_queue
 from knowledge.queries.view import View
 
 
 class VitalsView(View):
-    """Counts by state; `expired_leases` are running jobs whose worker has not renewed in time, `spent_s` is
-    the time that the experiments of all campaigns took."""
+    """Counts by state; `awaiting` are hypotheses that wait for the user's approval, `expired_leases`
+    running jobs whose worker has not renewed in time, `spent_s` is the time that the experiments of all
+    campaigns took."""
 
     campaigns: dict[str, int]
     hypotheses: dict[str, int]
+    awaiting: int
     experiments: dict[str, int]
     jobs: dict[str, int]
     leases: int
@@ -35,6 +38,7 @@ def vitals(session: Session) -> VitalsView:
     return VitalsView(
         campaigns=_by_state(session, Campaign.state, CampaignState),
         hypotheses=_by_state(session, Hypothesis.state, HypothesisState),
+        awaiting=session.scalar(select(func.count()).select_from(Hypothesis).where(waits_in_queue())) or 0,
         experiments=_by_state(session, Experiment.state, ExperimentState),
         jobs=jobs,
         leases=jobs[JobState.RUNNING.value],

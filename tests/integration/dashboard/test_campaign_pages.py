@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 from sqlalchemy import update
 from starlette.testclient import TestClient
 
@@ -43,7 +44,9 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         )
         details = {"details": {"metric": "tpot_ms", "planned_s": 100.0, "spent_s": 60.0}}
         session.execute(update(Verdict).where(Verdict.id == 1).values(judge=details))
-        session.execute(update(Hypothesis).where(Hypothesis.id == 1).values(score={"cost_s": 50.0}))
+        session.execute(
+            update(Hypothesis).where(Hypothesis.id == 1).values(score={"cost_s": 50.0, "most_s": 90.0})
+        )
     yield client(folder, history)
     history.close()
 
@@ -72,12 +75,16 @@ def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -
     assert (found["total"]["experiments"], found["total"]["spent_s"]) == (5, 4 * 42.0)  # one still runs
     assert (found["timed"], found["saved_s"]) == (1, 40.0)
     assert (found["total"]["estimated"], found["total"]["estimated_s"]) == (1, 50.0)
+    total = found["total"]
+    assert (total["quoted"], total["quoted_s"], total["quoted_spent_s"]) == (1, 90.0, 42.0)
     for by in ("campaigns", "targets", "days", "outcomes", "levers"):
+        assert sum(row["quoted_s"] for row in found[by]) == total["quoted_s"]
         assert sum(row["spent_s"] for row in found[by]) == found["total"]["spent_s"]
         assert sum(row["experiments"] for row in found[by]) == found["total"]["experiments"]
     assert {row["name"] for row in found["outcomes"]} >= {"supported", "infeasible", "no verdict"}
     page = full.get("/costs").text
-    assert page.count("none yet") >= 4
+    assert str(escape(found["basis"])) in page
+    assert "no paid target is built in" in page
     assert "Stopping early saved 40" in page
     assert len(full.get("/costs.csv").text.splitlines()) == 1 + sum(
         len(found[by]) for by in ("campaigns", "targets", "days", "outcomes", "levers")

@@ -1,5 +1,6 @@
 """The runner with real processes of the simulated engine."""
 
+import json
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_corpus_that_is_no_text_is_a_failed_stage_with_its_cause(
     assert result.failure == Failure("illegal", str(last.detail["cause"]))
 
 
-def test_a_pair_is_timed_in_blocks_on_the_same_prompts(run: Run):
+def test_a_pair_is_timed_in_blocks_on_the_same_prompts(run: Run, tmp_path: Path):
     result = run(a_test_job(), [MeasurePair(Stage.QUICK, 3)])
     control, candidate = result.launches
     assert (control.arm, candidate.arm) == (Arm.CONTROL, Arm.CANDIDATE)
@@ -71,6 +72,13 @@ def test_a_pair_is_timed_in_blocks_on_the_same_prompts(run: Run):
     positions = {(s.position, launch.arm) for launch in result.launches for s in launch.samples}
     order = [arm.value for _, arm in sorted(positions)]
     assert order == ["control", "candidate", "candidate", "control", "candidate", "control"]
+    lines = [json.loads(each) for each in (tmp_path / "0" / "records.jsonl").read_text().splitlines()]
+    told = {
+        line["done"]: line["arm"]
+        for line in lines
+        if line["record"] == "progress" and line["stage"] == "quick" and "arm" in line
+    }
+    assert [told[done] for done in range(len(order))] == order, "before each block, its arm is told"
     assert all(
         c / d > 0.6
         for c, d in zip(control.values(Metric.TPOT_MS), candidate.values(Metric.TPOT_MS), strict=True)

@@ -37,6 +37,7 @@ def test_every_state_is_counted_and_what_waits_is_the_length_of_the_queue(tmp_pa
     assert states <= set(found)
     assert found["autoinfer_queue_length"] == found['autoinfer_hypotheses{state="queued"}'] == "2"
     assert found['autoinfer_hypotheses{state="supported"}'] == "1"
+    assert found["autoinfer_hypotheses_awaiting_approval"] == "0"
     assert found["autoinfer_viewers"] == "3"
     assert float(found["autoinfer_experiment_seconds_total"]) == 4 * 42.0
 

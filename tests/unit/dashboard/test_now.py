@@ -16,7 +16,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Verdict
 from db.noise import SERIES_NAME
-from db.states import CampaignState, ExperimentKind, VerdictOutcome
+from db.states import Arm, CampaignState, ExperimentKind, VerdictOutcome
 from knowledge.queries.now import NowView, Standing, now_view
 from knowledge.queries.now_best import Told, Trial, steps_of
 from knowledge.queries.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
@@ -257,6 +257,22 @@ def test_quality_looked_at_first_does_not_make_the_quick_look_done() -> None:
     assert [step.name for step in steps if step.done] == ["Check"]
     assert [step.name for step in steps if step.now] == ["Quality"]
     assert run_steps_of(ExperimentKind.TEST, (), None)[0].now
+
+
+def test_the_arm_that_runs_is_a_field_of_its_own_while_it_is_one_alone(history: History) -> None:
+    measure_baseline(history)
+    experiment_id = history.start_testing(history.propose({"serving.threads": 1}))
+    assert [run.arm for run in view(history).runs] == [None]
+    assert "B candidate" not in shown(history)[1]
+    with history.database.write() as session:
+        session.get_one(Experiment, experiment_id).progress = {
+            "text": "time launch pair 1",
+            "arm": "candidate",
+        }
+    found, html = shown(history)
+    assert [run.arm for run in found.runs] == [Arm.CANDIDATE]
+    assert '<li class="on" aria-current="true">B candidate</li>' in html
+    assert "<li>A control</li>" in html
 
 
 def test_a_change_is_told_in_a_few_words() -> None:

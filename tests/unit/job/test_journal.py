@@ -95,3 +95,15 @@ def test_an_error_is_told_apart_from_a_failure(tmp_path: Path):
     assert journal.fold.error == "No space is left."
     assert journal.result().failure is None
     assert not journal.fold.ended
+
+
+def test_progress_says_which_arm_is_worked_on_and_prints_a_stage_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with Records(tmp_path / "records", echo=True) as records:
+        records.progress(Stage.FULL, 0, 2, "time launch pair 1")
+        records.progress(Stage.FULL, 0, 2, "time launch pair 1", Arm.CANDIDATE)
+    journal = Journal(tmp_path / "records")
+    journal.update()
+    assert journal.fold.progress == JobProgress(Stage.FULL, 0, 2, "time launch pair 1", Arm.CANDIDATE)
+    assert capsys.readouterr().out.count("full: time launch pair 1") == 1

@@ -85,8 +85,9 @@ def test_r1_a_supported_verdict_says_how_much_better_and_where() -> None:
     assert draft.strength is Strength.SINGLE
     assert draft.status is FindingStatus.HOLDS
     assert draft.claim == (
-        "serving.threads 2 → 1 lowers TPOT by 10.0 % [8.0, 12.0] on model reference, target cpu:Example CPU:2"
-        " cores, engine reference (torch 2.13.0), 128 tokens in, 48 tokens out, concurrency 1."
+        "Running 1 instead of 2 threads lowers TPOT by 10.0 % [8.0, 12.0] on model reference, target "
+        "cpu:Example CPU:2 cores, engine reference (torch 2.13.0), 128 tokens in, 48 tokens out, "
+        "concurrency 1."
     )
 
 
@@ -143,7 +144,7 @@ def test_a_claim_on_one_knob_of_a_lever_names_what_the_control_held_beside_it() 
         high_log=-0.14,
     )
     assert derived(groups).claim.startswith(
-        "quantization.group_size 128 → 32 (beside quantization.bits 4, quantization.corpus raw, "
+        "Quantizing in groups of 32 instead of 128 (beside quantization.bits 4, quantization.corpus raw, "
         "quantization.method awq, quantization.symmetric on) raises tasks solved by 17.0 points"
     )
     against = replace(

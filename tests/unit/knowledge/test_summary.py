@@ -46,6 +46,17 @@ def judged(
     )
 
 
+def test_how_many_wait_for_approval_is_said_where_the_campaign_asks_for_any() -> None:
+    assert summarize(EMPTY).waiting is None
+    asking = replace(EMPTY, approve_above_s=600.0)
+    assert summarize(asking).parts()[2].sentence == "Nothing waits for your approval."
+    waiting = summarize(replace(asking, awaiting=2)).parts()[2]
+    assert waiting.sentence == (
+        "2 hypotheses wait for your approval, which is asked for above 10m of expected time."
+    )
+    assert waiting.lines == ("See them with their quotes: autoinfer queue --awaiting",)
+
+
 def test_an_empty_campaign_says_so_in_every_part() -> None:
     found = summarize(EMPTY)
     assert [part.sentence for part in found.parts()] == [

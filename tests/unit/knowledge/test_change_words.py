@@ -1,0 +1,63 @@
+"""A change of a configuration in words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.space.configuration import Change
+from knowledge.change_words import change_in_words, phrases, shown
+
+MTP = (
+    Change("drafting.draft_tokens", None, 2),
+    Change("drafting.method", "none", "mtp"),
+    Change("serving.async_scheduling", "auto", None),
+)
+TWO_LAYERS = (
+    Change("pruning.criterion", None, "block_influence"),
+    Change("pruning.layers_removed", None, 2),
+    Change("pruning.method", "none", "depth"),
+    Change("pruning.restrict", None, "any"),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (MTP, "drafting 2 tokens by mtp"),
+        (TWO_LAYERS, "removing 2 layers (pruning.criterion block_influence)"),
+        ([Change("serving.threads", 2, 1)], "running 1 instead of 2 threads"),
+        ([Change("serving.compile", "off", "default")], "compiling the decode step (default)"),
+        (
+            [Change("serving.max_sequences", 16, 1), Change("serving.prefix_caching", "off", "on")],
+            "serving at most 1 instead of 16 sequences at once and switching prefix caching on together",
+        ),
+        ([Change("serving.a_flag", "a", "b")], "changing serving.a_flag a → b"),
+        ([Change("serving.async_scheduling", "auto", None)], "leaving asynchronous scheduling to the engine"),
+    ],
+)
+def test_a_change_is_told_by_what_it_does(changes: list[Change], words: str) -> None:
+    assert change_in_words(changes) == words
+
+
+def test_a_claim_leaves_out_what_only_follows() -> None:
+    assert [each.text for each in phrases(MTP)] == ["drafting 2 tokens by mtp"]
+
+
+VALUES = st.sampled_from(["none", "auto", "off", "default", "mtp", "awq", 1, 4, 128, True, False])
+KNOBS = st.sampled_from(
+    [
+        *("pruning.method", "pruning.layers_removed", "quantization.bits", "quantization.method"),
+        *("drafting.method", "drafting.draft_tokens", "serving.compile", "serving.dtype", "serving.a_flag"),
+    ]
+)
+
+
+@given(st.dictionaries(KNOBS, st.tuples(st.none() | VALUES, VALUES), min_size=1))
+def test_every_value_that_was_set_is_told(found: dict[str, tuple[object, object]]) -> None:
+    """But a lever's switching off, which says what is switched off."""
+    changes = [Change(knob, before, after) for knob, (before, after) in sorted(found.items())]  # type: ignore[arg-type]
+    words = change_in_words(changes)
+    assert words
+    for each in changes:
+        if each.knob in ("serving.dtype", "serving.a_flag"):
+            assert shown(each.after) in words
