@@ -17,9 +17,9 @@ from knowledge.queries.view import View
 EPOCH = date(1970, 1, 1)
 DAY_MS = 86_400_000
 BASIS = (
-    "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building and "
-    "scoring, without a campaign's time between its experiments. A quote is what a test takes if all of its "
-    "plan is measured, by the baseline's speed; an estimate is what the ranking expected when it began. "
+    "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building "
+    "and scoring, without a campaign's time between its experiments. A quote is what a test takes if all of "
+    "its plan is measured, by the baseline's speed; an estimate is what the ranking expected when it began. "
     "No money: no paid target is built in, and time on your own machines has no price here."
 )
 """How time is counted."""

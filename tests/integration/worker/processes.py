@@ -100,7 +100,9 @@ def assert_recorded_once(database: Database, experiment_ids: list[int]) -> None:
                 .join(Launch)
                 .where(Launch.experiment_id == experiment_id, Launch.stage == "quick")
             ).scalar_one()
-            assert samples == 2 * 2 * 2 * (3 + 4), "2 arms × 2 blocks × 2 prompts × (3 gaps and 4 totals)"
+            assert samples == 2 * 2 * (2 * (3 + 4) + 3), (
+                "2 arms × 2 blocks × (2 prompts × (3 gaps and 4 totals) and 3 rates of the block)"
+            )
             noise = (
                 select(func.count())
                 .select_from(NoiseLaunch)
