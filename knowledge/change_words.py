@@ -25,23 +25,26 @@ OWN_CHOICE = "auto"
 Values = Mapping[str, KnobValue | None]
 
 _SETTINGS = {
-    "serving.dtype": "serving in {after}",
-    "serving.threads": "running {after} threads",
-    "serving.max_model_len": "making room for {after} tokens of context",
-    "serving.max_sequences": "serving at most {after} sequences at once",
-    "serving.graph_mode": "running the step with graph mode {after}",
-    "serving.linear_backend": "multiplying quantized weights by kernel {after}",
-    "serving.weight_dtype": "keeping weights as {after}",
-    "serving.kv_cache_dtype": "keeping keys and values as {after}",
-    "serving.gdn_state_dtype": "keeping GatedDeltaNet states as {after}",
-    "serving.gdn_prefill_backend": "prefilling GatedDeltaNet layers by {after}",
-    "quantization.bits": "quantizing to {after} bits",
-    "quantization.group_size": "quantizing in groups of {after}",
-    "quantization.corpus": "calibrating on {after}",
-    "quantization.samples": "calibrating on {after} samples",
-    "quantization.out_proj_bits": "quantizing out_proj to {after} bits",
+    "serving.dtype": "serving in {after}{instead}",
+    "serving.threads": "running {after}{instead} threads",
+    "serving.max_model_len": "making room for {after} tokens of context{instead}",
+    "serving.max_sequences": "limiting sequences at once to {after}{instead}",
+    "serving.graph_mode": "running the step with graph mode {after}{instead}",
+    "serving.linear_backend": "multiplying quantized weights by kernel {after}{instead}",
+    "serving.weight_dtype": "keeping weights as {after}{instead}",
+    "serving.kv_cache_dtype": "keeping keys and values as {after}{instead}",
+    "serving.gdn_state_dtype": "keeping GatedDeltaNet states as {after}{instead}",
+    "serving.gdn_prefill_backend": "prefilling GatedDeltaNet layers by {after}{instead}",
+    "drafting.method": "drafting by {after}{instead}",
+    "drafting.ngram_tokens": "drafting by n-grams of {after} tokens{instead}",
+    "pruning.criterion": "choosing layers by {after}{instead}",
+    "quantization.bits": "quantizing to {after} bits{instead}",
+    "quantization.group_size": "quantizing in groups of {after}{instead}",
+    "quantization.corpus": "calibrating on {after}{instead}",
+    "quantization.samples": "calibrating on {after} samples{instead}",
+    "quantization.out_proj_bits": "quantizing out_proj to {after} bits{instead}",
 }
-"""What setting one knob means; `instead of` what it was before comes behind the value."""
+"""What setting one knob means, instead of what it was before."""
 
 _SWITCHES = {
     "serving.async_scheduling": "asynchronous scheduling",
@@ -144,7 +147,7 @@ def _setting(change: Change) -> str | None:
     if change.knob not in _SETTINGS:
         return None
     instead = "" if change.before is None else f" instead of {shown(change.before)}"
-    return _SETTINGS[change.knob].format(after=f"{shown(change.after)}{instead}")
+    return _SETTINGS[change.knob].format(after=shown(change.after), instead=instead)
 
 
 def _pruning(after: Values, before: Values) -> Phrase | None:
@@ -178,5 +181,6 @@ def _drafting(after: Values, before: Values) -> Phrase | None:
     if method is not None and tokens is not None:
         return Phrase(f"drafting {tokens} {'token' if tokens == 1 else 'tokens'} by {method}", named)
     if set(after) == {"drafting.draft_tokens"}:
-        return Phrase(f"drafting {tokens} instead of {before['drafting.draft_tokens']} tokens", named)
+        word = "token" if tokens == 1 else "tokens"
+        return Phrase(f"drafting {tokens} {word} instead of {before['drafting.draft_tokens']}", named)
     return None

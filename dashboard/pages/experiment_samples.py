@@ -80,13 +80,14 @@ def command(request: Request[SamplesFilters]) -> str:
 
 
 def add_experiment_routes(app: FastAPI, server: Server) -> None:
-    """Add the way to the newest experiment, `/experiments/latest`, and the stream of all samples of one as
-    CSV with the filters of their page, `/experiments/E-0012/samples.csv`.
+    """Add the ways to the newest experiment, `/latest` and `/experiments/latest`, and the stream of all
+    samples of one as CSV with the filters of their page, `/experiments/E-0012/samples.csv`.
 
     They come before the pages, one of which would take `latest` for a label.
     """
     router = APIRouter(tags=["pages"])
 
+    @router.get(f"/{LATEST}", include_in_schema=False)
     @router.get(f"/experiments/{LATEST}", include_in_schema=False)
     def latest() -> RedirectResponse:
         with server.database.read() as session:

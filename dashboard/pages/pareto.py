@@ -10,6 +10,7 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from configs.errors import UsageError
 from dashboard.charts.pareto import Plot, Spot, pareto_plot
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from dashboard.rendering.figures import NARROW, number, percent
@@ -17,7 +18,7 @@ from dashboard.rendering.subjects import subject_url
 from db.event_kinds import EventKind
 from db.models import Campaign
 from knowledge.figures import metric_word
-from knowledge.queries.lookup import campaign_of
+from knowledge.queries.lookup import campaign_of, newest_by_concurrency
 from knowledge.queries.pareto import NOTHING, FrontRow, ParetoView, PointView, pareto
 from knowledge.queries.view import ChangeView
 
@@ -42,15 +43,28 @@ UNITS = {
 }
 
 
+MOST_CONCURRENCY = 65_536
+"""Requests at once that may be asked about."""
+
+
 class ParetoFilters(Filters):
-    """Which latency, of which campaign: that of its own objective and the newest if not said."""
+    """Which latency, of which campaign: that of its own objective, and the newest if not said, or the newest
+    that is measured at a concurrency. A campaign that is named has its own."""
 
     metric: LatencyMetric | None = Field(default=None, description="Which latency.")
     campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
+    concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_CONCURRENCY,
+        description="Of the newest campaign at so many requests at once.",
+    )
 
 
 class ParetoShown(ParetoView):
-    """The view with what the page draws of it."""
+    """The view with what the page draws of it; `concurrencies` are those that campaigns are measured at."""
+
+    concurrencies: tuple[int, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -152,9 +166,19 @@ def read(session: Session, request: Request[ParetoFilters], ground: Ground) -> P
     asked = request.filters
     if asked.campaign is None and session.scalar(select(Campaign.id).limit(1)) is None:
         return ParetoShown(**dict(NOTHING))
-    campaign_id = campaign_of(session, asked.campaign)
+    newest = newest_by_concurrency(session)
+    if asked.campaign is None and asked.concurrency is not None:
+        campaign_id = newest.get(asked.concurrency)
+        if campaign_id is None:
+            known = ", ".join(map(str, sorted(newest))) or "none"
+            raise UsageError(
+                f"No campaign is measured at concurrency {asked.concurrency}; there is {known}.",
+                "Choose one of these, or leave it out.",
+            )
+    else:
+        campaign_id = campaign_of(session, asked.campaign)
     found = pareto(session, campaign_id, None if asked.metric is None else f"{asked.metric.value}_ms")
-    return ParetoShown(**dict(found))
+    return ParetoShown(**dict(found), concurrencies=tuple(sorted(newest)))
 
 
 def command(request: Request[ParetoFilters]) -> str:

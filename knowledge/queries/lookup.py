@@ -71,6 +71,17 @@ def newest_campaign(session: Session) -> int | None:
     return newest
 
 
+def newest_by_concurrency(session: Session) -> dict[int, int]:
+    """Return the newest campaign that is no A/A series for each concurrency that any is measured at."""
+    concurrency = Campaign.objective["concurrency"].as_integer()
+    query = (
+        select(concurrency, func.max(Campaign.id))
+        .where(Campaign.name != SERIES_NAME, concurrency.is_not(None))
+        .group_by(concurrency)
+    )
+    return {int(told): newest for told, newest in session.execute(query)}
+
+
 def asking_campaign(session: Session, text: str | None) -> int:
     """Return the campaign a label names; without one, the newest that asks questions, else the newest.
 

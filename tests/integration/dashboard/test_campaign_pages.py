@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from markupsafe import escape
-from sqlalchemy import update
+from sqlalchemy import inspect, update
 from starlette.testclient import TestClient
 
 from agent.campaign.create import Ground, create_campaign
@@ -16,7 +16,7 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db import events
 from db.event_kinds import EventKind
-from db.models import Hypothesis, Verdict
+from db.models import Campaign, Hypothesis, Verdict
 from tests.history.asking_history import an_asking_history
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import new_database
@@ -89,6 +89,26 @@ def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -
     assert len(full.get("/costs.csv").text.splitlines()) == 1 + sum(
         len(found[by]) for by in ("campaigns", "targets", "days", "outcomes", "levers")
     )
+
+
+def test_the_front_of_another_concurrency_is_chosen_by_it(tmp_path: Path) -> None:
+    history = a_full_history(tmp_path)
+    with history.database.write() as session:
+        session.get_one(Campaign, 1).objective = {"metric": "tpot_ms", "concurrency": 1}
+        first = session.get_one(Campaign, 1)
+        kept = {each.key: getattr(first, each.key) for each in inspect(Campaign).column_attrs}
+        session.add(Campaign(**{**kept, "id": 2, "objective": {"metric": "tpot_ms", "concurrency": 8}}))
+    app = client(tmp_path, history)
+    try:
+        shown = {at: app.get(f"/pareto.json?concurrency={at}").json() for at in (1, 8)}
+        assert {at: each["campaign"] for at, each in shown.items()} == {1: "C-1", 8: "C-2"}
+        assert shown[1]["concurrencies"] == [1, 8]
+        assert "<option selected>8</option>" in app.get("/pareto").text
+        refused = app.get("/pareto.json?concurrency=4")
+        assert refused.status_code == 404
+        assert refused.json()["error"] == "No campaign is measured at concurrency 4; there is 1, 8."
+    finally:
+        history.close()
 
 
 def test_what_a_campaign_asks_is_answered_with_its_contrasts(tmp_path: Path) -> None:

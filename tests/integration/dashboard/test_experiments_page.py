@@ -225,8 +225,9 @@ def test_experiments_stand_side_by_side(client: TestClient) -> None:
 
 
 def test_latest_leads_to_the_newest(client: TestClient) -> None:
-    answer = client.get("/experiments/latest")
-    assert (answer.status_code, answer.headers["location"]) == (307, "/experiments/E-0006")
+    for path in ("/latest", "/experiments/latest"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (307, "/experiments/E-0006")
     assert client.get("/experiments/latest.json").json()["id"] == "E-0006"
 
 

@@ -275,6 +275,16 @@ def test_the_arm_that_runs_is_a_field_of_its_own_while_it_is_one_alone(history: 
     assert "<li>A control</li>" in html
 
 
+def test_a_lost_gpu_is_said_first_until_the_campaign_goes_on(history: History) -> None:
+    measure_baseline(history)
+    assert view(history).lost_device is None
+    tell(history, EventKind.DEVICE_LOST)
+    assert "<b>A GPU is lost.</b> Told." in shown(history)[1]
+    tell(history, EventKind.CAMPAIGN_RESUMED)
+    assert view(history).lost_device is None
+    assert "A GPU is lost" not in shown(history)[1]
+
+
 def test_a_change_is_told_in_a_few_words() -> None:
     compiled = ChangeView(knob="serving.compile", before="off", after="cpp_wrapper")
     method = ChangeView(knob="drafting.method", before="none", after="mtp")
