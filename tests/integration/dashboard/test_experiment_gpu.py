@@ -18,7 +18,7 @@ from cli.sheets.experiment import print_experiment
 from configs.settings import Settings
 from dashboard.app import create_app
 from db.models import Experiment
-from db.states import Arm, VerdictOutcome
+from db.states import Arm, ExperimentState, VerdictOutcome
 from experiments.measurement.gpu_block import gpu_during
 from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.gpu_blocks import gpu_blocks
@@ -96,3 +96,16 @@ def test_a_gpu_that_tells_nothing_has_a_row_of_blanks() -> None:
     found = gpu_blocks(Arm.CONTROL, 0, "quick", 1, environment({"throttled": None, "power_w": "?"}))
     assert found is not None
     assert (found.blocks, found.power_w, found.sm_mhz, found.causes) == (1, None, None, ())
+
+
+def test_what_the_device_is_to_blame_for_says_nothing_of_the_configuration(
+    history: History, client: TestClient
+) -> None:
+    failed = history.start_testing(history.propose({"serving.threads": 4}))
+    with history.database.write() as session:
+        experiment = session.get_one(Experiment, failed)
+        experiment.state, experiment.failure_kind = ExperimentState.FAILED, "device_busy"
+        experiment.failure = "2.0 GiB of cuda:0 are taken by python3 (process 7)."
+    html = unescape(client.get(f"/experiments/E-{failed:04d}").text)
+    assert "Device busy: 2.0\u202fGiB" in html or "Device busy: 2.0 GiB" in html
+    assert "This says nothing of the configuration, so its hypothesis waits again." in html
