@@ -199,10 +199,13 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
 
 
 def _lost_device(session: Session, campaign_id: int) -> EventView | None:
-    """The loss of a device, where nothing was begun after it."""
-    kinds = (EventKind.DEVICE_LOST, EventKind.CAMPAIGN_STARTED, EventKind.CAMPAIGN_RESUMED)
-    found = [event_view(each) for each in events.latest(session, 1, kinds, campaign_id)]
-    return next((each for each in found if each.kind == EventKind.DEVICE_LOST), None)
+    """The loss of a device, where the campaign did not go on after it."""
+    newest = select(Event).order_by(Event.id.desc()).limit(1)
+    lost = session.scalar(newest.where(of_kind(EventKind.DEVICE_LOST, campaign_id)))
+    if lost is None:
+        return None
+    resumed = session.scalar(newest.where(of_kind(EventKind.CAMPAIGN_RESUMED, campaign_id)))
+    return None if resumed is not None and resumed.id > lost.id else event_view(lost)
 
 
 def _counts(session: Session, campaign_id: int) -> dict[HypothesisState, int]:
