@@ -143,19 +143,20 @@ def duration(
     load: tuple[float, str],
     request: Request,
     stored: Stored,
+    *,
+    in_turn: bool = False,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
     test under `plan` that ends with its first look, or goes to its end."""
     load_s, load_basis = _load(load, stored)
     told = _request(request, stored)
     asked = plan.workload
-    block_s = _rounds(asked.prompts_per_block, asked) * told.seconds(asked.new_tokens)
-    warm_s = _rounds(asked.warmup_requests, asked) * told.seconds(asked.new_tokens)
+    block_s, warm_s = block_seconds(asked, told), warm_seconds(asked, told)
     score_s = _scoring_s(plan.workload, told)
     launches, blocks = noise
     baseline_s = sweep * (load_s + warm_s + sweep_blocks * block_s)
     baseline_s += launches * (load_s + warm_s + blocks * block_s) + load_s + score_s
-    quick_s, most_s = test_seconds(plan, budget_s, load_s, told)
+    quick_s, most_s = test_seconds(plan, budget_s, load_s, told, in_turn=in_turn)
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
     if stored.baseline_s is not None:
@@ -168,16 +169,37 @@ def duration(
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
 
 
-def test_seconds(plan: PlanSpec, budget_s: float, load_s: float, request: Request) -> tuple[float, float]:
+def test_seconds(
+    plan: PlanSpec, budget_s: float, load_s: float, request: Request, *, in_turn: bool = False
+) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
-    without builds."""
-    block_s = plan.workload.prompts_per_block * request.seconds(plan.workload.new_tokens)
-    warm_s = plan.workload.warmup_requests * request.seconds(plan.workload.new_tokens)
-    quick_s = load_s + ARMS * (warm_s + plan.quick_blocks * block_s)
-    pair_s = load_s + ARMS * (warm_s + plan.full_blocks * block_s)
-    pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * block_s))
+    without builds; `in_turn`: one launch is up at a time."""
+    quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
+    pair_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
+    each_s = block_seconds(plan.workload, request)
+    pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * each_s))
     scoring_s = load_s + _scoring_s(plan.workload, request)
     return quick_s, quick_s + (pairs + plan.validation_pairs) * pair_s + scoring_s
+
+
+def pair_seconds_of(
+    plan: PlanSpec, blocks: int, load_s: float, request: Request, *, in_turn: bool = False
+) -> float:
+    """Seconds on the clock of a launch pair of `blocks` blocks an arm: both load at the same time, or, with
+    `in_turn`, one after the other."""
+    loads = ARMS if in_turn else 1
+    warm_s, block_s = warm_seconds(plan.workload, request), block_seconds(plan.workload, request)
+    return loads * load_s + ARMS * (warm_s + blocks * block_s)
+
+
+def block_seconds(workload: WorkloadSpec, request: Request) -> float:
+    """Seconds of a block: as many requests at once as the workload asks for."""
+    return _rounds(workload.prompts_per_block, workload) * request.seconds(workload.new_tokens)
+
+
+def warm_seconds(workload: WorkloadSpec, request: Request) -> float:
+    """Seconds of the warm-up of a launch."""
+    return _rounds(workload.warmup_requests, workload) * request.seconds(workload.new_tokens)
 
 
 def advice(found: Duration, budget_s: float) -> str | None:

@@ -150,10 +150,14 @@ def refusal(
     parts = ", ".join(f"{size / GB:.2f} of {part}" for part, size in bytes_by_part(held).items())
     told = "; ".join(ways[:MOST_CHOICES]) or "nothing smaller, so take a device with more memory"
     return (
-        f"{launches} launches side by side need {needed / GB:.1f} GB on {device} (each "
+        f"{_launches_need(launches)} {needed / GB:.1f} GB on {device} ({'' if launches == 1 else 'each '}"
         f"{needed / launches / GB:.2f} GB: {parts}), and {free_bytes / GB:.1f} of its "
         f"{total_bytes / GB:.1f} GB are free; what would fit: {told}."
     )
+
+
+def _launches_need(launches: int) -> str:
+    return "A launch needs" if launches == 1 else f"{launches} launches side by side need"
 
 
 def longest_context(held_at: Callable[[int], Held], below: int, available_bytes: int) -> int:

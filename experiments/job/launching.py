@@ -131,6 +131,11 @@ class OpenLaunch:
         with self._asking():
             return self.launch.profile(request, concurrency)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was ended."""
+        return self._closed
+
     def close(self) -> None:
         """End the launch's processes; idempotent."""
         if not self._closed:
@@ -169,6 +174,8 @@ class RunningJob:
     records: Records
     limits: StageLimits
     guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
+    spare: list[OpenLaunch] = field(default_factory=list)
+    """Launches that are up and may still be of use; ended where one that is wanted needs their room."""
 
     @property
     def workload(self) -> Workload:
@@ -192,8 +199,12 @@ class RunningJob:
     def open(self, stage: Stage, wanted: Sequence[Wanted]) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
         """Open launches; returns those that came up and why the others did not, both in order. Close them.
 
-        Raises `Infeasible` where the device is to blame (`device_guard`).
+        Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
+        the device is to blame (`device_guard`).
         """
+        if self.spec.at_once is not None and self.guard.up + len(wanted) > self.spec.at_once:
+            close(self.spare)
+            self.spare.clear()
         self.guard.before_launches()
         futures: list[Future[Launch]] = []
         pool = ThreadPoolExecutor(max_workers=max(1, self.context.cores), thread_name_prefix="load")

@@ -66,6 +66,12 @@ class VllmEngine:
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
         self._tokenizer = tokenizer
 
+    def up_at_once(self, launches: int) -> VllmEngine:
+        """The same for jobs that have at most so many launches up: what must fit is the fewer of these and
+        the two of a test."""
+        least = min(launches, LAUNCHES_AT_ONCE)
+        return VllmEngine(self._request_limit_s, least, self._tokenizer)
+
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
     ) -> str | None:
