@@ -34,6 +34,7 @@ def parts_on(
         spec.plan.workload.concurrency,
         model.stored_bytes,
         BFLOAT16_BYTES * sum(drafter_parameters(configuration).values()),
+        card.memory_bytes if card.is_gpu else None,
     )
     counted = launch_parts if card.is_gpu else dense_parts
     return counted(model.profile, configuration, asked)
@@ -49,7 +50,8 @@ def launches_at_once(
 ) -> int | None:
     """The most launches that may be up at once; 1: in turn; None: as many as a step asks for.
 
-    What the campaign's `launches` says, or, where that is `auto`, by the memory of launches of `default`.
+    What the campaign's `launches` says, or, where that is `auto`, by the memory of launches of `default`: of
+    a GPU as many as fit, of a processor either 1 or None.
     """
     if spec.launches != "auto":
         return IN_TURN if spec.launches == "in_turn" else None
@@ -57,8 +59,7 @@ def launches_at_once(
     fit = usable_on(card) // needed
     if fit < TEST_LAUNCHES:
         return IN_TURN
-    most = max(TEST_LAUNCHES, spec.baseline.noise_launches)
-    return fit if card.is_gpu and fit < most else None
+    return fit if card.is_gpu else None
 
 
 def at_once_told(at_once: int | None, needed_bytes: int, usable: int, *, asked: bool) -> str | None:

@@ -170,7 +170,7 @@ def duration(
 
 
 def test_seconds(
-    plan: PlanSpec, budget_s: float, load_s: float, request: Request, *, in_turn: bool = False
+    plan: PlanSpec, budget_s: float, load_s: float, request: Request, *, in_turn: bool
 ) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
     without builds; `in_turn`: one launch is up at a time."""

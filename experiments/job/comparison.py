@@ -26,6 +26,7 @@ from experiments.job.evaluation import (
     weigh,
 )
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
@@ -88,6 +89,7 @@ class _Comparison:
         )
         self._pairs = 0
         self._up: dict[Arm, OpenLaunch] = {}
+        self._ahead = PairsAhead(job, spec.seed, spec.plan.validation_pairs, self._wanted)
         self._blocks = 0
         self._profiled = False
 
@@ -108,6 +110,7 @@ class _Comparison:
             self._retire()
         finally:
             self._close()
+            self._ahead.close()
 
     def evidence(self) -> Evidence:
         """What the judge may look at by now."""
@@ -126,9 +129,7 @@ class _Comparison:
             self._measure_in_turn(name, index, blocks)
             return
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
-            opened, failed = self._job.open(
-                name, [self._wanted(arm, index) for arm in seats(self._spec.seed, index)]
-            )
+            opened, failed = self._ahead.open(name, index)
             self._up = {launch.wanted.arm: launch for launch in opened}
             self._blocks = 0
             if failed:
@@ -195,6 +196,7 @@ class _Comparison:
 
         A part after the first is scored by fresh processes.
         """
+        self._ahead.close()  # a launch that scores needs their room
         if part:
             self._retire()
         name = Stage.VALIDATION if part else Stage.EVALUATE
