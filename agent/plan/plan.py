@@ -10,6 +10,7 @@ from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_serv
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, listed_cards
 from agent.plan.duration import (
+    FIRST_LOAD_MORE_S,
     Duration,
     Stored,
     advice,
@@ -236,4 +237,6 @@ def _duration(
         request,
         stored,
         in_turn=in_turn,
+        together=card.is_gpu and not in_turn,
+        first_load_more_s=FIRST_LOAD_MORE_S.get(spec.engine, 0.0),
     )
