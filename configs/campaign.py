@@ -121,6 +121,9 @@ class CampaignSpec(_Spec):
     """What is expected to cost more waits for the user's approval; nothing does where it is left out."""
     parameter_budget: Literal["baseline"] | Annotated[int, Field(ge=1)] | None = None
     """Parameters that target and drafter may have together: those of the baseline, a number, or no limit."""
+    launches: Literal["auto", "side_by_side", "in_turn"] = "auto"
+    """Whether the launches of a test are up side by side, or one after the other; `auto`: in turn where the
+    target's memory has no room for two."""
     baseline: BaselineSpec
     plan: PlanSpec
     questions: tuple[Question, ...] = ()

@@ -20,6 +20,11 @@ _TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
 
 def kind_of(target: str) -> str:
     """`cpu` or `cuda`; raises `UsageError` for what is no target."""
+    if "," in target:
+        raise UsageError(
+            f"{target!r} names several devices, and a campaign measures on one.",
+            "Name one, such as --target cuda:0; another campaign may measure on another one meanwhile.",
+        )
     if _TARGET.fullmatch(target) is None:
         hint = "Write cuda:0." if target == CUDA else "Targets are cpu, cuda:0, cuda:1 …"
         raise UsageError(f"There is no target {target!r}.", hint)

@@ -51,7 +51,7 @@ from experiments.measurement.evidence import (
     Sample,
     Stage,
 )
-from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
+from experiments.measurement.noise import NoiseRow, launch_noise, noise_key, noise_profile
 from experiments.measurement.plan import StoppingPlan
 from experiments.space.configuration import Configuration as Point
 
@@ -315,6 +315,7 @@ def _record_noise(
         return 0  # nothing was timed; what was scored tells nothing of how launches vary
     if isinstance(spec, AaJob) and not spec.as_tests_run:
         return 0  # measured to see what a disturbance does, not how launches vary where there is none
+    target_key = noise_key(target_key, in_turn=spec.in_turn)
     arms = frozenset(Arm) if isinstance(spec, AaJob) else frozenset({Arm.CONTROL})
     window = f"{format_label(Noun.EXPERIMENT, experiment_id)}/{attempt}"
     rows = []

@@ -12,11 +12,14 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.drafter import check_fits, drafter_of
-from agent.campaign.facts import FOUND, GPU, HUB, REFERENCE, asked_of
+from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, REFERENCE, asked_of
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.questions import check_questions
 from agent.campaign.target import check_engine_is_here, check_serves, find_target
+from agent.plan.at_once import IN_TURN, launches_at_once
+from agent.plan.card import card_of
+from agent.plan.model import model_at
 from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_duration
@@ -28,10 +31,13 @@ from db.labels import Noun, format_label
 from db.models import Campaign
 from db.noise import SERIES_NAME
 from db.states import CampaignState
-from experiments.engines.port import Infeasible
+from experiments.engines.port import Engine, Infeasible
 from experiments.engines.reference.shape import read_profile
+from experiments.job.named import engine_for
+from experiments.measurement.plan import Workload
 from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint
+from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from knowledge.approvals import APPROVE_ABOVE_S
 
@@ -44,9 +50,10 @@ class Ground:
     """What a campaign stands on: the checkpoint's folder and content, the target, the cores, the layers, and
     the folder of its own drafter, absolute, where it was given one.
 
-    `warning` is what the user should know before it begins, in a sentence: a baseline above the budget.
-    `hub` tells of a model of the hub (`repo`, `revision`, `commit`), `gpu` what the device is; `note` is what
-    to say of how the checkpoint was found.
+    `warning` is what the user should know before it begins, in a sentence: a baseline above the budget. `hub`
+    tells of a model of the hub (`repo`, `revision`, `commit`), `gpu` what the device is; `note` is what to
+    say of how the checkpoint was found. `at_once` is the most launches that may be up at once, 1 where they
+    run in turn, None for as many as a step asks for.
     """
 
     checkpoint: Path
@@ -59,6 +66,7 @@ class Ground:
     hub: Mapping[str, str] | None = None
     gpu: Mapping[str, object] | None = None
     note: str | None = None
+    at_once: int | None = None
 
 
 def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
@@ -86,13 +94,9 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     legal = legal_here(spec, folder, target.cpu.cores)
     default = legal.space.configuration({})
     load_tokenizer(folder)
-    try:
-        engine.check(default, folder, spec.target)
-    except Infeasible as reason:
-        raise UsageError(
-            f"The engine {spec.engine} can't serve the model in its default: {reason.cause}",
-            "Put that right first; no campaign was begun.",
-        ) from None
+    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
+    at_once = _checked_default(spec, engine, default, folder, at_once)
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -104,7 +108,25 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
         hub=found.as_found(),
         gpu=target.as_found(),
         note=found.note,
+        at_once=at_once,
     )
+
+
+def _checked_default(
+    spec: CampaignSpec, engine: Engine, default: Configuration, folder: Path, at_once: int | None
+) -> int | None:
+    """How many launches may be up at once, with the engine's own word on the memory of its default; raises
+    `UsageError` where it can't serve it at all."""
+    try:
+        engine_for(engine, at_once).check(default, folder, spec.target)
+    except Infeasible as reason:
+        if reason.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
+            return _checked_default(spec, engine, default, folder, IN_TURN)
+        raise UsageError(
+            f"The engine {spec.engine} can't serve the model in its default: {reason.cause}",
+            "Put that right first; no campaign was begun.",
+        ) from None
+    return at_once
 
 
 def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
@@ -187,6 +209,7 @@ def found_on(ground: Ground) -> dict[str, object]:
         "checkpoint": str(ground.checkpoint),
         **({} if ground.hub is None else {HUB: dict(ground.hub)}),
         **({} if ground.gpu is None else {GPU: dict(ground.gpu)}),
+        **({} if ground.at_once is None else {AT_ONCE: ground.at_once}),
     }
 
 
@@ -224,6 +247,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
         f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
+        + ("; launches run in turn" if ground.at_once == IN_TURN else "")
         + ("" if ground.warning is None else f". {ground.warning}"),
         subject=format_label(Noun.CAMPAIGN, campaign.id),
         campaign_id=campaign.id,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from agent.campaign.expected_cost import cost_priors
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
@@ -119,7 +120,15 @@ class Desk:
             },
         )
         margins = Margins.model_validate(self.facts.spec.plan.margins.model_dump())
-        return Beliefs.learn(self.space, physics, self.facts.trials, margins)
+        priors = cost_priors(
+            self.facts.spec.plan,
+            self.baseline,
+            baseline.digest,
+            self.legal.profile,
+            self.facts.built_s,
+            in_turn=self.facts.in_turn,
+        )
+        return Beliefs.learn(self.space, physics, self.facts.trials, margins, priors=priors)
 
     @cached_property
     def view(self) -> CampaignView:
@@ -200,7 +209,7 @@ class Desk:
         if self.approve_above_s == math.inf or load_s is None or ttft_ms is None:
             return [None] * len(candidates)
         spec, request = self.facts.spec, Request(ttft_ms, tpot_ms, "the baseline's")
-        _, plan_s = test_seconds(spec.plan, spec.budget.wall_s, load_s, request)
+        _, plan_s = test_seconds(spec.plan, spec.budget.wall_s, load_s, request, in_turn=self.facts.in_turn)
         return self.beliefs.cost.whole_s(candidates, plan_s)
 
     @cached_property

@@ -76,8 +76,9 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
         metric=Metric(facts.spec.plan.metric),
         workload=Workload.model_validate(facts.spec.plan.workload.model_dump()),
         sweep_blocks=baseline.sweep_blocks,
-        noise_launches=baseline.noise_launches,
+        noise_launches=noise_launches(baseline.noise_launches, facts.at_once),
         noise_blocks=baseline.noise_blocks,
+        at_once=facts.at_once,
     )
     queue.enqueue(
         session,
@@ -88,6 +89,12 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
         device_class=facts.spec.target,
     )
     return experiment.id
+
+
+def noise_launches(asked: int, at_once: int | None) -> int:
+    """Noise launches of a baseline: as many as asked for, or, side by side, as there is room for; in turn
+    there is room for any number."""
+    return asked if at_once is None or at_once == 1 else min(asked, at_once)
 
 
 def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str = "") -> int:
@@ -102,7 +109,8 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         allowed,
         facts.spec.budget.wall_s,
         load_launches(session, facts.baseline_experiment_id),
-        load_noise(session, facts.target_key, facts.model_fingerprint, allowed.metric),
+        load_noise(session, facts.noise_key, facts.model_fingerprint, allowed.metric),
+        in_turn=facts.in_turn,
     )
     plan = length.of(allowed)
     row = session.get_one(Hypothesis, hypothesis.id)
@@ -181,7 +189,7 @@ def enqueue_test(
     asked = hypothesis_id is not None and session.get_one(Hypothesis, hypothesis_id).question is not None
     own = plan.metric in QUALITY_METRICS or (asked and plan.metric in SCORED_METRICS)
     against = control if own else facts.baseline
-    noise = load_noise(session, facts.target_key, facts.model_fingerprint, plan.metric)
+    noise = load_noise(session, facts.noise_key, facts.model_fingerprint, plan.metric)
     baseline = facts.baseline_experiment_id
     unsealed = TestJob(
         campaign_id=facts.id,
@@ -193,6 +201,7 @@ def enqueue_test(
         model_fingerprint=facts.model_fingerprint,
         device=facts.spec.target,
         seed=facts.spec.seed + experiment.id,
+        at_once=facts.at_once,
         control=dict(control),
         candidate=dict(candidate),
         reference=None if against is None else dict(against),
@@ -201,7 +210,7 @@ def enqueue_test(
         pinned_keys=load_space(facts.spec.space).pinned_keys(control, candidate),
         texts=None if baseline is None else texts_of(session, baseline),
         noise=NoiseState(
-            target_key=facts.target_key,
+            target_key=facts.noise_key,
             launches=noise.launches,
             degrees_of_freedom=noise.degrees_of_freedom,
             launch_sd_log=noise.launch_sd_log,

@@ -12,6 +12,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.builds import measured_builds
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
@@ -24,6 +25,7 @@ from db.states import CampaignState, ExperimentKind, ExperimentState, Hypothesis
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
+from experiments.measurement.noise import noise_key
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.approvals import approve_above_s
@@ -31,6 +33,9 @@ from knowledge.stored import separates_of
 
 FOUND = "found"
 """What of a stored campaign's spec was not asked for but found on the ground."""
+
+AT_ONCE = "at_once"
+"""What of the ground tells how many launches may be up at once, where that is limited."""
 
 HUB, GPU = "hub", "gpu"
 """What of the ground tells where a model of the hub came from, and what a GPU is."""
@@ -140,6 +145,21 @@ class Facts:
     """Digests under which configurations of the sweep were measured, where the space has grown since."""
     profiles: Mapping[int, tuple[PartTime, ...]] = field(default_factory=dict)
     """Decode steps of candidates by part, by experiment, where they were profiled."""
+
+    at_once: int | None = None
+    """The most launches that may be up at once; 1: in turn; None: as many as a step asks for."""
+    built_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that builds of the model took here, by method (`builds.measured_builds`)."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether launches run one at a time."""
+        return self.at_once == 1
+
+    @property
+    def noise_key(self) -> str:
+        """The name under which the noise of its launches is kept."""
+        return noise_key(self.target_key, in_turn=self.in_turn)
 
     @property
     def label(self) -> str:
@@ -307,6 +327,8 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         checkpoint=Path(found["checkpoint"]),
         stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep),
         profiles=candidate_profiles(session, campaign_id),
+        at_once=found.get(AT_ONCE),
+        built_s=measured_builds(session, campaign.model_fingerprint),
     )
 
 

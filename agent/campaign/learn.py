@@ -9,7 +9,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
-from agent.campaign.facts import STEP_LENGTH
+from agent.campaign.facts import AT_ONCE, FOUND, STEP_LENGTH
 from agent.campaign.measured import Baseline, read_baseline
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import clock_tolerance, confounders
@@ -104,6 +104,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     campaign.baseline_configuration_id = store.configuration_id(session, baseline)
     experiment.control_configuration_id = campaign.baseline_configuration_id
     measured = read_baseline(session, experiment_id)
+    in_turn = campaign.spec[FOUND].get(AT_ONCE) == 1
     naive = store.configurations(session, [campaign.naive_configuration_id])
     naive_digest = naive[campaign.naive_configuration_id].digest
     subject = format_label(Noun.EXPERIMENT, experiment_id)
@@ -112,7 +113,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         session,
         EventKind.CAMPAIGN_BASELINE,
         f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; "
-        f"{_against_naive(measured, baseline.digest, naive_digest)}",
+        f"{_against_naive(measured, baseline.digest, naive_digest, in_turn=in_turn)}",
         subject=subject,
         campaign_id=campaign.id,
         data={
@@ -147,15 +148,17 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         )
 
 
-def _against_naive(measured: Baseline, baseline: str, naive: str) -> str:
-    """How the naive default compares, by digest: by the sweep alone, which timed both side by side."""
+def _against_naive(measured: Baseline, baseline: str, naive: str, *, in_turn: bool) -> str:
+    """How the naive default compares, by digest: by the sweep alone, which timed both side by side, or, where
+    launches are in turn, one after the other."""
     if naive == baseline:
         return "that is the naive default itself"
     before, after = measured.sweep_tpot_ms.get(naive), measured.sweep_tpot_ms.get(baseline)
     if before is None or after is None:
         return "the naive default did not last through the sweep"
+    how = "one after the other" if in_turn else "side by side"
     return (
-        f"side by side in the sweep the naive default took {before / after:.2f}× as long "
+        f"{how} in the sweep the naive default took {before / after:.2f}× as long "
         f"({before:.2f} against {after:.2f} ms)"
     )
 

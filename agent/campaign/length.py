@@ -62,18 +62,26 @@ class Length:
 
 
 def length_of(
-    plan: StoppingPlan, budget_s: float, baseline: Sequence[LaunchRecord], noise: NoiseProfile
+    plan: StoppingPlan,
+    budget_s: float,
+    baseline: Sequence[LaunchRecord],
+    noise: NoiseProfile,
+    *,
+    in_turn: bool = False,
 ) -> Length:
     """The length of a test under `plan`, whose own is the most, in a campaign of `budget_s` seconds, by the
-    launches of its baseline and the target's noise in the plan's metric."""
+    launches of its baseline and the target's noise in the plan's metric; `in_turn`: one launch is up at a
+    time."""
     warmup_blocks = plan.workload.requests_before / plan.workload.requests_per_block
     blocks = blocks_for(plan, baseline, noise)
-    quick = quick_blocks(min(plan.quick_blocks, blocks), baseline, warmup_blocks)
+    quick = quick_blocks(min(plan.quick_blocks, blocks), baseline, warmup_blocks, in_turn=in_turn)
     return Length(
         full_pairs=affordable_pairs(plan.full_pairs, budget_s, pair_seconds(baseline, blocks)),
         quick_blocks=quick,
         full_blocks=blocks,
-        slow=slow_quick_pair(baseline, quick, warmup_blocks) if plan.metric in TIMED_METRICS else None,
+        slow=slow_quick_pair(baseline, quick, warmup_blocks, in_turn=in_turn)
+        if plan.metric in TIMED_METRICS
+        else None,
     )
 
 
@@ -137,35 +145,40 @@ def affordable_pairs(most: int, budget_s: float, pair_s: float | None) -> int:
 
 
 def quick_pair_seconds(
-    baseline: Iterable[LaunchRecord], blocks: int, warmup_blocks: float = 0.0
+    baseline: Iterable[LaunchRecord], blocks: int, warmup_blocks: float = 0.0, *, in_turn: bool = False
 ) -> float | None:
     """Expected seconds on the clock of a launch pair; None without noise launches.
 
-    Both load at the same time, and their blocks and warm-ups, each as long as `warmup_blocks` blocks, come
-    one after the other.
+    Both load at the same time, or `in_turn` one after the other, and their blocks and warm-ups, each as long
+    as `warmup_blocks` blocks, come one after the other.
     """
     launches = _noise_launches(baseline)
     if not launches:
         return None
-    return median(each.load_s + ARMS * (blocks + warmup_blocks) * _block_s(each) for each in launches)
+    loads = ARMS if in_turn else 1
+    return median(loads * each.load_s + ARMS * (blocks + warmup_blocks) * _block_s(each) for each in launches)
 
 
-def quick_blocks(most: int, baseline: Sequence[LaunchRecord], warmup_blocks: float = 0.0) -> int:
+def quick_blocks(
+    most: int, baseline: Sequence[LaunchRecord], warmup_blocks: float = 0.0, *, in_turn: bool = False
+) -> int:
     """Blocks an arm of the quick pair: `most`, or as many as keep it within `QUICK_PAIR_S`, `LEAST_BLOCKS` at
     least."""
     for blocks in range(most, LEAST_BLOCKS, -1):
-        seconds = quick_pair_seconds(baseline, blocks, warmup_blocks)
+        seconds = quick_pair_seconds(baseline, blocks, warmup_blocks, in_turn=in_turn)
         if seconds is None or seconds <= QUICK_PAIR_S:
             return blocks
     return min(most, LEAST_BLOCKS)
 
 
-def slow_quick_pair(baseline: Sequence[LaunchRecord], blocks: int, warmup_blocks: float = 0.0) -> str | None:
+def slow_quick_pair(
+    baseline: Sequence[LaunchRecord], blocks: int, warmup_blocks: float = 0.0, *, in_turn: bool = False
+) -> str | None:
     """What to say of a quick pair that is not quick, as a clause; None of one that is, or is not known."""
-    seconds = quick_pair_seconds(baseline, blocks, warmup_blocks)
+    seconds = quick_pair_seconds(baseline, blocks, warmup_blocks, in_turn=in_turn)
     if seconds is None or seconds <= QUICK_PAIR_S:
         return None
-    loading = quick_pair_seconds(baseline, 0)
+    loading = quick_pair_seconds(baseline, 0, in_turn=in_turn)
     return (
         f"its quick pair of {blocks} blocks an arm is expected to take {seconds:.0f} s, {loading:.0f} s of "
         f"them to load, and not the {QUICK_PAIR_S:.0f} s that a first look may take"

@@ -14,10 +14,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.facts import Facts
+from db.models import Artifact, ExperimentArtifact
 from experiments.engines.port import PartTime
+from experiments.job.evaluation import EVALUATION_KIND
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.recording import load_launches, load_stages
 
@@ -32,7 +35,8 @@ class Baseline:
     itself. A configuration that did not last through the sweep is in none of them. `profile` are the parts of
     a decode step, `bits_per_byte` is the baseline's (None if it was not evaluated), `bandwidth_bytes_per_s`
     the copy bandwidth of the target as the profile or the launches' environment tells it (None if it was not
-    measured). `load_s` is the median load of its launches, None without any.
+    measured). `load_s` is the median load of its launches, None without any. `evaluation_s` are the seconds
+    that its evaluation took when it was built, now or earlier (None if it was not evaluated).
     """
 
     tpot_ms: dict[str, float]
@@ -42,6 +46,7 @@ class Baseline:
     bandwidth_bytes_per_s: float | None
     sweep_tpot_ms: Mapping[str, float] = field(default_factory=dict)
     load_s: float | None = None
+    evaluation_s: float | None = None
 
 
 def read_baseline(session: Session, experiment_id: int) -> Baseline:
@@ -62,6 +67,7 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
         bandwidth_bytes_per_s=bandwidth or _bandwidth(launches),
         sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
         load_s=median(each.load_s for each in launches) if launches else None,
+        evaluation_s=_evaluation_s(session, experiment_id),
     )
 
 
@@ -124,6 +130,17 @@ def _means(launches: Iterable[LaunchRecord], metric: Metric) -> dict[str, float]
         if values:
             logs.setdefault(launch.configuration_digest, []).append(fmean(map(math.log, values)))
     return {digest: math.exp(fmean(values)) for digest, values in logs.items()}
+
+
+def _evaluation_s(session: Session, experiment_id: int) -> float | None:
+    """Seconds that the newest evaluation which the experiment used took to build."""
+    return session.scalars(
+        select(Artifact.build_s)
+        .join(ExperimentArtifact, ExperimentArtifact.artifact_digest == Artifact.digest)
+        .where(ExperimentArtifact.experiment_id == experiment_id, Artifact.kind == EVALUATION_KIND)
+        .order_by(Artifact.created_at.desc())
+        .limit(1)
+    ).first()
 
 
 def _bandwidth(launches: tuple[LaunchRecord, ...]) -> float | None:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.create import Ground, found_on, spec_on, stored_spec
-from agent.campaign.facts import FOUND
+from agent.campaign.facts import AT_ONCE, FOUND
 from agent.campaign.legal import legal_here
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -236,6 +236,7 @@ def dispatch_pair(session: Session, series_id: int, spec: CampaignSpec, asked: A
         prompts=asked.prompts(pair),
         alone=alone,
         beside=beside,
+        at_once=series.spec[FOUND].get(AT_ONCE),
     )
     queue.enqueue(
         session,

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.checkpoint import Checkpoint
 from agent.campaign.create import Ground
 from agent.campaign.target import find_target
+from agent.plan.at_once import IN_TURN
 from agent.plan.card import card_of
 from agent.plan.duration import Stored
 from agent.plan.levers import Check
@@ -25,6 +26,7 @@ from configs.registry import Port, registered
 from configs.targets import SPACE_FOR
 from db.models import Campaign
 from experiments.engines.port import Engine
+from experiments.job.named import engine_for
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
@@ -49,7 +51,7 @@ def plan_on(spec: CampaignSpec, ground: Ground, stored: Stored) -> Plan:
     hub = ground.hub
     source = None if hub is None else HubName(hub["repo"], hub["revision"])
     checkpoint = Checkpoint(ground.checkpoint, source, None if hub is None else hub["commit"], ground.note)
-    check, note = engine_check(spec, ground.checkpoint)
+    check, note = engine_check(spec, ground.checkpoint, ground.at_once)
     return make_plan(
         spec,
         model_at(spec.model, checkpoint),
@@ -58,16 +60,19 @@ def plan_on(spec: CampaignSpec, ground: Ground, stored: Stored) -> Plan:
         check=check,
         stored=stored,
         notes=() if note is None else (note,),
+        in_turn=ground.at_once == IN_TURN,
     )
 
 
-def engine_check(spec: CampaignSpec, folder: Path | None) -> tuple[Check | None, str | None]:
+def engine_check(
+    spec: CampaignSpec, folder: Path | None, at_once: int | None = None
+) -> tuple[Check | None, str | None]:
     """The engine's static check of a configuration of the checkpoint in `folder`; None, and why, where it
     can't be asked."""
     if folder is None:
         return None, "The engine itself was not asked: it looks at weights, and they are not here."
     try:
-        engine = cast(Engine, registered(Port.ENGINE, spec.engine)())
+        engine = engine_for(cast(Engine, registered(Port.ENGINE, spec.engine)()), at_once)
     except UsageError as missing:
         return None, f"The engine itself was not asked: {missing.message}"
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens

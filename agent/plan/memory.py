@@ -13,11 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.plan.hybrid_cache import gdn_channels, hybrid_cache
+from agent.plan.hybrid_cache import draft_tokens, gdn_channels, hybrid_cache
 from agent.surrogate.weight_bytes import part_bytes
 from configs.models import BFLOAT16_BYTES, FLOAT32_BYTES, ModelProfile, PartKind
-from configs.weight_formats import BITS_PER_BYTE, SIXTEEN_BIT
-from experiments.engines.device_memory import ALLOCATOR_SHARE, GDN_COPIES, MLP_COPIES, PROCESS_BYTES
+from configs.weight_formats import BFLOAT16, BITS_PER_BYTE, SIXTEEN_BIT
+from experiments.engines.device_memory import (
+    ALLOCATOR_SHARE,
+    GB,
+    GDN_COPIES,
+    LARGE_CARD_BYTES,
+    MLP_COPIES,
+    PROCESS_BYTES,
+    Held,
+    reserved_cache_bytes,
+)
 from experiments.space.configuration import KnobValue
 from experiments.space.legality import KINDS_OF
 
@@ -59,13 +68,15 @@ class Asked:
     """What is asked of an engine: how many sequences at once, and the tokens of each.
 
     `stored_weight_bytes` are those of a checkpoint whose weights are quantized as they are stored, and count
-    for the shape's; `drafter_bytes` those of a drafter with weights of its own.
+    for the shape's; `drafter_bytes` those of a drafter with weights of its own; `card_bytes` is the memory
+    of the card, by which a cache is reserved.
     """
 
     context_tokens: int
     sequences: int = 1
     stored_weight_bytes: int | None = None
     drafter_bytes: int = 0
+    card_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,12 @@ def launch_parts(
             f"{asked.sequences} × {tokens:,} tokens, or one of {longest:,}, in pages of {cache.page_tokens}",
         ),
         Part("GDN and conv state", asked.sequences * cache.state_bytes, "a page for each state"),
+        _reserved(
+            served,
+            configuration,
+            asked,
+            max(asked.sequences * cache.kv_bytes, whole.kv_bytes) + asked.sequences * cache.state_bytes,
+        ),
         Part("CUDA graphs", _graph_bytes(configuration), "reported by an engine's log for 86 sizes"),
         Part(
             "activations",
@@ -147,6 +164,30 @@ def after_pruning(profile: ModelProfile, configuration: Mapping[str, KnobValue])
             sizes[part.layer] = sizes.get(part.layer, 0.0) + size
     smallest = sorted(sizes, key=lambda layer: (sizes[layer], layer))
     return profile.without_layers(frozenset(smallest[: min(count, profile.layers - 1)]))
+
+
+def _reserved(
+    profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked, counted_bytes: int
+) -> Part:
+    """What an engine reserves beyond the requests' own: vLLM gets room for `serving.max_sequences` sequences
+    of `serving.max_model_len` tokens, whatever is asked of it."""
+    length, sequences = _whole(configuration, MODEL_LENGTH), _whole(configuration, MOST_SEQUENCES)
+    if length is None or sequences is None:
+        return Part("cache reserved beyond that", 0, "")
+    one = Held(
+        profile,
+        BFLOAT16,
+        length,
+        draft_tokens=draft_tokens(configuration),
+        mtp=configuration.get("drafting.method") == "mtp",
+    )
+    reserved = reserved_cache_bytes(one, sequences, asked.card_bytes)
+    return Part(
+        "cache reserved beyond that",
+        max(0, reserved - counted_bytes),
+        f"for {sequences} sequences of {length:,} tokens, with slack; less on a card below "
+        f"{LARGE_CARD_BYTES / GB:.0f} GB",
+    )
 
 
 def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked) -> Part:

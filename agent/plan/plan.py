@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from agent.campaign.drafter import drafter_of, space_of
 from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_by_workload
+from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, listed_cards
 from agent.plan.duration import (
+    FIRST_LOAD_MORE_S,
     Duration,
     Stored,
     advice,
@@ -19,19 +21,9 @@ from agent.plan.duration import (
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
 from agent.plan.levers import Check, LeverRow, lever_rows
-from agent.plan.memory import (
-    Asked,
-    Part,
-    Room,
-    launch_parts,
-    needed_bytes,
-    usable_bytes,
-    weight_bytes,
-)
+from agent.plan.memory import Part, Room, needed_bytes, weight_bytes
 from agent.plan.model import ModelFound
-from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
-from configs.models import BFLOAT16_BYTES
 from experiments.measurement.plan import Workload
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue
@@ -44,11 +36,14 @@ WH_PER_S = 1 / 3600
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """What a launch takes by part, whether one and a test's two fit, each in a sentence."""
+    """What a launch takes by part, whether one and a test's two fit, each in a sentence; how many may be up
+    at once (None: as many as a step asks for), and what to say where they run in turn."""
 
     parts: tuple[Part, ...]
     rooms: tuple[Room, ...]
     sentences: tuple[str, ...]
+    at_once: int | None = None
+    in_turn_told: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,11 +99,13 @@ def make_plan(
     check: Check | None = None,
     stored: Stored | None = None,
     notes: Sequence[str] = (),
+    in_turn: bool = False,
 ) -> Plan:
     """The plan of a campaign for a model on a card, with `knobs` in place of the default's.
 
     `context_tokens` replaces what the workload asks for; `check` is the engine's own, for a target that is
-    here; `cores` are those of the target. Raises `UsageError` for knobs that the space does not have.
+    here; `cores` are those of the target; `in_turn` says that launches run so whatever the memory says.
+    Raises `UsageError` for knobs that the space does not have.
     """
     whole = space_of(spec)
     legal = _legal(spec, model, card, cores)
@@ -120,14 +117,15 @@ def make_plan(
         told.append(f"What is planned is not legal here: {why}")
     if model.checkpoint is not None and model.checkpoint.note:
         told.append(model.checkpoint.note)
+    memory = _memory(spec, model, card, legal, configuration, context, in_turn=in_turn)
     return Plan(
         model,
         card,
         spec,
         configuration,
-        _memory(spec, model, card, legal, configuration, context),
+        memory,
         lever_rows(whole, legal, check),
-        _duration(spec, model, card, legal.space, stored or Stored()),
+        _duration(spec, model, card, legal.space, stored or Stored(), in_turn=memory.at_once == IN_TURN),
         tuple(told),
     )
 
@@ -169,28 +167,26 @@ def _memory(
     legal: Legal,
     configuration: Configuration,
     context: int,
+    *,
+    in_turn: bool,
 ) -> MemoryPlan:
     def parts_at(each: Configuration, tokens: int) -> tuple[Part, ...]:
-        asked = Asked(
-            tokens,
-            spec.plan.workload.concurrency,
-            model.stored_bytes,
-            BFLOAT16_BYTES * sum(drafter_parameters(each).values()),
-        )
-        counted = launch_parts if card.is_gpu else dense_parts
-        return counted(model.profile, each, asked)
+        return parts_on(spec, model, card, each, tokens)
 
     def needed_at(each: Configuration, tokens: int) -> int:
         return needed_bytes(parts_at(each, tokens))
 
-    usable = usable_bytes(card.memory_bytes, card.free_bytes) if card.is_gpu else card.free_bytes or 0
+    usable = usable_on(card)
     baseline = legal.space.configuration({})
     fits = [
         _fit(what, Needs(needed_at, beside), configuration, context, usable, card, legal)
         for what, beside in (("One launch", None), ("A test, the baseline and this at once,", baseline))
     ]
     rooms, sentences = (tuple(each) for each in zip(*fits, strict=True))
-    return MemoryPlan(parts_at(configuration, context), rooms, sentences)
+    at_once = IN_TURN if in_turn else launches_at_once(spec, model, card, baseline, context)
+    asked = spec.launches == "in_turn"
+    told = at_once_told(at_once, needed_at(baseline, context), usable, asked=asked) if rooms[0].fits else None
+    return MemoryPlan(parts_at(configuration, context), rooms, sentences, at_once, told)
 
 
 @dataclass(frozen=True)
@@ -225,7 +221,9 @@ def _fit(
     return room, sentence(room, card.name, ways, longest, larger)
 
 
-def _duration(spec: CampaignSpec, model: ModelFound, card: Card, space: Space, stored: Stored) -> Duration:
+def _duration(
+    spec: CampaignSpec, model: ModelFound, card: Card, space: Space, stored: Stored, *, in_turn: bool
+) -> Duration:
     default, baseline = space.configuration({}), spec.baseline
     request = expected_request(model.profile, spec.plan.workload, card.listed, on_gpu=card.is_gpu)
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, default)
@@ -238,4 +236,7 @@ def _duration(spec: CampaignSpec, model: ModelFound, card: Card, space: Space, s
         expected_load(spec.engine, size),
         request,
         stored,
+        in_turn=in_turn,
+        together=card.is_gpu and not in_turn,
+        first_load_more_s=FIRST_LOAD_MORE_S.get(spec.engine, 0.0),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent.proposers.port import LATENCY_METRICS, Trial
 from agent.surrogate.cost import CostBelief
+from agent.surrogate.cost_priors import REFERENCE_PRIORS, CostPriors
 from agent.surrogate.feasibility import FeasibilityBelief
 from agent.surrogate.levers import LeverView
 from agent.surrogate.physics import Physics
@@ -48,17 +49,19 @@ class Beliefs:
         trials: Sequence[Trial],
         margins: Margins,
         built: frozenset[str] = frozenset(),
+        priors: CostPriors = REFERENCE_PRIORS,
     ) -> Beliefs:
         """What is believed after these trials, in the order they were judged.
 
-        `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`).
+        `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`); `priors` are the
+        costs that are expected before anything was tested.
         """
         view = LeverView.of(space, physics.baseline)
         return cls(
             LatencyBelief.learn(view, physics, trials),
             QualityBelief.learn(view, margins, trials),
             FeasibilityBelief.learn(view, trials),
-            CostBelief.learn(view, trials, built),
+            CostBelief.learn(view, trials, built, priors),
             WeightBytesBelief(physics.shape, physics.profile),
         )
 

@@ -17,49 +17,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.proposers.port import Trial
+from agent.surrogate.cost_priors import (
+    COMPILE_S,
+    DRAFTER_S,
+    PRIOR_WEIGHT,
+    REFERENCE_PRIORS,
+    SCREENED,
+    TRACED_S,
+    CostPriors,
+)
 from agent.surrogate.levers import LeverView, Setting, joined, levers_in
 from experiments.space.configuration import Configuration
 from experiments.space.legality import EXTERNAL_DRAFTERS
-
-MEASURE_PRIOR_S = 60.0
-"""Expected seconds of a timed experiment on the reference model besides its builds: eight launches of a few
-seconds, some hundred requests, one evaluation."""
-
-SCREEN_PRIOR_S = 20.0
-"""Expected seconds of looking at the quality of changed weights first: a launch and one evaluation."""
-
-SCREENED = ("pruning", "quantization")
-"""Levers that change weights."""
-
-TRACED_S: Mapping[str, float] = {"default": 50.0}
-"""Expected seconds more by `serving.compile`: what torch.compile traces anew in each of some five launches of
-the reference model, 10 to 15 s a launch; a package made ahead of time is loaded in 2."""
-
-PRIOR_WEIGHT = 1.0
-"""The prior weighs as much as this many experiments."""
-
-COMPILE_S = 50.0
-"""Expected seconds to compile the decode step of the reference model: 45 to 60 on two machines of two
-cores."""
-
-PRUNING_S: Mapping[str, float] = {"block_influence": 10.0, "leave_one_out_kl": 30.0, "greedy_kl": 30.0}
-"""Expected seconds to rank the layers of the reference model and take them out, by criterion: one pass over
-the calibration text, or one for each layer; the greedy one does the latter again for each layer that goes."""
-
-GREEDY = "greedy_kl"
-"""The criterion whose cost grows with the layers removed."""
-
-QUANTIZATION_S: Mapping[str, float] = {"awq": 45.0, "rtn": 10.0}
-"""Expected seconds to quantize the reference model, by method."""
-
-SELF_CORPUS_S = 30.0
-"""Expected seconds more where the model writes its own calibration text."""
-
-DRAFTER_S = 10.0
-"""Expected seconds to fit an external drafter to a target; the model's MTP head and n-grams need nothing."""
-
-BUILD_UNKNOWN_S = 30.0
-"""The same for a method that is not named here."""
 
 COMPILED_WITH = ("compile", "dtype", "threads", "pruning", "quantization", "drafting")
 """Levers on which compiled code depends: another setting of any of them is compiled anew."""
@@ -87,14 +56,19 @@ class CostBelief:
     built: frozenset[str]
     timed_s: Mapping[str, tuple[float, int]]
     screened_s: tuple[float, int]
+    priors: CostPriors = REFERENCE_PRIORS
 
     @classmethod
     def learn(
-        cls, view: LeverView, trials: Sequence[Trial], built: frozenset[str] = frozenset()
+        cls,
+        view: LeverView,
+        trials: Sequence[Trial],
+        built: frozenset[str] = frozenset(),
+        priors: CostPriors = REFERENCE_PRIORS,
     ) -> CostBelief:
         """Learn from trials in the order they ran; `built` are keys of artifacts that exist besides."""
         exists = built | frozenset(build_keys(view, view.baseline))
-        return cls(view, exists, {}, (0.0, 0))._with(trials)
+        return cls(view, exists, {}, (0.0, 0), priors)._with(trials)
 
     def after(self, trial: Trial) -> CostBelief:
         """The belief after one trial more."""
@@ -107,7 +81,7 @@ class CostBelief:
             ended_early = _screened(trial.lever) and trial.effect_log is None
             needed = {
                 key: cost
-                for key, cost in build_keys(view, trial.candidate).items()
+                for key, cost in build_keys(view, trial.candidate, self.priors).items()
                 if not (ended_early and _is_late(key))
             }
             spent = trial.cost_s - math.fsum(cost for key, cost in needed.items() if key not in exists)
@@ -117,7 +91,7 @@ class CostBelief:
                 continue
             for name in ("", trial.lever):
                 timed[name] = _added(timed.get(name, (0.0, 0)), spent - _traced_s(trial.candidate))
-        return CostBelief(view, frozenset(exists), timed, screened)
+        return CostBelief(view, frozenset(exists), timed, screened, self.priors)
 
     def expected_s(
         self,
@@ -140,24 +114,28 @@ class CostBelief:
         for candidate in candidates:
             lever = joined(tuple(self.view.settings(candidate)))
             built_s = math.fsum(
-                cost for key, cost in build_keys(self.view, candidate).items() if key not in self.built
+                cost
+                for key, cost in build_keys(self.view, candidate, self.priors).items()
+                if key not in self.built
             )
-            screened_s = _shrunk(self.screened_s, SCREEN_PRIOR_S) if _screened(lever) else 0.0
+            screened_s = _shrunk(self.screened_s, self.priors.screen_s) if _screened(lever) else 0.0
             whole_s = built_s + screened_s + plan_s + _traced_s(candidate)
             found.append(max(whole_s, self._of(candidate, lever, 1.0)))
         return found
 
     def _of(self, candidate: Configuration, lever: str, p_quality: float) -> float:
-        overall = _shrunk(self.timed_s.get("", (0.0, 0)), MEASURE_PRIOR_S)
+        overall = _shrunk(self.timed_s.get("", (0.0, 0)), self.priors.measure_s)
         rest = _shrunk(self.timed_s.get(lever, (0.0, 0)), overall) + _traced_s(candidate)
         missing = {
-            key: cost for key, cost in build_keys(self.view, candidate).items() if key not in self.built
+            key: cost
+            for key, cost in build_keys(self.view, candidate, self.priors).items()
+            if key not in self.built
         }
         if not _screened(lever):
             return max(LEAST_COST_S, rest + math.fsum(missing.values()))
         first = math.fsum(cost for key, cost in missing.items() if not _is_late(key))
         rest += math.fsum(cost for key, cost in missing.items() if _is_late(key))
-        return max(LEAST_COST_S, first + _shrunk(self.screened_s, SCREEN_PRIOR_S) + p_quality * rest)
+        return max(LEAST_COST_S, first + _shrunk(self.screened_s, self.priors.screen_s) + p_quality * rest)
 
 
 def _screened(lever: str) -> bool:
@@ -183,7 +161,9 @@ def _traced_s(configuration: Configuration) -> float:
     return TRACED_S.get(str(configuration.get("serving.compile")), 0.0)
 
 
-def build_keys(view: LeverView, configuration: Configuration) -> dict[str, float]:
+def build_keys(
+    view: LeverView, configuration: Configuration, priors: CostPriors = REFERENCE_PRIORS
+) -> dict[str, float]:
     """What must have been built for a configuration: key → expected seconds; empty for the baseline's own.
 
     A checkpoint is made in the order of its stages, each key naming what it was made from, so that two
@@ -197,9 +177,9 @@ def build_keys(view: LeverView, configuration: Configuration) -> dict[str, float
         if lever not in settings or configuration.get(f"{lever}.method", NONE) == NONE:
             continue
         if lever == "pruning" and configuration.get(RANKED_ON) == "quantized" and not made_from:
-            keys[_key("quantization", settings, "")] = _build_s("quantization", configuration)
+            keys[_key("quantization", settings, "")] = _build_s("quantization", configuration, priors)
         key = _key(lever, settings, made_from)
-        keys[key] = _build_s(lever, configuration)
+        keys[key] = _build_s(lever, configuration, priors)
         made_from = f" of {key}"
     if configuration.get("drafting.method") in EXTERNAL_DRAFTERS and "drafting" in settings:
         keys[_key("drafting", settings, made_from)] = DRAFTER_S
@@ -221,12 +201,6 @@ def _key(lever: str, settings: Mapping[str, Setting], made_from: str) -> str:
     return f"{lever}:{own!r}{made_from}"
 
 
-def _build_s(lever: str, configuration: Configuration) -> float:
-    if lever == "quantization":
-        own_text = configuration.get("quantization.corpus") == "self"
-        method = str(configuration.get("quantization.method"))
-        return QUANTIZATION_S.get(method, BUILD_UNKNOWN_S) + (SELF_CORPUS_S if own_text else 0.0)
-    criterion = str(configuration.get("pruning.criterion", "block_influence"))
-    layers = configuration.get("pruning.layers_removed")
-    times = layers if criterion == GREEDY and isinstance(layers, int) else 1
-    return PRUNING_S.get(criterion, BUILD_UNKNOWN_S) * times
+def _build_s(lever: str, configuration: Configuration, priors: CostPriors) -> float:
+    made = priors.quantization_s if lever == "quantization" else priors.pruning_s
+    return made(configuration)

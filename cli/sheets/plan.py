@@ -36,7 +36,7 @@ def print_plan(plan: Plan) -> None:
     rows.append(("one launch", f"{sum(part.bytes for part in plan.memory.parts) / GB:.2f}", ""))
     out.print(table(("memory", ">GB", "basis"), rows, wide=("basis",)))
     out.print()
-    say(*plan.memory.sentences, "")
+    say(*plan.memory.sentences, *_in_turn(plan), "")
     _print_floors(plan)
     out.print(lever_table(plan.levers))
     out.print()
@@ -92,7 +92,7 @@ def print_cards(plans: Sequence[Plan]) -> None:
                 f"{test.needed_bytes / GB:.1f}",
                 f"{one.usable_bytes / GB:.1f}",
                 "yes" if one.fits else "no",
-                "yes" if test.fits else "no",
+                "yes" if test.fits else "in turn" if plan.memory.in_turn_told else "no",
                 _floor_span(plan),
                 said.partition("would fit: ")[2] or "—",
             )
@@ -113,8 +113,13 @@ def print_start(plan: Plan) -> None:
     if test.fits:
         needed = f"{one.needed_bytes / GB:.1f} GB, a test {test.needed_bytes / GB:.1f} of the"
         out.print(f"memory: a launch takes {needed} {test.usable_bytes / GB:.1f} GB that may be taken")
+    elif plan.memory.in_turn_told is not None:
+        taken = f"{one.needed_bytes / GB:.1f} GB of the {one.usable_bytes / GB:.1f} GB"
+        out.print(f"memory: a launch takes {taken} that may be taken")
     else:
         out.print(f"memory: {plan.memory.sentences[0 if not one.fits else 1]}")
+    if plan.memory.in_turn_told is not None:
+        out.print(f"launches: {plan.memory.in_turn_told}")
     found = plan.first_verdict
     out.print(
         f"first verdict in {format_duration(found.least_s)} to {format_duration(found.most_s)}: "
@@ -127,6 +132,10 @@ def print_start(plan: Plan) -> None:
     out.print(lever_table(plan.levers, only_missing=True))
     for note in plan.notes:
         out.print(note)
+
+
+def _in_turn(plan: Plan) -> tuple[str, ...]:
+    return () if plan.memory.in_turn_told is None else (plan.memory.in_turn_told,)
 
 
 def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
@@ -241,6 +250,8 @@ def as_document(plan: Plan) -> dict[str, Any]:
                 for each in plan.memory.rooms
             ],
             "told": list(plan.memory.sentences),
+            "launches_at_once": plan.memory.at_once,
+            "in_turn": plan.memory.in_turn_told,
         },
         "levers": [asdict(row) for row in plan.levers],
         "floors": [asdict(each) for each in plan.floors],

@@ -13,7 +13,7 @@ cent may be wrong, and so may a pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from configs.models import BFLOAT16_BYTES, FLOAT32_BYTES, ModelProfile, Part, PartKind
 from configs.weight_formats import BITS_PER_BYTE, WeightFormat
@@ -36,6 +36,20 @@ LOGIT_BYTES = 4 * 64 * 2**20
 
 ALLOCATOR_SHARE = 0.05
 """What an allocator rounds up and leaves in pieces, as a share of everything. A guess."""
+
+CACHE_SLACK = 2
+"""A cache that is reserved is this many times what sequences need by count: vLLM makes pages of keys and
+values as large as a state, and keeps the last page of each sequence to itself."""
+
+CACHE_BYTES_MIN = 256 * 2**20
+"""The least cache, bytes: a small model's pages are many and small."""
+
+LARGE_CARD_BYTES = 70 * 10**9
+"""A card from which on memory for the cache is not spared: where vLLM's own defaults change too."""
+
+SMALL_CARD_SHARE = 1 / 8
+"""Share of a smaller card that a cache is given at most, unless states alone take more. A choice: weights and
+a workspace have room beside it, and the requests of a measurement are shorter than the longest sequence."""
 
 GB = 1e9
 
@@ -121,6 +135,28 @@ def launch_bytes(held: Held) -> int:
     return sum(bytes_by_part(held).values())
 
 
+def reserved_cache_bytes(one: Held, sequences: int, memory_bytes: int | None) -> int:
+    """Bytes that a launch of vLLM reserves for keys, values and states of so many sequences as `one`.
+
+    On a card of less than `LARGE_CARD_BYTES` no more than a share of it, but room for the states of all and
+    one whole sequence. It goes by the card's whole memory, never by what is free, so that the launches of a
+    test get the same. None: not spared.
+    """
+    wanted = max(CACHE_BYTES_MIN, CACHE_SLACK * sequences * (one.cache_bytes + one.state_bytes))
+    if memory_bytes is None or memory_bytes >= LARGE_CARD_BYTES:
+        return wanted
+    least = max(CACHE_BYTES_MIN, sequences * one.state_bytes + one.cache_bytes)
+    return min(wanted, max(least, round(SMALL_CARD_SHARE * memory_bytes)))
+
+
+def sequences_that_fit(one: Held, tokens: int, cache_bytes: int) -> int:
+    """How many sequences of so many tokens a cache has room for by count, with a state for each token that a
+    step gives; more would wait in the engine's queue."""
+    states = one.draft_tokens + 1
+    each = one.state_bytes * states // (states + 1) + replace(one, cached=tokens).cache_bytes
+    return cache_bytes // max(1, each)
+
+
 def refusal(
     device: str,
     held_at: Callable[[int], Held],
@@ -150,10 +186,14 @@ def refusal(
     parts = ", ".join(f"{size / GB:.2f} of {part}" for part, size in bytes_by_part(held).items())
     told = "; ".join(ways[:MOST_CHOICES]) or "nothing smaller, so take a device with more memory"
     return (
-        f"{launches} launches side by side need {needed / GB:.1f} GB on {device} (each "
+        f"{_launches_need(launches)} {needed / GB:.1f} GB on {device} ({'' if launches == 1 else 'each '}"
         f"{needed / launches / GB:.2f} GB: {parts}), and {free_bytes / GB:.1f} of its "
         f"{total_bytes / GB:.1f} GB are free; what would fit: {told}."
     )
+
+
+def _launches_need(launches: int) -> str:
+    return "A launch needs" if launches == 1 else f"{launches} launches side by side need"
 
 
 def longest_context(held_at: Callable[[int], Held], below: int, available_bytes: int) -> int:

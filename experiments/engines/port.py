@@ -253,6 +253,8 @@ class Engine(Protocol):
     expected to save no time.
     One whose profile takes seconds where a load takes minutes may say `profiles_candidates = True`: then
     every candidate is profiled and not the baseline alone.
+    One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:
+    the same engine, for jobs that have no more of them up.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

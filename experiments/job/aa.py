@@ -1,8 +1,9 @@
 """The A/A job: two fresh launches of one configuration, timed against each other as a test times its arms.
 
 The seats are those of a test: arm `control` is asked for first in every second pair, both load at the same
-time, both are warmed up, and their blocks alternate A B B A. With `alone` one launch is ended before the
-other is started, so that what is up beside a launch can be told from the launch itself.
+time, both are warmed up, and their blocks alternate A B B A. With `alone`, and where launches are in turn,
+one launch is ended before the other is started, so that what is up beside a launch can be told from the
+launch itself.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def run_aa(job: RunningJob, spec: AaJob) -> None:
     with beside or nullcontext(), stage(job, Stage.NOISE, 2 * spec.blocks, text) as told:
         told.detail = {"pair": spec.pair, "alone": spec.alone, "beside": list(spec.beside)}
         try:
-            if spec.alone:
+            if spec.in_turn:
                 _one_after_the_other(job, spec, seated, order, beside, told)
             else:
                 _side_by_side(job, spec, seated, order, beside, told)

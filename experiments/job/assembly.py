@@ -8,7 +8,7 @@ from pathlib import Path
 from configs.registry import Port, names, registered
 from experiments.corpora.standard_library import held_out_modules
 from experiments.engines.port import Engine
-from experiments.job.named import load_engine, load_judge
+from experiments.job.named import engine_for, load_engine, load_judge
 from experiments.job.process import Workshop
 from experiments.job.sameness import check_sameness
 from experiments.job.spec import AnyJob
@@ -39,7 +39,8 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
     longer those that the spec was written for.
     """
     checkpoint = checkpoint_path(spec.model)
-    engine, judge = load_engine(spec.engine), load_judge(spec.judge)
+    at_once = 1 if spec.in_turn else spec.at_once
+    engine, judge = engine_for(load_engine(spec.engine), at_once), load_judge(spec.judge)
     check_sameness(checkpoint, spec.model_fingerprint, cache_dir)
     return Workshop(
         engine=engine,

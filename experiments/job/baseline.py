@@ -1,8 +1,10 @@
 """The baseline job: sweep, choose, measure noise, evaluate, profile.
 
-The sweep's launches are all up at once and timed one at a time, round robin by blocks, so that the
-machine's drift favours none. The configuration with the lowest mean log of the metric is chosen. Its A/A
-launches form one window of the noise profile; the same launches are then evaluated and, last, profiled.
+The sweep's launches are all up at once and timed one at a time, round robin by blocks, so that the machine's
+drift favours none. Where memory has no room for so many (`spec.at_once`), each is loaded, timed and ended
+before the next one, and so are the A/A launches, of which the last is evaluated and profiled. The
+configuration with the lowest mean log of the metric is chosen. Its A/A launches form one window of the noise
+profile; the same launches are then evaluated and, last, profiled.
 """
 
 from __future__ import annotations
@@ -79,25 +81,49 @@ def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[in
 
 
 def _sweep(job: RunningJob, spec: BaselineJob, wanted: Sequence[Wanted], told: StageTold) -> None:
-    opened, failed = job.open(Stage.SWEEP, wanted)
-    dropped: list[ArmInfeasible] = list(failed)
+    dropped: list[ArmInfeasible] = []
+    groups = [wanted] if _all_fit(spec, len(wanted)) else [[each] for each in wanted]
     try:
-        if not opened:
-            raise failed[0]
-        up = {launch.wanted.index: launch for launch in opened}
-        for index in list(up):
-            _or_drop(up, index, dropped, lambda launch: launch.warm_up(spec.workload))
-        _round_robin(job, spec, up, spec.sweep_blocks, told, dropped)
+        for group in groups:
+            _sweep_group(job, spec, group, told, dropped)
     finally:
         causes: list[Json] = [each.reason.cause for each in dropped]
         told.detail = {"dropped": causes}
+    if len(dropped) == len(wanted):
+        raise dropped[0]
+
+
+def _sweep_group(
+    job: RunningJob,
+    spec: BaselineJob,
+    wanted: Sequence[Wanted],
+    told: StageTold,
+    dropped: list[ArmInfeasible],
+) -> None:
+    """Time launches that are up at once; what can't run is added to `dropped`."""
+    opened, failed = job.open(Stage.SWEEP, wanted)
+    dropped += failed
+    up = {launch.wanted.index: launch for launch in opened}
+    try:
+        for index in list(up):
+            _or_drop(up, index, dropped, lambda launch: launch.warm_up(spec.workload))
+        if up:
+            _round_robin(job, spec, up, spec.sweep_blocks, told, dropped)
+    finally:
         close(opened)
+
+
+def _all_fit(spec: BaselineJob, launches: int) -> bool:
+    return spec.at_once is None or launches <= spec.at_once
 
 
 def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -> None:
     checkpoint, _ = prepare_checkpoint(job, chosen)
     wanted = [Wanted(Arm.CONTROL, index, chosen, checkpoint) for index in range(spec.noise_launches)]
     planned = spec.noise_launches * spec.noise_blocks
+    if not _all_fit(spec, spec.noise_launches):
+        _measure_in_turn(job, spec, chosen, wanted)
+        return
     with stage(job, Stage.NOISE, planned, "time fresh launches of the baseline against each other") as told:
         opened, failed = job.open(Stage.NOISE, wanted)
         try:
@@ -112,14 +138,45 @@ def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -
             raise
     try:
         close(opened[2:])
-        with stage(job, Stage.EVALUATE, 1, "evaluate the baseline") as told:
-            evaluation = evaluate_reference(job, chosen, spec.workload, up=opened[0])
-            record_reference(job, chosen, evaluation)
-            told.outcome = "done" if evaluation.artifact.built else "reused"
-            told.advance()
+        _evaluate(job, spec, chosen, opened[0])
         profile_baseline(job, chosen, spec.workload, opened[1])
     finally:
         close(opened)
+
+
+def _measure_in_turn(
+    job: RunningJob, spec: BaselineJob, chosen: Configuration, wanted: Sequence[Wanted]
+) -> None:
+    """The same with one launch up at a time; the last is evaluated and profiled."""
+    planned = len(wanted) * spec.noise_blocks
+    opened: list[OpenLaunch] = []
+    try:
+        text = "time fresh launches of the baseline one after the other"
+        with stage(job, Stage.NOISE, planned, text) as told:
+            position = 0
+            for each in wanted:
+                close(opened)
+                opened, failed = job.open(Stage.NOISE, [each])
+                if failed:
+                    raise failed[0]
+                opened[0].warm_up(spec.workload)
+                for block in range(spec.noise_blocks):
+                    requests = job.context.material.requests(spec.workload, spec.seed, 0, block)
+                    opened[0].time_block(block, position, requests)
+                    position += 1
+                    told.advance()
+        _evaluate(job, spec, chosen, opened[0])
+        profile_baseline(job, chosen, spec.workload, opened[0])
+    finally:
+        close(opened)
+
+
+def _evaluate(job: RunningJob, spec: BaselineJob, chosen: Configuration, up: OpenLaunch) -> None:
+    with stage(job, Stage.EVALUATE, 1, "evaluate the baseline") as told:
+        evaluation = evaluate_reference(job, chosen, spec.workload, up=up)
+        record_reference(job, chosen, evaluation)
+        told.outcome = "done" if evaluation.artifact.built else "reused"
+        told.advance()
 
 
 def _round_robin(
@@ -161,5 +218,3 @@ def _or_drop(
             raise
         dropped.append(reason)
         del up[index]
-        if not up:
-            raise

@@ -1,7 +1,9 @@
 """The test job: one hypothesis, control against candidate, step by step as the judge asks.
 
-A pair of launches is loaded side by side, the control first in every second pair, and timed in blocks
-A B B A B A A B …; while one is timed the other waits for its next request. Launch pairs are numbered over
+A pair of launches is loaded side by side, the control first in every second pair, and timed in blocks A B B A
+B A A B …; while one is timed the other waits for its next request. Where memory has room for one launch at a
+time (`spec.in_turn`), a pair's launches are neighbours: one is loaded, timed and ended, then the other; who
+is first alternates from pair to pair, so that over pairs it is A B B A too. Launch pairs are numbered over
 all stages. The control's failure is not the candidate's: it is reported under the kind `control`. So is a
 control whose own drafting does not do its work, for what is claimed against it would be a claim against a
 fault.
@@ -9,11 +11,11 @@ fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from configs.errors import AutoinferError
-from experiments.engines.port import DEVICE_FAULTS, Infeasible
+from experiments.engines.port import DEVICE_FAULTS, GenerationRequest, Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.drafting import arms_to_check, check_control
 from experiments.job.evaluation import (
@@ -24,6 +26,7 @@ from experiments.job.evaluation import (
     weigh,
 )
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.pairs_ahead import PairsAhead
 from experiments.job.profiling import profile_candidate, profiles_candidates
 from experiments.job.schedule import abba, seats
 from experiments.job.spec import TestJob
@@ -86,6 +89,7 @@ class _Comparison:
         )
         self._pairs = 0
         self._up: dict[Arm, OpenLaunch] = {}
+        self._ahead = PairsAhead(job, spec.seed, spec.plan.validation_pairs, self._wanted)
         self._blocks = 0
         self._profiled = False
 
@@ -106,6 +110,7 @@ class _Comparison:
             self._retire()
         finally:
             self._close()
+            self._ahead.close()
 
     def evidence(self) -> Evidence:
         """What the judge may look at by now."""
@@ -120,10 +125,11 @@ class _Comparison:
         """Time a fresh launch an arm."""
         self._retire()
         index, self._pairs = self._pairs, self._pairs + 1
+        if self._spec.in_turn:
+            self._measure_in_turn(name, index, blocks)
+            return
         with stage(self._job, name, 2 * blocks, f"time launch pair {index + 1}") as told:
-            opened, failed = self._job.open(
-                name, [self._wanted(arm, index) for arm in seats(self._spec.seed, index)]
-            )
+            opened, failed = self._ahead.open(name, index)
             self._up = {launch.wanted.arm: launch for launch in opened}
             self._blocks = 0
             if failed:
@@ -133,9 +139,28 @@ class _Comparison:
                     launch.warm_up(self._spec.plan.workload)
             self._time(blocks, told)
 
+    def _measure_in_turn(self, name: Stage, index: int, blocks: int) -> None:
+        """Time a pair's launches one after the other; the second stays up until its room is needed."""
+        text = f"time launch pair {index + 1}, one launch after the other"
+        with stage(self._job, name, 2 * blocks, text) as told:
+            for place, arm in enumerate(seats(self._spec.seed, index)):
+                told.on(arm)
+                self._retire()
+                opened, failed = self._job.open(name, [self._wanted(arm, index)])
+                if failed:
+                    raise _blamed(failed[0])
+                self._up = {arm: opened[0]}
+                self._job.spare.append(opened[0])
+                with _blamed_on(arm):
+                    opened[0].warm_up(self._spec.plan.workload)
+                    for block in range(blocks):
+                        requests = self._requests(index, block)
+                        opened[0].time_block(block, place * blocks + block, requests)
+                        told.advance()
+
     def measure_more(self, name: Stage, blocks: int) -> None:
         """Time further blocks on the pair that is up; without one, a fresh pair."""
-        if not self._up:
+        if len(self._up) < len(Arm):
             self.measure_pair(name, blocks)
             return
         with stage(self._job, name, 2 * blocks, f"time launch pair {self._pairs} further") as told:
@@ -171,17 +196,19 @@ class _Comparison:
 
         A part after the first is scored by fresh processes.
         """
+        self._ahead.close()  # a launch that scores needs their room
         if part:
             self._retire()
         name = Stage.VALIDATION if part else Stage.EVALUATE
         text = "further documents and items" if part else "documents and items"
         with stage(self._job, name, 2, f"evaluate the quality of both arms on {text}") as told:
             told.on(Arm.CONTROL)
-            control = self._up.pop(Arm.CONTROL, None)
+            control = self._take(Arm.CONTROL)
             workload = self._spec.plan.workload
             try:
                 reference = self._reference_evaluation(name, control, part)
-                self._check_control(name, control)
+                still = None if control is None or control.closed else control
+                self._check_control(name, still)
             finally:
                 close([control] if control else [])
             if self._spec.plan.metric is Metric.STEP_WEIGHT_BYTES and self._reference != self._control:
@@ -195,7 +222,7 @@ class _Comparison:
                     self._wanted(Arm.CANDIDATE, part),
                     workload,
                     reference.distributions,
-                    self._up.get(Arm.CANDIDATE),
+                    self._still_up(Arm.CANDIDATE),
                     stage=name,
                     part=part,
                     drafting=Arm.CANDIDATE in self._drafting_due and part == 0,
@@ -232,12 +259,23 @@ class _Comparison:
         for place, (arm, following) in enumerate(zip(order, (*order[1:], None), strict=True)):
             block = counts[arm]
             counts[arm] += 1
-            requests = self._job.context.material.requests(
-                self._spec.plan.workload, self._spec.seed, index, block
-            )
             with _blamed_on(arm):
-                self._up[arm].time_block(block, 2 * first + place, requests)
+                self._up[arm].time_block(block, 2 * first + place, self._requests(index, block))
             told.advance(following)
+
+    def _requests(self, index: int, block: int) -> Sequence[GenerationRequest]:
+        return self._job.context.material.requests(self._spec.plan.workload, self._spec.seed, index, block)
+
+    def _still_up(self, arm: Arm) -> OpenLaunch | None:
+        """The launch of an arm that was timed last, unless its room was needed."""
+        launch = self._up.get(arm)
+        return None if launch is None or launch.closed else launch
+
+    def _take(self, arm: Arm) -> OpenLaunch | None:
+        """The same, no longer counted as up: whoever takes it ends it."""
+        launch = self._still_up(arm)
+        self._up.pop(arm, None)
+        return launch
 
     def _wanted(self, arm: Arm, index: int) -> Wanted:
         configuration = self._control if arm is Arm.CONTROL else self._candidate
@@ -245,7 +283,7 @@ class _Comparison:
 
     def _retire(self) -> None:
         """End what is up; the first time, profile the candidate in its launch before."""
-        candidate = self._up.get(Arm.CANDIDATE)
+        candidate = self._still_up(Arm.CANDIDATE)
         if candidate is not None and not self._profiled and profiles_candidates(self._job):
             self._profiled = True
             profile_candidate(self._job, self._candidate, self._spec.plan.workload, candidate)
@@ -253,6 +291,7 @@ class _Comparison:
 
     def _close(self) -> None:
         up, self._up = list(self._up.values()), {}
+        self._job.spare.clear()
         close(up)
 
 

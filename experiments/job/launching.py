@@ -35,6 +35,9 @@ from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 
+UNRECORDED = -1
+"""The number of a launch that is not in the records."""
+
 LAUNCH_LOGS = "launches"
 """Folder within the job's folder that holds one log a launch."""
 
@@ -60,16 +63,29 @@ class Wanted:
 
 
 class OpenLaunch:
-    """A launch that is up, with its number in the records; counts its samples."""
+    """A launch that is up, with its number in the records once it is recorded; counts its samples."""
 
-    def __init__(self, launch: Launch, wanted: Wanted, number: int, job: RunningJob) -> None:
+    def __init__(self, launch: Launch, wanted: Wanted, stage: Stage, job: RunningJob) -> None:
         self.launch = launch
         self.wanted = wanted
-        self.number = number
+        self.number = UNRECORDED
+        self._stage = stage
         self._job = job
         self._seq = 0
         self._closed = False
         job.guard.up += 1
+
+    def record(self) -> None:
+        """Write it into the records, before it is asked for anything."""
+        self.number = self._job.records.launch(
+            self.wanted.arm,
+            self.wanted.index,
+            self._stage,
+            self.wanted.configuration.digest,
+            self.launch.resolved(),
+            self._job.context.material.machine(),
+            self.launch.load_s,
+        )
 
     def warm_up(self, workload: Workload) -> None:
         """Send the warm-up requests and drop what they measured."""
@@ -131,6 +147,11 @@ class OpenLaunch:
         with self._asking():
             return self.launch.profile(request, concurrency)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was ended."""
+        return self._closed
+
     def close(self) -> None:
         """End the launch's processes; idempotent."""
         if not self._closed:
@@ -169,6 +190,8 @@ class RunningJob:
     records: Records
     limits: StageLimits
     guard: DeviceGuard = field(default_factory=lambda: DeviceGuard("cpu"))
+    spare: list[OpenLaunch] = field(default_factory=list)
+    """Launches that are up and may still be of use; ended where one that is wanted needs their room."""
 
     @property
     def workload(self) -> Workload:
@@ -189,11 +212,19 @@ class RunningJob:
         finally:
             close(opened)
 
-    def open(self, stage: Stage, wanted: Sequence[Wanted]) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
+    def open(
+        self, stage: Stage, wanted: Sequence[Wanted], *, record: bool = True
+    ) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
         """Open launches; returns those that came up and why the others did not, both in order. Close them.
 
-        Raises `Infeasible` where the device is to blame (`device_guard`).
+        Without `record` they are not in the records yet; see `OpenLaunch.record`.
+
+        Where more than `spec.at_once` would be up, what is spare is ended before. Raises `Infeasible` where
+        the device is to blame (`device_guard`).
         """
+        if self.spec.at_once is not None and self.guard.up + len(wanted) > self.spec.at_once:
+            close(self.spare)
+            self.spare.clear()
         self.guard.before_launches()
         futures: list[Future[Launch]] = []
         pool = ThreadPoolExecutor(max_workers=max(1, self.context.cores), thread_name_prefix="load")
@@ -212,7 +243,9 @@ class RunningJob:
         for place, (each, future) in enumerate(zip(wanted, futures, strict=True)):
             reason = future.exception()
             if reason is None:
-                opened.append(self._opened(stage, each, future.result()))
+                opened.append(OpenLaunch(future.result(), each, stage, self))
+                if record:
+                    opened[-1].record()
             elif isinstance(reason, Infeasible):
                 reason = self.guard.explained(reason)
                 failed.append(ArmInfeasible(each.arm, place, reason))
@@ -248,18 +281,6 @@ class RunningJob:
             launch.close()
             raise
         return launch
-
-    def _opened(self, stage: Stage, each: Wanted, launch: Launch) -> OpenLaunch:
-        number = self.records.launch(
-            each.arm,
-            each.index,
-            stage,
-            each.configuration.digest,
-            launch.resolved(),
-            self.context.material.machine(),
-            launch.load_s,
-        )
-        return OpenLaunch(launch, each, number, self)
 
 
 def close(launches: Sequence[OpenLaunch]) -> None:

@@ -14,6 +14,13 @@ def load_engine(name: str) -> Engine:
     return cast(Engine, registered(Port.ENGINE, name)())
 
 
+def engine_for(engine: Engine, at_once: int | None) -> Engine:
+    """The engine as one that is to have room for at most `at_once` launches; itself where that is None, or it
+    does not look at that."""
+    limited = getattr(engine, "up_at_once", None)
+    return engine if at_once is None or limited is None else cast(Engine, limited(at_once))
+
+
 def serves_packed(name: str) -> bool:
     """Whether an engine computes with packed quantized weights; False for one that is not registered here,
     with which nothing can be measured either."""

@@ -3,9 +3,9 @@
 Sealed before the first sample are the plan (metric, prediction, smallest effect, levels, margins, workload,
 stopping), both arms, the reference of quality, the judge with its version, the engine, the model's
 fingerprint, the device, the seed, the noise profile that the judge is given, the resolved keys that the
-claimed change may move, and the fingerprint of the texts that prompts, documents and items are cut from. Not
-sealed: ids, and what a hypothesis says in words; nor what a calibration corpus holds, which the artifacts
-built from it know.
+claimed change may move, how many launches may be up at once where that is limited, and the fingerprint of the
+texts that prompts, documents and items are cut from. Not sealed: ids, and what a hypothesis says in words;
+nor what a calibration corpus holds, which the artifacts built from it know.
 
 A job from before judges were sealed with their version carries the hash of plan and arms alone, and is held
 to it; one from before texts were sealed is held to the rest.
@@ -50,6 +50,8 @@ def seal_of(spec: TestJob) -> str:
     }
     if spec.texts is not None:
         parts["texts"] = spec.texts
+    if spec.at_once is not None:
+        parts["at_once"] = spec.at_once
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -32,6 +32,14 @@ class _JobSpec(BaseModel):
     device: str
     """`cpu`, `cuda:0` …"""
     seed: int
+    at_once: int | None = Field(default=None, ge=1)
+    """The most launches that may be up at once, where the device's memory has no room for as many as a step
+    asks for; 1: in turn, the launches of a pair as neighbours in time. None: as many as asked for."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether one launch is up at a time."""
+        return self.at_once == 1
 
 
 class BaselineJob(_JobSpec):
@@ -93,7 +101,8 @@ class AaJob(_JobSpec):
 
     `pair` is the place in the series and decides which arm has the first seat and leads; `prompts` chooses
     the texts, so that pairs that are compared get the same ones. `alone`: one launch is ended before the
-    other is started. `beside` is a command, in words, that runs meanwhile.
+    other is started, as it is where launches are in turn anyway. `beside` is a command, in words, that runs
+    meanwhile.
     """
 
     kind: Literal["aa"] = "aa"
@@ -107,9 +116,15 @@ class AaJob(_JobSpec):
     beside: tuple[str, ...] = ()
 
     @property
+    def in_turn(self) -> bool:
+        """Whether one launch is up at a time."""
+        return self.alone or self.at_once == 1
+
+    @property
     def as_tests_run(self) -> bool:
-        """Whether the launches were up as those of a test are, so that they tell the target's noise."""
-        return not self.alone and not self.beside
+        """Whether the launches ran as those of a test do, side by side or in turn, so that they tell the
+        target's noise."""
+        return not self.beside
 
 
 AnyJob: TypeAlias = BaselineJob | TestJob | AaJob

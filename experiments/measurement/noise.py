@@ -54,6 +54,16 @@ def launch_noise(launch: LaunchRecord, metric: Metric) -> LaunchNoise | None:
     return LaunchNoise(centre, stdev(logs) if len(logs) > 1 else 0.0, len(logs))
 
 
+IN_TURN = ", in turn"
+"""Ends the name of a target's profile of launches that were up one at a time."""
+
+
+def noise_key(target_key: str, *, in_turn: bool) -> str:
+    """The name under which a target's noise is kept: launches in turn lie minutes apart and vary otherwise
+    than those side by side, so that neither may speak for the other."""
+    return f"{target_key}{IN_TURN}" if in_turn else target_key
+
+
 def noise_profile(target_key: str, metric: Metric, rows: Iterable[NoiseRow]) -> NoiseProfile:
     """Pool the variance between launches within windows.
 

@@ -27,9 +27,15 @@ SERVED_FORMATS: dict[str, tuple[WeightFormat, int]] = {
 
 
 def check_fits_device(
-    checkpoint: Path, dtype: str, drafting: DraftingOrder, context: int, device: str, memory: DeviceMemory
+    checkpoint: Path,
+    dtype: str,
+    drafting: DraftingOrder,
+    context: int,
+    device: str,
+    memory: DeviceMemory,
+    launches: int = LAUNCHES_AT_ONCE,
 ) -> None:
-    """Whether the two launches of a test fit side by side into what is free of a device.
+    """Whether so many launches, the two of a test, fit side by side into what is free of a device.
 
     Raises:
         Infeasible: kind `out_of_memory`, with the figures and what would fit.
@@ -50,7 +56,7 @@ def check_fits_device(
         context,
         free_bytes=memory.free_bytes,
         total_bytes=memory.total_bytes,
-        launches=LAUNCHES_AT_ONCE,
+        launches=launches,
         choices=choices,
     )
     if refused is not None:

@@ -62,11 +62,25 @@ class ReferenceEngine:
         available_bytes: Callable[[], int] = available_memory_bytes,
         gpu_memory: Callable[[str], DeviceMemory] = device_memory,
         gpu_driver: Path = GPU_DRIVER,
+        launches_at_once: int = LAUNCHES_AT_ONCE,
     ) -> None:
+        """`launches_at_once` are those that must fit into memory side by side."""
         self._request_timeout_s = request_timeout_s
         self._available_bytes = available_bytes
         self._gpu_memory = gpu_memory
         self._gpu_driver = gpu_driver
+        self._launches_at_once = launches_at_once
+
+    def up_at_once(self, launches: int) -> ReferenceEngine:
+        """The same for jobs that have at most so many launches up: what must fit is the fewer of these and
+        the two of a test."""
+        return ReferenceEngine(
+            self._request_timeout_s,
+            self._available_bytes,
+            self._gpu_memory,
+            self._gpu_driver,
+            min(launches, LAUNCHES_AT_ONCE),
+        )
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
@@ -86,7 +100,9 @@ class ReferenceEngine:
             memory = self._gpu_memory(device)
             dtype = str(configuration.get("serving.dtype", DEFAULTS["serving.dtype"]))
             drafting = drafting_order(configuration)
-            check_fits_device(checkpoint, dtype, drafting, context_tokens, device, memory)
+            check_fits_device(
+                checkpoint, dtype, drafting, context_tokens, device, memory, self._launches_at_once
+            )
         except (MemoryUnknown, AutoinferError) as reason:
             return f"Whether it fits into the memory of {device} was not checked: {reason}"
         return None
@@ -98,7 +114,7 @@ class ReferenceEngine:
             str(configuration.get("serving.dtype", DEFAULTS["serving.dtype"])),
             self._available_bytes(),
             drafter_parameters=drafter_parameters(drafting),
-            launches=LAUNCHES_AT_ONCE,
+            launches=self._launches_at_once,
         )
 
     def _check_order(self, configuration: Configuration, checkpoint: Path, device: str) -> CheckpointFiles:

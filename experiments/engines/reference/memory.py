@@ -60,9 +60,10 @@ def check_fits(
     if needed <= available_bytes:
         return
     drafter = f" and {drafter_parameters / 1e6:,.0f} million of its drafter" if drafter_parameters else ""
+    what = "A launch takes" if launches == 1 else f"{launches} launches side by side take"
     raise Infeasible(
         "out_of_memory",
-        f"{launches} launches side by side take {needed / 1e9:.1f} GB ({parameters / 1e6:,.0f} million "
+        f"{what} {needed / 1e9:.1f} GB ({parameters / 1e6:,.0f} million "
         f"parameters{drafter} in {dtype}, with room for the processes), and {available_bytes / 1e9:.1f} GB "
         "are available: free some, take a smaller model or serving.dtype=bfloat16, or another target.",
     )

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from configs.limits import LOAD_LIMIT_S
+from experiments.engines.device_memory import CACHE_BYTES_MIN, Held, reserved_cache_bytes, sequences_that_fit
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafting_order
@@ -24,20 +25,13 @@ from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order
 from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.space.configuration import Configuration
+from experiments.telemetry.identity import NoSuchDevice, identify
 
 REQUEST_LIMIT_S = 300.0
 """Most seconds for one request; a first one may compile kernels."""
 
 WRAPPED = "wrapped"
 """Folder of the cache with checkpoints that were written anew for an older vLLM."""
-
-CACHE_SLACK = 2
-"""The cache is this many times what sequences need by count: vLLM makes pages of keys and values as large as
-a state, and keeps the last page of each sequence to itself."""
-
-CACHE_BYTES_MIN = 256 * 2**20
-"""The least cache, bytes: a small model's pages are many and small."""
-
 
 CONCURRENCY_MAX = 1024
 """Most requests at once that a launch may be asked for: the most sequences of a step in vLLM's own defaults.
@@ -66,6 +60,12 @@ class VllmEngine:
         self._request_limit_s, self._launches_at_once = request_limit_s, launches_at_once
         self._tokenizer = tokenizer
 
+    def up_at_once(self, launches: int) -> VllmEngine:
+        """The same for jobs that have at most so many launches up: what must fit is the fewer of these and
+        the two of a test."""
+        least = min(launches, LAUNCHES_AT_ONCE)
+        return VllmEngine(self._request_limit_s, least, self._tokenizer)
+
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1
     ) -> str | None:
@@ -87,7 +87,7 @@ class VllmEngine:
         found = needed_environment(device)
         told = [untried(found)]
         if device != "cpu":
-            needed_bytes = cache_bytes(configuration, checkpoint)
+            needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
             check_device(configuration, checkpoint, device, needed_bytes, launches=self._launches_at_once)
             told.append(
                 f"Whether all of it fits into the memory of {device} is known when vLLM loads it, not before."
@@ -129,8 +129,17 @@ class VllmEngine:
             reads = {"skip_tokenizer_init": False, "tokenizer": str(self._tokenizer)}
             order = replace(order, arguments=order.arguments | reads)
         found = needed_environment(device)
+        one, reserved = one_sequence(configuration, checkpoint), order.arguments["kv_cache_memory_bytes"]
         return VllmLaunch(
-            configuration, order, files, found, log_path, cache_dir, load_limit_s, self._request_limit_s
+            configuration,
+            order,
+            files,
+            found,
+            log_path,
+            cache_dir,
+            load_limit_s,
+            self._request_limit_s,
+            lambda tokens: sequences_that_fit(one, tokens, reserved),
         )
 
     def _order(
@@ -149,7 +158,7 @@ class VllmEngine:
             check_dummy_drafting(drafting, shape)
         elif drafting.active:
             check_drafter(drafting, files)
-        needed_bytes = cache_bytes(configuration, checkpoint)
+        needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
         dummy = shape is not None
         return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
 
@@ -166,10 +175,26 @@ def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:
         )
 
 
-def cache_bytes(configuration: Configuration, checkpoint: Path) -> int:
-    """Bytes for keys, values and GDN states of as many sequences as are served at once, with slack."""
+def memory_of(device: str) -> int | None:
+    """Bytes of a GPU's memory; None for a processor, and where the driver does not tell."""
+    if device == "cpu":
+        return None
+    try:
+        return identify(device).memory_bytes
+    except NoSuchDevice:
+        return None
+
+
+def cache_bytes(configuration: Configuration, checkpoint: Path, memory_bytes: int | None = None) -> int:
+    """Bytes for keys, values and GDN states of as many sequences as are served at once, as
+    `reserved_cache_bytes` says for a card of `memory_bytes`."""
+    sequences = int(chosen_knobs(configuration)["serving.max_sequences"])
+    return reserved_cache_bytes(one_sequence(configuration, checkpoint), sequences, memory_bytes)
+
+
+def one_sequence(configuration: Configuration, checkpoint: Path) -> Held:
+    """What a launch would hold for one sequence of `serving.max_model_len` tokens."""
     chosen = chosen_knobs(configuration)
-    context, sequences = (int(chosen[f"serving.{name}"]) for name in ("max_model_len", "max_sequences"))
+    context = int(chosen["serving.max_model_len"])
     dtype = "float32" if chosen["serving.dtype"] == "float32" else "bfloat16"
-    one = replace(held(checkpoint, dtype, drafting_order(configuration), context), cached=context)
-    return max(CACHE_BYTES_MIN, CACHE_SLACK * sequences * (one.cache_bytes + one.state_bytes))
+    return replace(held(checkpoint, dtype, drafting_order(configuration), context), cached=context)

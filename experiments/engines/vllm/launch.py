@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,8 +45,12 @@ class VllmLaunch:
         cache_dir: Path,
         load_limit_s: float,
         request_limit_s: float,
+        fits: Callable[[int], int] | None = None,
     ) -> None:
-        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not."""
+        """Start the process and wait until it is ready; raises `Infeasible` with the cause when it is not.
+
+        `fits` tells how many sequences of so many tokens its cache has room for; None: not looked at.
+        """
         self.configuration = configuration
         self._order, self._files = order, files
         self._log_path = log_path
@@ -60,6 +64,7 @@ class VllmLaunch:
         self._driver = self._start(order, log_path=log_path)
         self._reader: DriverProcess | None = None
         self.load_s, self.load_parts_s = self._driver.load_s, self._driver.load_parts_s
+        self._fits = fits
         self.profile_record: Mapping[str, Json] | None = None
         """What the last profile rests on."""
 
@@ -98,8 +103,9 @@ class VllmLaunch:
     def serve(self, requests: Sequence[GenerationRequest], concurrency: int) -> list[GenerationTrace]:
         """As the port says; the loop is in `serving.py`.
 
-        Raises `Infeasible` of kind `illegal` for more at once than `serving.max_sequences`: the others would
-        wait in vLLM's queue, and times would be those of fewer at once.
+        Raises `Infeasible` for more at once than `serving.max_sequences` (kind `illegal`), or than the cache
+        of this card has room for (`out_of_memory`): the others would wait in vLLM's queue, and times would be
+        those of fewer at once.
         """
         most = int(self._order.arguments["max_num_seqs"])
         if not 1 <= concurrency <= most:
@@ -107,6 +113,14 @@ class VllmLaunch:
                 "illegal",
                 f"{concurrency} requests at once were asked for and serving.max_sequences is {most}; "
                 "make it as large.",
+            )
+        longest = max((len(each.prompt_ids) + each.new_tokens for each in requests), default=0)
+        room = len(requests) if self._fits is None else self._fits(longest)
+        if room < min(concurrency, len(requests)):
+            raise Infeasible(
+                "out_of_memory",
+                f"{concurrency} requests of {longest} tokens at once were asked for, and the cache that is "
+                f"kept on a card of this size has room for {room}; ask for fewer at once or shorter ones.",
             )
         request: dict[str, Json] = {
             "op": "serve",

@@ -126,3 +126,8 @@ def test_without_earlier_runs_nothing_is_known_of_times(database: Database) -> N
     with database.read() as session:
         found = known_times(session, "cpu:x", None, "reference")
     assert found == Stored(same_model=False)
+
+
+def test_several_devices_are_refused_with_what_is_done_instead() -> None:
+    with pytest.raises(UsageError, match="names several devices, and a campaign measures on one"):
+        kind_of("cuda:0,cuda:1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from agent.plan.duration import (
@@ -12,6 +14,7 @@ from agent.plan.duration import (
     duration,
     expected_load,
     expected_request,
+    pair_seconds_of,
 )
 from configs.campaign import load_campaign
 from configs.hardware import load_hardware_profile
@@ -21,7 +24,9 @@ SPEC = load_campaign("default")
 NINE = load_model_profile("qwen3.5-9b")
 
 
-def told(load_s: float = 10.0, request: Request | None = None, stored: Stored | None = None) -> Duration:
+def told(
+    load_s: float = 10.0, request: Request | None = None, stored: Stored | None = None, **how: Any
+) -> Duration:
     return duration(
         SPEC.plan,
         4,
@@ -31,6 +36,7 @@ def told(load_s: float = 10.0, request: Request | None = None, stored: Stored | 
         (load_s, "a test's"),
         request or Request(100.0, 10.0, "a test's"),
         stored or Stored(),
+        **how,
     )
 
 
@@ -79,7 +85,7 @@ def test_a_guess_is_called_one() -> None:
     assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=True).basis
     assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=False).basis
     assert "nobody measured" in expected_load("mine", 1e9)[1]
-    assert expected_load("vllm", 18e9)[0] == pytest.approx(154.0)
+    assert expected_load("vllm", 18e9)[0] == pytest.approx(98.0)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +94,28 @@ def test_a_guess_is_called_one() -> None:
 def test_a_budget_that_is_too_small_is_told_with_one_that_is_not(budget_s: float, said: str | None) -> None:
     found = advice(Duration(100.0, 50.0, 200.0, ()), budget_s)
     assert (found is None) if said is None else (said in str(found) and "--budget 1h" in str(found))
+
+
+def test_launches_that_load_at_once_take_the_time_of_one_load_and_in_turn_a_pair_takes_two() -> None:
+    assert told().baseline_s - told(together=True).baseline_s == pytest.approx(6 * 10.0)
+    alone = told(in_turn=True)
+    assert alone.baseline_s == told().baseline_s
+    assert alone.least_test_s - told().least_test_s == pytest.approx(10.0)
+    loads = told(load_s=20.0, in_turn=True).most_test_s - alone.most_test_s
+    both = told(load_s=20.0).most_test_s - told().most_test_s
+    assert loads > 1.8 * both
+
+
+def test_the_first_load_of_all_is_told_apart_until_loads_were_measured_here() -> None:
+    assert told(first_load_more_s=110.0).baseline_s - told().baseline_s == pytest.approx(110.0)
+    assert any("110 s more for the first load" in each for each in told(first_load_more_s=110.0).basis)
+    known = Stored(load_s=10.0, loads=4)
+    assert told(first_load_more_s=110.0, stored=known).baseline_s == told(stored=known).baseline_s
+
+
+def test_requests_at_once_share_the_time_of_a_block() -> None:
+    workload = SPEC.plan.workload.model_copy(update={"concurrency": 2, "prompts_per_block": 2})
+    request = Request(100.0, 10.0, "a test's")
+    one = pair_seconds_of(SPEC.plan, 4, 10.0, request)
+    two = pair_seconds_of(SPEC.plan.model_copy(update={"workload": workload}), 4, 10.0, request)
+    assert two < one

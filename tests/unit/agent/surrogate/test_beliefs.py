@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.proposers.port import Trial
-from agent.surrogate.cost import COMPILE_S, PRUNING_S, TRACED_S, build_keys
+from agent.surrogate.cost import build_keys
+from agent.surrogate.cost_priors import COMPILE_S, PRUNING_S, TRACED_S
 from agent.surrogate.feasibility import FAILED_BEFORE
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import LinearBelief

@@ -1,0 +1,78 @@
+"""How many launches of a campaign may be up at once on its target: what the memory plan says of its default.
+
+A test has two launches up, control and candidate, and times them side by side; a baseline has as many as it
+takes noise launches. On a card that holds a model once and not twice, launches run in turn instead: each is
+loaded, timed and ended before the next one, the two of a pair as neighbours in time. Pure but for what it is
+given.
+"""
+
+from __future__ import annotations
+
+from agent.campaign.legal import drafter_parameters
+from agent.plan.card import Card
+from agent.plan.memory import Asked, Part, launch_parts, needed_bytes, usable_bytes
+from agent.plan.model import ModelFound
+from agent.plan.processor_memory import dense_parts
+from configs.campaign import CampaignSpec
+from configs.models import BFLOAT16_BYTES
+from experiments.space.configuration import Configuration
+
+TEST_LAUNCHES = 2
+"""Launches that a test has up side by side."""
+
+IN_TURN = 1
+
+GB = 1e9
+
+
+def parts_on(
+    spec: CampaignSpec, model: ModelFound, card: Card, configuration: Configuration, context_tokens: int
+) -> tuple[Part, ...]:
+    """What a launch of the configuration takes on the card, part by part."""
+    asked = Asked(
+        context_tokens,
+        spec.plan.workload.concurrency,
+        model.stored_bytes,
+        BFLOAT16_BYTES * sum(drafter_parameters(configuration).values()),
+        card.memory_bytes if card.is_gpu else None,
+    )
+    counted = launch_parts if card.is_gpu else dense_parts
+    return counted(model.profile, configuration, asked)
+
+
+def usable_on(card: Card) -> int:
+    """Bytes of the card that launches may take."""
+    return usable_bytes(card.memory_bytes, card.free_bytes) if card.is_gpu else card.free_bytes or 0
+
+
+def launches_at_once(
+    spec: CampaignSpec, model: ModelFound, card: Card, default: Configuration, context_tokens: int
+) -> int | None:
+    """The most launches that may be up at once; 1: in turn; None: as many as a step asks for.
+
+    What the campaign's `launches` says, or, where that is `auto`, by the memory of launches of `default`: of
+    a GPU as many as fit, of a processor either 1 or None.
+    """
+    if spec.launches != "auto":
+        return IN_TURN if spec.launches == "in_turn" else None
+    needed = needed_bytes(parts_on(spec, model, card, default, context_tokens))
+    fit = usable_on(card) // needed
+    if fit < TEST_LAUNCHES:
+        return IN_TURN
+    return fit if card.is_gpu else None
+
+
+def at_once_told(at_once: int | None, needed_bytes: int, usable: int, *, asked: bool) -> str | None:
+    """What to say of launches in turn, in a sentence; None where they are side by side."""
+    if at_once != IN_TURN:
+        return None
+    why = (
+        "as the campaign's `launches` asks"
+        if asked
+        else f"because two of {needed_bytes / GB:.1f} GB are more than the {usable / GB:.1f} GB that may be "
+        "taken"
+    )
+    return (
+        f"Launches run in turn, {why}: each is loaded, timed and ended before the next, so that a pair takes "
+        "two loads, and what drifts meanwhile widens the interval: a test may need more pairs."
+    )

@@ -1,0 +1,70 @@
+"""Launch pairs of a test, loaded before they are timed where that costs nothing.
+
+The validation takes several pairs of fresh processes, and a judge that asks for one mostly asks for the
+others too. Where the device's memory and the processor's cores have room for them, they are loaded with the
+first one, at the same time, so that loading is waited for once. Nothing is loaded while something is timed:
+all are up before the first of them is asked, and wait then as the other arm of a pair does. Each is a fresh
+process of its own, as it would be otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
+from experiments.job.schedule import seats
+from experiments.measurement.evidence import Arm, Stage
+
+ARMS = len(Arm)
+
+
+class PairsAhead:
+    """Opens the pairs of one test; `wanted` makes what to open of an arm and the pair's index."""
+
+    def __init__(
+        self, job: RunningJob, seed: int, validation_pairs: int, wanted: Callable[[Arm, int], Wanted]
+    ) -> None:
+        self._job, self._seed, self._wanted = job, seed, wanted
+        self._left = validation_pairs
+        self._ahead: dict[int, list[OpenLaunch]] = {}
+
+    def open(self, stage: Stage, index: int) -> tuple[list[OpenLaunch], list[ArmInfeasible]]:
+        """The launches of a pair in the order of its seats, as `RunningJob.open`; they are recorded.
+
+        Where not all that are loaded at once come up, the pair is opened again by itself: that it has no room
+        beside others is not its fault.
+        """
+        if stage is Stage.VALIDATION:
+            self._left -= 1
+        if index in self._ahead:
+            opened = self._ahead.pop(index)
+            for each in opened:
+                each.record()
+            return opened, []
+        more = self._more(stage)
+        if more:
+            opened, failed = self._job.open(stage, self._of(range(index, index + 1 + more)), record=False)
+            if not failed:
+                for each in opened[ARMS:]:
+                    self._ahead.setdefault(each.wanted.index, []).append(each)
+                for each in opened[:ARMS]:
+                    each.record()
+                return opened[:ARMS], []
+            close(opened)
+        return self._job.open(stage, self._of(range(index, index + 1)))
+
+    def close(self) -> None:
+        """End what was loaded and not asked for; it is recorded nowhere."""
+        ahead, self._ahead = self._ahead, {}
+        close([launch for pair in ahead.values() for launch in pair])
+
+    def _more(self, stage: Stage) -> int:
+        """Pairs to load beside the one that is asked for."""
+        at_once = self._job.spec.at_once
+        if stage is not Stage.VALIDATION or at_once is None:
+            return 0
+        room = min(at_once - self._job.guard.up, self._job.context.cores) // ARMS - 1
+        return max(0, min(self._left, room))
+
+    def _of(self, indices: range) -> list[Wanted]:
+        return [self._wanted(arm, index) for index in indices for arm in seats(self._seed, index)]

@@ -1,0 +1,153 @@
+"""How many launches of a job are up at once: in turn where memory has room for one, validation pairs together
+where it has room for more. Real processes of the simulated engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from experiments.engines.port import Infeasible, Launch
+from experiments.measurement.evidence import Metric, Stage
+from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Screen, Step
+from tests.integration.job.running import Run, run
+from tests.simulated.engine import SimulatedEngine
+from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+
+__all__ = ["run"]
+
+WHOLE: Sequence[Step] = [
+    MeasurePair(Stage.QUICK, 2),
+    Evaluate(),
+    MeasurePair(Stage.FULL, 2),
+    MeasurePair(Stage.VALIDATION, 2),
+    MeasurePair(Stage.VALIDATION, 2),
+]
+
+
+class CountingEngine(SimulatedEngine):
+    """Counts the processes of launches that are alive whenever one more has come up."""
+
+    def __init__(self, room: int | None = None) -> None:
+        super().__init__()
+        self.up: list[int] = []
+        self._launches: list[Launch] = []
+        self._room = room
+
+    def launch(self, *asked: object, **more: object) -> Launch:
+        """As the engine; more than `room` at once have no memory."""
+        launch: Launch = super().launch(*asked, **more)  # type: ignore[arg-type]
+        self._launches.append(launch)
+        alive = sum(each.process.poll() is None for each in self._launches)  # type: ignore[attr-defined]
+        self.up.append(alive)
+        if self._room is not None and alive > self._room:
+            launch.close()
+            raise Infeasible("out_of_memory", "no room beside the others")
+        return launch
+
+
+def order(result: object) -> list[tuple[Stage, int, str]]:
+    return [(each.stage, each.index, each.arm.value) for each in result.launches]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("steps", [WHOLE, [Screen(), *WHOLE[2:]], [MeasurePair(Stage.QUICK, 2), Evaluate(1)]])
+def test_in_turn_one_launch_is_up_at_a_time_through_every_step(run: Run, steps: Sequence[Step]) -> None:
+    engine = CountingEngine()
+    result = run(a_test_job(at_once=1), steps, engine)
+    assert result.failure is None
+    assert set(engine.up) == {1}
+
+
+def test_the_launches_of_a_pair_in_turn_are_neighbours_and_alternate_in_who_is_first(run: Run) -> None:
+    steps = [MeasurePair(Stage.QUICK, 2), MeasurePair(Stage.FULL, 2), MeasurePair(Stage.FULL, 2)]
+    result = run(a_test_job(at_once=1), steps)
+    assert [(index, arm) for _, index, arm in order(result)] == [
+        (0, "control"), (0, "candidate"), (1, "candidate"), (1, "control"), (2, "control"), (2, "candidate"),
+    ]  # fmt: skip
+    first, second = result.launches[:2]
+    assert {s.position for s in first.samples} == {0, 1}
+    assert {s.position for s in second.samples} == {2, 3}
+    items = [[s.item for s in each.samples if s.metric is Metric.TPOT_MS] for each in (first, second)]
+    assert items[0] == items[1]
+
+
+def test_the_second_launch_of_a_pair_in_turn_is_evaluated_without_another_load(run: Run) -> None:
+    run(a_baseline_job((CONTROL,), at_once=1))
+    engine = CountingEngine()
+    run(a_test_job(at_once=1), [MeasurePair(Stage.QUICK, 2), Evaluate()], engine)
+    assert len(engine.up) == 2
+
+
+def test_measuring_more_in_turn_takes_a_fresh_pair(run: Run) -> None:
+    result = run(a_test_job(at_once=1), [MeasurePair(Stage.QUICK, 2), MeasureMore(Stage.FULL, 3)])
+    assert [index for _, index, _ in order(result)] == [0, 0, 1, 1]
+
+
+def test_a_candidate_that_does_not_load_in_turn_is_infeasible_and_a_control_is_not_its_fault(
+    run: Run,
+) -> None:
+    dies = {"simulated.tpot_ms": 7.0, "simulated.fails": "load"}
+    failed = run(a_test_job(dies, at_once=1)).failure
+    assert failed is not None
+    assert failed.kind == "crashed"
+    failed = run(a_test_job(FASTER, dies, at_once=1)).failure
+    assert failed is not None
+    assert failed.kind == "control"
+
+
+def test_a_baseline_in_turn_sweeps_measures_noise_and_evaluates_one_launch_at_a_time(run: Run) -> None:
+    engine = CountingEngine()
+    slow, broken = {"simulated.tpot_ms": 12.0}, {"simulated.tpot_ms": 1.0, "simulated.fails": "load"}
+    result = run(a_baseline_job((slow, broken, FASTER), at_once=1), engine=engine)
+    assert result.chosen == FASTER
+    assert set(engine.up) == {1}
+    assert [each.index for each in result.launches if each.stage is Stage.NOISE] == [0, 1, 2]
+    assert [each.stage for each in result.stages][-2:] == [Stage.EVALUATE, Stage.PROFILE]
+    assert len(engine.up) == 2 + 3, "what was evaluated and profiled is the last launch that was timed"
+
+
+def test_a_baseline_of_which_nothing_runs_in_turn_says_why(run: Run) -> None:
+    broken = {"simulated.tpot_ms": 1.0, "simulated.fails": "load"}
+    failed = run(a_baseline_job((broken, broken | {"simulated.bits": 2.0}), at_once=1)).failure
+    assert failed is not None
+    assert failed.kind == "crashed"
+
+
+def test_validation_pairs_are_loaded_together_where_there_is_room_and_timed_as_any_others(run: Run) -> None:
+    engine = CountingEngine()
+    result = run(a_test_job(at_once=4), WHOLE, engine, cores=4)
+    assert max(engine.up) == 4
+    timed = [each for each in order(result) if each[0] is not Stage.EVALUATE]
+    assert [(stage, index) for stage, index, _ in timed[::2]] == [
+        (Stage.QUICK, 0), (Stage.FULL, 1), (Stage.VALIDATION, 2), (Stage.VALIDATION, 3),
+    ]  # fmt: skip
+    assert [arm for _, _, arm in timed] == ["control", "candidate", "candidate", "control"] * 2
+    assert all(each.values(Metric.TPOT_MS) for each in result.launches if each.stage is Stage.VALIDATION)
+
+
+@pytest.mark.parametrize(("at_once", "cores"), [(3, 8), (8, 2), (None, 8)])
+def test_without_room_or_cores_for_it_no_pair_is_loaded_ahead(
+    run: Run, at_once: int | None, cores: int
+) -> None:
+    engine = CountingEngine()
+    run(a_test_job(at_once=at_once), WHOLE, engine, cores=cores)
+    assert max(engine.up) == 2
+
+
+def test_a_pair_loaded_ahead_that_is_not_asked_for_is_ended_and_recorded_nowhere(run: Run) -> None:
+    result = run(a_test_job(at_once=4), [MeasurePair(Stage.VALIDATION, 2)], cores=4)
+    assert [each.index for each in result.launches] == [0, 0]
+
+
+def test_pairs_that_have_no_room_beside_each_other_are_loaded_one_after_the_other(run: Run) -> None:
+    engine = CountingEngine(room=2)
+    steps = [MeasurePair(Stage.VALIDATION, 2), MeasurePair(Stage.VALIDATION, 2)]
+    result = run(a_test_job(at_once=4), steps, engine, cores=4)
+    assert result.failure is None
+    assert [each.index for each in result.launches] == [0, 0, 1, 1]
+    assert all(each.values(Metric.TPOT_MS) for each in result.launches)
+
+
+def test_how_many_may_be_up_is_sealed() -> None:
+    plain, limited = (a_test_job(judge_version="1", at_once=each) for each in (None, 1))
+    assert plain.preregistration_digest != limited.preregistration_digest
