@@ -15,6 +15,7 @@ from agent.campaign.drafter import check_fits, drafter_of
 from agent.campaign.facts import FOUND, GPU, HUB, REFERENCE, asked_of
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
+from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.campaign.target import check_engine_is_here, check_serves, find_target
 from configs.campaign import ApprovalSpec, CampaignSpec
@@ -67,8 +68,8 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     A model of the hub is fetched when everything else is there. Raises `AutoinferError` with what to do when
     something is missing, and `UsageError` that names `where`, which is the campaign's file, for a name that
     nothing is registered under, a swept knob or a question that its space does not have, more requests at
-    once than its engine serves, a parameter budget that can't be met, and a drafter that is none or does not
-    fit the model.
+    once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
+    fit the model, and a quality task that can't be asked here.
     """
     target = find_target(spec.target)
     check_engine_is_here(spec.engine, spec.target)
@@ -86,8 +87,9 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     legal = legal_here(spec, folder, target.cpu.cores)
     default = legal.space.configuration({})
     load_tokenizer(folder)
+    context = check_quality_tasks(spec, folder)
     try:
-        engine.check(default, folder, spec.target)
+        engine.check(default, folder, spec.target, context)
     except Infeasible as reason:
         raise UsageError(
             f"The engine {spec.engine} can't serve the model in its default: {reason.cause}",
