@@ -40,9 +40,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def install(
     ctx: typer.Context,
-    engine: Annotated[
-        str, typer.Argument(metavar="ENGINE", help="vllm, or lm-eval for tasks.")
-    ],
+    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="vllm, or lm-eval for tasks.")],
     version: Annotated[
         str | None, typer.Option("--version", metavar="VERSION", help="This version and no other.")
     ] = None,

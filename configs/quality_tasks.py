@@ -10,6 +10,9 @@ from configs.errors import UsageError
 
 _WRITTEN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]*):(?P<items>[1-9][0-9]{0,6})")
 
+ITEM_PREFIX = "lm-eval/"
+"""Begins the name of an item of a quality task, `lm-eval/TASK/NUMBER`; instruction items have other names."""
+
 HOW_TO_WRITE = "Write a task of lm-eval and how many items to ask, such as gsm8k:200."
 
 
@@ -19,6 +22,11 @@ class AskedTask:
 
     name: str
     items: int
+
+    @property
+    def item_prefix(self) -> str:
+        """What the names of its items begin with."""
+        return f"{ITEM_PREFIX}{self.name}/"
 
 
 def asked_task(written: str) -> AskedTask:

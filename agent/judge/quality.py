@@ -36,7 +36,7 @@ from agent.judge.noninferiority import (
     lost_and_gained,
     task_bound,
 )
-from configs.quality_tasks import asked_tasks
+from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.job.evaluation import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Json, Metric, Stage
 from experiments.measurement.plan import StoppingPlan
@@ -187,8 +187,8 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
     tasks = {arm: by_item(evidence, arm, Metric.TASK_CORRECT, stages) for arm in Arm}
     documents = sorted(bits[Arm.CONTROL].keys() & bits[Arm.CANDIDATE].keys())
     lost, gained, items = lost_and_gained(tasks[Arm.CONTROL], tasks[Arm.CANDIDATE])
-    names = [task.name for task in asked_tasks(plan.workload.evaluation_tasks or ())]
-    by_task = {name: lost_and_gained(*(_of_task(tasks[arm], name) for arm in Arm)) for name in names}
+    asked = asked_tasks(plan.workload.evaluation_tasks or ())
+    by_task = {task.name: lost_and_gained(*(_of_task(tasks[arm], task) for arm in Arm)) for task in asked}
     kl = by_item(evidence, Arm.CANDIDATE, Metric.KL_NATS, stages)
     margin = None if plan.metric in QUALITY_METRICS else plan.margins.kl_nats
     return QualityReport(
@@ -216,7 +216,7 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
         drafting_asked=evaluated and arm_is_due(evidence, Arm.CANDIDATE),
         control_drafting=drafting_report(evidence, Arm.CONTROL),
         control_drafting_asked=evaluated and arm_is_due(evidence, Arm.CONTROL),
-        tasks_to_come=bool(names) and not evaluated,
+        tasks_to_come=bool(asked) and not evaluated,
         by_task=by_task if evaluated else {},
     )
 
@@ -226,8 +226,8 @@ def _asks_items(plan: StoppingPlan, *, evaluated: bool) -> bool:
     return plan.workload.evaluation_items > 0 or (evaluated and bool(plan.workload.evaluation_tasks))
 
 
-def _of_task(values: Mapping[str, float], name: str) -> dict[str, float]:
-    return {item: value for item, value in values.items() if item.startswith(f"{name}/")}
+def _of_task(values: Mapping[str, float], task: AskedTask) -> dict[str, float]:
+    return {item: value for item, value in values.items() if item.startswith(task.item_prefix)}
 
 
 def by_item(evidence: Evidence, arm: Arm, metric: Metric, stages: tuple[Stage, ...]) -> Mapping[str, float]:

@@ -30,7 +30,7 @@ class TaskItem:
     """One question of a task: the text that the model goes on from, with the chat template applied, the texts
     at which an answer is cut, the most tokens of an answer, and what lm-eval takes for right, in words.
 
-    `item` is `TASK/NUMBER`, for a group of tasks `GROUP/TASK/NUMBER`.
+    `item` is `lm-eval/TASK/NUMBER`, for a group of tasks `lm-eval/GROUP/TASK/NUMBER`.
     """
 
     item: str

@@ -14,11 +14,13 @@ its last filter: `exact_match` after `flexible-extract` for gsm8k, `prompt_level
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from configs.quality_tasks import ITEM_PREFIX
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
 from experiments.quality_tasks.code_runs import HOW_TO_ALLOW, LimitedCodeEval
@@ -80,7 +82,7 @@ def _questions(
     questions: list[Question] = []
     for (leaf, task), first, last in zip(tasks.items(), before, until, strict=True):
         task.set_fewshot_seed(FEW_SHOT_SEED)
-        prefix = name if len(tasks) == 1 else f"{name}/{leaf}"
+        prefix = f"{ITEM_PREFIX}{name}" if len(tasks) == 1 else f"{ITEM_PREFIX}{name}/{leaf}"
         # from the first one on, for the few-shot examples of each are drawn after those of the one before
         for number, document in enumerate(documents[leaf][:last]):
             item = _item(task, document, f"{prefix}/{number}", template, request["answer_tokens"])
@@ -208,4 +210,6 @@ def _template(checkpoint: str, thinking: bool) -> Callable[..., str] | None:
 
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    give(lambda request: answer(request))
+    give(answer)
+    sys.stderr.flush()
+    os._exit(0)  # the thread that reads stdin would fail the interpreter's own end
