@@ -13,6 +13,10 @@ _WRITTEN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.+-]*):(?P<items>[1-9][0-
 ITEM_PREFIX = "lm-eval/"
 """Begins the name of an item of a quality task, `lm-eval/TASK/NUMBER`; instruction items have other names."""
 
+ANSWER_TOKENS = 256
+"""Tokens of an answer where nothing is known of them: what lm-eval allows an answer of a task that says
+nothing of it. To foretell times only."""
+
 HOW_TO_WRITE = "Write a task of lm-eval and how many items to ask, such as gsm8k:200."
 
 

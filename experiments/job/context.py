@@ -19,7 +19,7 @@ from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuWatch
 
 DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
-    Stage.STATIC: 60,
+    Stage.STATIC: 600,
     Stage.PRUNE: 1800,
     Stage.QUANTIZE: 7200,
     Stage.DRAFT: 7200,
@@ -33,7 +33,8 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
     Stage.VALIDATION: 3600,
 }
 """Seconds a stage may take, several times what each took with the largest model it is meant for: loads take
-up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute."""
+up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute; the static check makes
+the items of quality tasks, which for one of lm-eval's own takes some ten seconds and more for a large one."""
 
 
 def stage_limits_s(every_s: float | None) -> dict[Stage, float]:

@@ -113,7 +113,6 @@ def test_a_second_part_has_the_items_that_follow_and_a_third_none(data: Path):
         ("gsm8k:1", r"The data of the task gsm8k is not at hand .*openai/gsm8k.*hf download .*tasks_data"),
         ("ifeval:1", r"The task ifeval can't be asked: NLTK's table punkt_tab.*nltk\.downloader"),
         ("humaneval:1", r"The task humaneval can't be asked: It runs code: .*AUTOINFER_RUN_GENERATED_CODE"),
-        ("arc_easy:1", r"The data of the task arc_easy is not at hand"),
     ],
 )
 def test_what_can_t_be_asked_is_said_in_a_sentence(data: Path, written: str, sentence: str):
