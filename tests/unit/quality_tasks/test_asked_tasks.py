@@ -9,6 +9,8 @@ from configs.errors import UsageError
 from configs.quality_tasks import AskedTask, asked_tasks, split_tasks
 from experiments.measurement.plan import Prediction, StoppingPlan, Workload
 from experiments.quality_tasks.shares import shares
+from experiments.space.configuration import Configuration
+from knowledge.scope import Scope
 
 TASKS = "plan.workload.evaluation_tasks"
 
@@ -68,3 +70,21 @@ def test_shares_are_even_whole_and_never_taken_back(sizes: list[int], few: int, 
     assert all(a <= b <= size for a, b, size in zip(first, last, sizes, strict=True))
     open_ones = [given for given, size in zip(first, sizes, strict=True) if given < size]
     assert max(first) - min(open_ones, default=max(first)) <= 1
+
+
+def test_a_finding_is_about_the_tasks_that_its_quality_was_judged_by():
+    def workload_of_scope(**more: object) -> dict[str, int]:
+        workload = Workload(**more).model_dump()  # type: ignore[arg-type]
+        scope = Scope.of(
+            model="m",
+            model_fingerprint="f",
+            target="cpu",
+            engine="reference",
+            versions={},
+            workload=workload,
+            control=Configuration.of({}),
+        )
+        return dict(scope.workload)
+
+    without = workload_of_scope()
+    assert workload_of_scope(evaluation_tasks=("gsm8k:200",)) == without | {"task gsm8k": 200}
