@@ -15,8 +15,10 @@ app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="List what serves models here, or install it."
 )
 
-INSTALLABLE = ("vllm",)
-"""Engines that have an environment of their own, which `install` makes."""
+LM_EVAL = "lm-eval"
+
+INSTALLABLE = ("vllm", LM_EVAL)
+"""What has an environment of its own, which `install` makes: an engine, and what makes quality tasks."""
 
 
 @app.command("list")
@@ -38,7 +40,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def install(
     ctx: typer.Context,
-    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="The engine: vllm.")],
+    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="vllm, or lm-eval for tasks.")],
     version: Annotated[
         str | None, typer.Option("--version", metavar="VERSION", help="This version and no other.")
     ] = None,
@@ -47,17 +49,26 @@ def install(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make an environment for an engine that needs one of its own, with pip."""
+    """Make an environment for an engine that needs one of its own, or for lm-eval, with pip."""
     from cli.opening import settings_of
     from cli.output import print_json, say
     from configs.errors import UsageError
-    from experiments.engines.vllm.install import LOG_NAME, install, requirement
+    from experiments.engines.vllm.install import install, requirement
+    from experiments.environment_making import LOG_NAME
 
     if engine not in INSTALLABLE:
         raise UsageError(
             f"The engine {engine!r} has no environment of its own to install.",
             f"It can be: {', '.join(INSTALLABLE)}.",
         )
+    if engine == LM_EVAL:
+        if version is not None or cpu:
+            raise UsageError(
+                "lm-eval has neither --version nor --cpu: tasks are made by the version that is written for.",
+                "Leave them out.",
+            )
+        _install_lm_eval(settings_of(ctx), as_json=as_json)
+        return
     folder = settings_of(ctx).vllm_python.parent.parent
     if not as_json:
         wanted = requirement(version, for_cpu=cpu)
@@ -69,6 +80,22 @@ def install(
         )
         return
     say(f"vLLM {found.version} is at {found.python}.")
+
+
+def _install_lm_eval(settings: Settings, *, as_json: bool) -> None:
+    from cli.output import print_json, say
+    from experiments.environment_making import LOG_NAME
+    from experiments.quality_tasks.environment import REQUIREMENTS
+    from experiments.quality_tasks.install import install
+
+    folder = settings.lm_eval_python.parent.parent
+    if not as_json:
+        say(f"Installs {', '.join(REQUIREMENTS)} into {folder}. What pip says is in {folder / LOG_NAME}.")
+    python, version = install(folder)
+    if as_json:
+        print_json({"engine": LM_EVAL, "version": version, "python": str(python)})
+        return
+    say(f"lm-eval {version} is at {python}.")
 
 
 def _look_at(name: str, settings: Settings) -> dict[str, str]:

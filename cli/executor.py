@@ -30,6 +30,9 @@ def make_executor(settings: Settings, name: str) -> Executor:
         cache_dir=settings.cache_dir,
         quantize_python=quantize_python_of(settings),
         vllm_python=vllm_python_of(settings),
+        lm_eval_python=lm_eval_python_of(settings),
+        tasks_data=settings.tasks_data,
+        run_generated_code=settings.run_generated_code,
         limits_s=stage_limits_s(settings.stage_limit_s),
         load_limit_s=settings.load_limit_s,
     )
@@ -45,6 +48,11 @@ def quantize_python_of(settings: Settings) -> Path | None:
 def vllm_python_of(settings: Settings) -> Path | None:
     """Return the Python that serves with vLLM, likewise."""
     return _python_of(settings, "vllm_python", settings.vllm_python)
+
+
+def lm_eval_python_of(settings: Settings) -> Path | None:
+    """Return the Python that has lm-eval, likewise."""
+    return _python_of(settings, "lm_eval_python", settings.lm_eval_python)
 
 
 def _python_of(settings: Settings, name: str, python: Path) -> Path | None:

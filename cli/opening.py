@@ -16,6 +16,11 @@ from cli.options import GlobalOptions
 VLLM_PYTHON_VARIABLE = "AUTOINFER_VLLM_PYTHON"
 """The variable of the setting `vllm_python`; see `experiments/engines/vllm/environment.py`."""
 
+LM_EVAL_PYTHON_VARIABLE = "AUTOINFER_LM_EVAL_PYTHON"
+TASKS_DATA_VARIABLE = "AUTOINFER_TASKS_DATA"
+GENERATED_CODE_VARIABLE = "AUTOINFER_RUN_GENERATED_CODE"
+"""The variables of settings that quality tasks go by; see `experiments/quality_tasks/environment.py`."""
+
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
@@ -45,6 +50,12 @@ def settings_of(ctx: typer.Context) -> Settings:
     )
     if settings.vllm_python.is_file():  # an engine is made by its name alone and finds it here
         os.environ[VLLM_PYTHON_VARIABLE] = str(settings.vllm_python)
+    if settings.lm_eval_python.is_file():
+        os.environ[LM_EVAL_PYTHON_VARIABLE] = str(settings.lm_eval_python)
+    if settings.tasks_data is not None:
+        os.environ[TASKS_DATA_VARIABLE] = str(settings.tasks_data)
+    if settings.run_generated_code:
+        os.environ[GENERATED_CODE_VARIABLE] = "true"
     return settings
 
 

@@ -104,6 +104,22 @@ def run(
     min_effect: Annotated[
         str | None, typer.Option("--min-effect", metavar="SHARE", help="Smallest gain worth having: 3%.")
     ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            "--tasks",
+            metavar="TASK:ITEMS,…",
+            help="Tasks of lm-eval that quality is judged by too: gsm8k:200,ifeval:100.",
+        ),
+    ] = None,
+    thinking: Annotated[
+        bool | None,
+        typer.Option(
+            "--thinking/--no-thinking",
+            help="Let the model think before it answers a task; it does not if not given.",
+            show_default=False,
+        ),
+    ] = None,
     new: Annotated[
         bool, typer.Option("--new", help="Start a new campaign even where one was interrupted.")
     ] = False,
@@ -133,6 +149,7 @@ def run(
     from agent.campaign.create import survey
     from cli.asked import campaign_asked
     from cli.executor import check_folders
+    from configs.quality_tasks import split_tasks
     from configs.quantities import parse_duration_s
 
     beside = Beside(worker, not json if dashboard is None else dashboard)
@@ -156,6 +173,8 @@ def run(
             "space": space,
             "seed": seed,
             "plan.min_effect": min_effect,
+            "plan.workload.evaluation_tasks": None if tasks is None else split_tasks(tasks),
+            "plan.workload.evaluation_thinking": thinking,
         },
     )
     settings = settings_of(ctx)

@@ -75,6 +75,11 @@ class Teller:
             f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, tasks −{margins.task_points:g} "
             f"points at most; budget {format_duration(spec.budget.wall_s)}"
         )
+        if spec.plan.workload.evaluation_tasks:
+            thinks = "thinking" if spec.plan.workload.evaluation_thinking else "without thinking"
+            self._out.print(
+                f"quality tasks: {', '.join(spec.plan.workload.evaluation_tasks)}, answered {thinks}"
+            )
         self._out.print(f"everything is kept in {database}", style="dim")
         if dashboard is not None:
             self._out.print(f"the dashboard is at {dashboard}")

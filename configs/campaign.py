@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
+from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question
 from configs.validation import nearest, validated
 
@@ -46,6 +47,15 @@ class WorkloadSpec(_Spec):
     evaluation_items: int = Field(ge=0)
     drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
+    evaluation_tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
+    evaluation_thinking: bool | None = None
+    evaluation_answer_tokens: int | None = Field(default=None, ge=2)
+
+    @field_validator("evaluation_tasks")
+    @classmethod
+    def _tasks_can_be_read(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        asked_tasks(value or ())
+        return value
 
 
 class MarginsSpec(_Spec):
@@ -191,7 +201,7 @@ def _checked(data: object, where: str, hint: str) -> CampaignSpec:
 
 def _replaced(data: dict[str, object], name: str, path: list[str], value: object) -> dict[str, object]:
     field, rest = path[0], path[1:]
-    known = CampaignSpec.model_fields if name.split(".")[0] == field else data
+    known = _fields_at(name.split(".")[: -len(path)]) or data
     if field not in known:
         raise UsageError(
             f"A campaign has no field {name!r}.", nearest(field, known, otherwise="The fields are")
@@ -202,3 +212,15 @@ def _replaced(data: dict[str, object], name: str, path: list[str], value: object
     if not isinstance(inner, dict):
         raise UsageError(f"A campaign has no field {name!r}.", f"{field} has no fields of its own.")
     return {**data, field: _replaced(inner, name, rest, value)}
+
+
+def _fields_at(path: list[str]) -> Mapping[str, object]:
+    """The fields of the part of a campaign at this path, those that may be left out too; none for a part that
+    has none of its own."""
+    model: type[BaseModel] = CampaignSpec
+    for field in path:
+        inner = model.model_fields[field].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return {}
+        model = inner
+    return model.model_fields

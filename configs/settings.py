@@ -31,6 +31,7 @@ BELOW_DATA_DIR = {
     "log_dir": "logs",
     "quantize_python": "quantize/bin/python",
     "vllm_python": "engines/vllm/bin/python",
+    "lm_eval_python": "lm-eval/bin/python",
 }
 """Folders and files that lie in the data folder unless they are given, and their names there."""
 
@@ -92,6 +93,18 @@ class Settings(BaseSettings):
         default=Path(),
         description="The Python that has vLLM; in the data folder.",
     )
+    lm_eval_python: Path = Field(
+        default=Path(),
+        description="The Python that has lm-eval; in the data folder.",
+    )
+    tasks_data: Path | None = Field(
+        default=None,
+        description="A folder with data of quality tasks, and with tasks of your own.",
+    )
+    run_generated_code: bool = Field(
+        default=False,
+        description="Whether quality tasks may run programs that a model wrote, on this machine, as you.",
+    )
     lease_s: float = Field(
         default=30.0,
         gt=0,
@@ -144,6 +157,8 @@ class Settings(BaseSettings):
         root = filled["data_dir"] = _absolute(data["data_dir"])
         for name, place in BELOW_DATA_DIR.items():
             filled[name] = _absolute(data[name]) if data.get(name) not in (None, "") else root / place
+        if filled.get("tasks_data"):
+            filled["tasks_data"] = _absolute(filled["tasks_data"])
         filled["database_url"] = data.get("database_url") or f"sqlite:///{root / DATABASE_FILE}"
         return filled
 
@@ -185,7 +200,7 @@ class Settings(BaseSettings):
         copy._origins = dict(origins)
         return copy
 
-    def shown(self) -> dict[str, str | float | None]:
+    def shown(self) -> dict[str, str | float | bool | None]:
         """The values as they may be shown: paths as text, passwords of URLs as `***`."""
         values = self.model_dump(mode="json")
         return values | {"database_url": without_password(self.database_url)}

@@ -69,7 +69,7 @@ def _merged(layers: list[_Layer], root: Path, working_dir: Path) -> Settings:
         for name, value in layer.values.items():
             values[name] = value
             origins[name] = Origin(layer.source, layer.places[name])
-    for name in ("data_dir", *BELOW_DATA_DIR):
+    for name in ("data_dir", "tasks_data", *BELOW_DATA_DIR):
         # A relative folder is meant from where the user stands, wherever it is written.
         if isinstance(values.get(name), str | Path):
             values[name] = working_dir / Path(str(values[name])).expanduser()

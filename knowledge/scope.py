@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change, Configuration
 
@@ -55,7 +56,10 @@ class Scope:
                 )
             ),
             workload=tuple(
-                sorted((name, value) for name, value in workload.items() if isinstance(value, int))
+                sorted(
+                    [(name, value) for name, value in workload.items() if isinstance(value, int)]
+                    + [(f"task {task.name}", task.items) for task in _tasks(workload)]
+                )
             ),
             control=control,
         )
@@ -104,6 +108,12 @@ class Scope:
             "change": [asdict(change) for change in changes],
             "min_effect": min_effect,
         }
+
+
+def _tasks(workload: Mapping[str, object]) -> tuple[AskedTask, ...]:
+    """The quality tasks of a workload, by which its quality was judged too."""
+    written = workload.get("evaluation_tasks")
+    return asked_tasks([str(each) for each in written]) if isinstance(written, list | tuple) else ()
 
 
 def workload_words(workload: Mapping[str, int]) -> str:

@@ -15,6 +15,7 @@ from agent.campaign.drafter import check_fits, drafter_of
 from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, REFERENCE, asked_of
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
+from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.campaign.target import check_engine_is_here, check_serves, find_target
 from agent.plan.at_once import IN_TURN, launches_at_once
@@ -75,8 +76,8 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     A model of the hub is fetched when everything else is there. Raises `AutoinferError` with what to do when
     something is missing, and `UsageError` that names `where`, which is the campaign's file, for a name that
     nothing is registered under, a swept knob or a question that its space does not have, more requests at
-    once than its engine serves, a parameter budget that can't be met, and a drafter that is none or does not
-    fit the model.
+    once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
+    fit the model, and a quality task that can't be asked here.
     """
     target = find_target(spec.target)
     check_engine_is_here(spec.engine, spec.target)
@@ -94,9 +95,10 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     legal = legal_here(spec, folder, target.cpu.cores)
     default = legal.space.configuration({})
     load_tokenizer(folder)
-    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    of_tasks = check_quality_tasks(spec, folder)
+    context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
-    at_once = _checked_default(spec, engine, default, folder, at_once)
+    at_once = _checked_default(spec, engine, default, folder, at_once, of_tasks)
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -113,15 +115,20 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
 
 
 def _checked_default(
-    spec: CampaignSpec, engine: Engine, default: Configuration, folder: Path, at_once: int | None
+    spec: CampaignSpec,
+    engine: Engine,
+    default: Configuration,
+    folder: Path,
+    at_once: int | None,
+    context_tokens: int,
 ) -> int | None:
     """How many launches may be up at once, with the engine's own word on the memory of its default; raises
-    `UsageError` where it can't serve it at all."""
+    `UsageError` where it can't serve it at all, or not sequences of so many tokens."""
     try:
-        engine_for(engine, at_once).check(default, folder, spec.target)
+        engine_for(engine, at_once).check(default, folder, spec.target, context_tokens)
     except Infeasible as reason:
         if reason.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
-            return _checked_default(spec, engine, default, folder, IN_TURN)
+            return _checked_default(spec, engine, default, folder, IN_TURN, context_tokens)
         raise UsageError(
             f"The engine {spec.engine} can't serve the model in its default: {reason.cause}",
             "Put that right first; no campaign was begun.",

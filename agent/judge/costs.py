@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from agent.judge.once import once
 from agent.judge.pairs import TIMED_STAGES
+from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, Stage
 from experiments.measurement.plan import StoppingPlan
 from experiments.measurement.timed import requests_s
@@ -103,7 +105,19 @@ def evaluation_cost_s(plan: StoppingPlan, evidence: Evidence) -> float:
         + work.evaluation_items * TASK_ITEM_TOKENS
     )
     seconds_a_token = median(ttft_ms) / MS_PER_S / work.prompt_tokens
-    return median(record.load_s for record in launches) + tokens * seconds_a_token
+    scoring_s = tokens * seconds_a_token + _answers_s(plan, launches)
+    return median(record.load_s for record in launches) + scoring_s
+
+
+def _answers_s(plan: StoppingPlan, launches: Sequence[LaunchRecord]) -> float:
+    """Expected seconds to answer the quality tasks, as many at once as are timed; 0 without any."""
+    work = plan.workload
+    tpot_ms = [value for record in launches for value in record.values(Metric.TPOT_MS)]
+    if not work.evaluation_tasks or not tpot_ms:
+        return 0.0
+    items = sum(task.items for task in asked_tasks(work.evaluation_tasks))
+    rounds = math.ceil(items / work.concurrency)
+    return rounds * (work.evaluation_answer_tokens or ANSWER_TOKENS) * median(tpot_ms) / MS_PER_S
 
 
 def most_pairs(plan: StoppingPlan) -> int:

@@ -22,7 +22,7 @@ own control: what is better than that moves away from it too. Top-1 agreement is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from agent.judge.drafting import DraftingReport, arm_is_due, drafting_report
@@ -36,6 +36,7 @@ from agent.judge.noninferiority import (
     lost_and_gained,
     task_bound,
 )
+from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.job.evaluation import DECODE_ITEM_PREFIX
 from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Json, Metric, Stage
 from experiments.measurement.plan import StoppingPlan
@@ -48,7 +49,9 @@ class QualityReport:
 
     `scored`: the candidate was screened or evaluated, so that what was asked for and is None could not be
     told. `bits_asked`, `tasks_asked` and the two `…drafting_asked` say which of them decide; `drafting` is
-    that of the candidate.
+    that of the candidate. `tasks_to_come`: quality tasks are asked for and come with the evaluation, so that
+    what is open of the items before may close. `by_task` has items lost, gained and paired of each quality
+    task.
     """
 
     scored: bool
@@ -64,6 +67,13 @@ class QualityReport:
     drafting_asked: bool = False
     control_drafting: DraftingReport | None = None
     control_drafting_asked: bool = False
+    tasks_to_come: bool = False
+    by_task: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    @property
+    def unpaired_tasks(self) -> tuple[str, ...]:
+        """The quality tasks of which both arms have no item in common."""
+        return tuple(name for name, (_, _, items) in self.by_task.items() if not items)
 
     @property
     def state(self) -> Quality:
@@ -74,7 +84,11 @@ class QualityReport:
         if self.bits_asked:
             found.add(self.bits.state if self.bits is not None else Quality.UNDECIDED)
         if self.tasks_asked:
-            found.add(self.tasks.state if self.tasks is not None else Quality.UNDECIDED)
+            tasks = self.tasks.state if self.tasks is not None else Quality.UNDECIDED
+            if self.unpaired_tasks and tasks is Quality.HELD:
+                tasks = Quality.UNDECIDED  # what was asked for and is not there is not left out silently
+            if tasks is not Quality.UNDECIDED or not self.tasks_to_come:
+                found.add(tasks)
         if self.kl is not None and self.kl.state == Quality.WORSE:
             found.add(Quality.WORSE)
         if self.drafting_asked:
@@ -130,6 +144,11 @@ class QualityReport:
             f"tasks {signed(-self.tasks.difference)} points (at worst {signed(-self.tasks.high)}, allowed "
             f"{signed(-self.tasks.margin)}; {self.tasks.count} items)"
         ]
+        for name, (lost, gained, items) in self.by_task.items():
+            if items:
+                parts.append(f"{name} {signed(POINTS * (gained - lost) / items)} points of {items}")
+            elif self.state is not Quality.WORSE:
+                parts.append(f"no paired items of {name}")
         if self.reference_accuracy is not None and POINTS * self.reference_accuracy < self.tasks.margin:
             parts.append(
                 f"the reference solves {POINTS * self.reference_accuracy:.1f} % of them, too few to lose"
@@ -143,6 +162,11 @@ class QualityReport:
             found["bits_per_byte_relative"] = _bound_json(self.bits)
         if self.tasks is not None:
             found["task_points_lost"] = _bound_json(self.tasks)
+        if self.by_task:
+            found["by_task"] = {
+                name: {"lost": lost, "gained": gained, "items": items}
+                for name, (lost, gained, items) in self.by_task.items()
+            }
         found["reference_accuracy"] = self.reference_accuracy
         found["kl_nats_mean"] = self.kl_nats_mean
         if self.kl is not None:
@@ -163,6 +187,8 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
     tasks = {arm: by_item(evidence, arm, Metric.TASK_CORRECT, stages) for arm in Arm}
     documents = sorted(bits[Arm.CONTROL].keys() & bits[Arm.CANDIDATE].keys())
     lost, gained, items = lost_and_gained(tasks[Arm.CONTROL], tasks[Arm.CANDIDATE])
+    asked = asked_tasks(plan.workload.evaluation_tasks or ())
+    by_task = {task.name: lost_and_gained(*(_of_task(tasks[arm], task) for arm in Arm)) for task in asked}
     kl = by_item(evidence, Arm.CANDIDATE, Metric.KL_NATS, stages)
     margin = None if plan.metric in QUALITY_METRICS else plan.margins.kl_nats
     return QualityReport(
@@ -181,7 +207,7 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
             alpha=plan.alpha,
         ),
         bits_asked=plan.metric is not Metric.NLL_BITS,
-        tasks_asked=plan.metric is not Metric.TASK_CORRECT and plan.workload.evaluation_items > 0,
+        tasks_asked=plan.metric is not Metric.TASK_CORRECT and _asks_items(plan, evaluated=evaluated),
         reference_accuracy=_mean(tasks[Arm.CONTROL]),
         kl_nats_mean=_mean(kl),
         kl=None if margin is None else kl_bound([*kl.values()], margin=margin, alpha=plan.alpha),
@@ -190,7 +216,18 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
         drafting_asked=evaluated and arm_is_due(evidence, Arm.CANDIDATE),
         control_drafting=drafting_report(evidence, Arm.CONTROL),
         control_drafting_asked=evaluated and arm_is_due(evidence, Arm.CONTROL),
+        tasks_to_come=bool(asked) and not evaluated,
+        by_task=by_task if evaluated else {},
     )
+
+
+def _asks_items(plan: StoppingPlan, *, evaluated: bool) -> bool:
+    """Whether items decide: instruction items always, quality tasks once they have been asked."""
+    return plan.workload.evaluation_items > 0 or (evaluated and bool(plan.workload.evaluation_tasks))
+
+
+def _of_task(values: Mapping[str, float], task: AskedTask) -> dict[str, float]:
+    return {item: value for item, value in values.items() if item.startswith(task.item_prefix)}
 
 
 def by_item(evidence: Evidence, arm: Arm, metric: Metric, stages: tuple[Stage, ...]) -> Mapping[str, float]:

@@ -15,6 +15,7 @@ from agent.campaign.length import ARMS, affordable_pairs
 from configs.campaign import PlanSpec, WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile
+from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
 from configs.weight_formats import BFLOAT16, FLOAT32
 
 MS_PER_S = 1e3
@@ -249,7 +250,11 @@ def _request(expected: Request, stored: Stored) -> Request:
 
 
 def _scoring_s(workload: WorkloadSpec, request: Request) -> float:
-    """Seconds to score documents and items: prefills, at the rate of a request's first token."""
+    """Seconds to score documents and items, which are prefills, at the rate of a request's first token, and
+    to answer quality tasks."""
     tokens = workload.evaluation_documents * workload.evaluation_tokens_per_document
     tokens += workload.evaluation_items * ITEM_TOKENS
-    return tokens * request.ttft_ms / MS_PER_S / max(1, workload.prompt_tokens)
+    answers = sum(task.items for task in asked_tasks(workload.evaluation_tasks or ()))
+    answer_s = request.seconds(workload.evaluation_answer_tokens or ANSWER_TOKENS)
+    prefills_s = tokens * request.ttft_ms / MS_PER_S / max(1, workload.prompt_tokens)
+    return prefills_s + _rounds(answers, workload) * answer_s

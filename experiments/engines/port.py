@@ -23,12 +23,25 @@ DECODE_ITEM_PREFIX = "decode:"
 @dataclass(frozen=True)
 class GenerationRequest:
     """One streamed, greedy generation. `prompt_ids` are token ids; end-of-text is ignored, so that
-    exactly `new_tokens` tokens come back."""
+    exactly `new_tokens` tokens come back, but that it ends with the first token of `stop_ids`, which comes
+    back too."""
 
     item: str
     prompt_ids: tuple[int, ...]
     new_tokens: int
     seed: int = 0
+    stop_ids: tuple[int, ...] = ()
+
+    def kept(self, token_ids: Sequence[int], before: int = 0) -> tuple[int, ...]:
+        """Of the tokens that came after `before` others, those that were asked for: up to `new_tokens` of
+        all, or the first that ends it."""
+        asked = tuple(token_ids[: self.new_tokens - before])
+        ends = (place for place, token in enumerate(asked) if token in self.stop_ids)
+        return asked[: next(ends, len(asked)) + 1]
+
+    def ended_by(self, token_ids: Sequence[int]) -> bool:
+        """Whether nothing is to follow these tokens, of which the last one is new."""
+        return len(token_ids) >= self.new_tokens or token_ids[-1] in self.stop_ids
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from experiments.job.spec import AnyJob
 from experiments.measurement.environment import package_version
 from experiments.measurement.evidence import Json
 from experiments.measurement.material import HeldOutMaterial
+from experiments.quality_tasks.source import QualityTasks
 from experiments.reference_model.load import reference_model_path
 from experiments.stages.pruning.stage import DepthPruning
 from experiments.stages.quantize.stage import WeightQuantization
@@ -52,6 +53,7 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
             WeightQuantization(spec.device, cache_dir / UNFINISHED_QUANTIZATIONS),
         ),
         tool_versions=_tool_versions(engine, spec.device),
+        quality_tasks=QualityTasks(checkpoint),
     )
 
 

@@ -14,11 +14,12 @@ from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import GenerationRequest, ScoringDocument, ScoringTask
 from experiments.measurement.evidence import Json, Stage
 from experiments.measurement.plan import Workload
+from experiments.quality_tasks.source import QualityTasks
 from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuWatch
 
 DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
-    Stage.STATIC: 60,
+    Stage.STATIC: 600,
     Stage.PRUNE: 1800,
     Stage.QUANTIZE: 7200,
     Stage.DRAFT: 7200,
@@ -32,7 +33,8 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
     Stage.VALIDATION: 3600,
 }
 """Seconds a stage may take, several times what each took with the largest model it is meant for: loads take
-up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute."""
+up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute; the static check makes
+the items of quality tasks, which for one of lm-eval's own takes some ten seconds and more for a large one."""
 
 
 def stage_limits_s(every_s: float | None) -> dict[Stage, float]:
@@ -134,7 +136,8 @@ class JobContext:
 
     `folder` is the job's own; `cache_dir` outlives launches (compiled code); `cores` bounds how many
     launches load at once; `tool_versions` go into the keys of the artifacts it builds; `load_limit_s` is the
-    most that one launch may take until it is ready. `gpu_watch` makes what reads the job's GPU while a block
+    most that one launch may take until it is ready. `quality_tasks` has the tasks of lm-eval that a workload
+    may ask for. `gpu_watch` makes what reads the job's GPU while a block
     runs, None on a CPU; `wait` waits for so many seconds.
     """
 
@@ -148,5 +151,6 @@ class JobContext:
     tool_versions: Mapping[str, Json] = field(default_factory=dict)
     limits_s: Mapping[Stage, float] = field(default_factory=lambda: DEFAULT_STAGE_LIMITS_S)
     load_limit_s: float = LOAD_LIMIT_S
+    quality_tasks: QualityTasks | None = None
     gpu_watch: Callable[[], GpuWatch] | None = None
     wait: Callable[[float], None] = time.sleep

@@ -16,6 +16,7 @@ from experiments.job.checkpoints import prepare_checkpoint, record_artifact
 from experiments.job.drafting import check_drafting, drafter_identity
 from experiments.job.launching import OpenLaunch, RunningJob, Wanted
 from experiments.job.spec import AnyJob, TestJob
+from experiments.job.task_answers import graded_answers, task_identity
 from experiments.measurement.evidence import SCORED_METRICS, Arm, Json, Metric, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
@@ -25,6 +26,8 @@ EVALUATION_KIND = "evaluation"
 
 DISTRIBUTIONS_NAME = "distributions"
 SCORES_NAME = "scores.json"
+ANSWERS_NAME = "answers.jsonl"
+"""What the reference answered to quality tasks, an item a line; there where it was asked any."""
 
 WEIGHTS_ITEM = "weights"
 """The item of a sample that tells bytes of weights."""
@@ -100,6 +103,7 @@ def evaluate_reference(
             "engine": job.spec.engine,
             "material": dict(job.context.material.identity(workload, part)),
             "model": job.spec.model_fingerprint,
+            **task_identity(job, workload, part),
             **drafter_identity(configuration),
         },
         parents,
@@ -114,7 +118,10 @@ def evaluate_reference(
             return _reference_scores(job, launch, workload, part, write_reference)
 
     def build(folder: Path) -> None:
-        (folder / SCORES_NAME).write_text(json.dumps(scored(folder / DISTRIBUTIONS_NAME)))
+        told = scored(folder / DISTRIBUTIONS_NAME)
+        if lines := told.pop("answers"):
+            (folder / ANSWERS_NAME).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        (folder / SCORES_NAME).write_text(json.dumps(told))
 
     artifact = job.context.artifacts.build(key, build)
     record_artifact(job, artifact)
@@ -180,13 +187,16 @@ def evaluate_candidate(
 ) -> None:
     """Score the candidate against the reference's distributions and record it under `stage`.
 
-    `up` is a launch of it that may be used; without one a fresh launch is started. Documents come first;
-    where they have `refuted` the candidate, items are not scored. With `drafting` the same launch then checks
+    `up` is a launch of it that may be used; without one a fresh launch is started. Documents come first, then
+    instruction items, then quality tasks, which a screen leaves out; what has `refuted` the candidate ends
+    it. With `drafting` the same launch then checks
     its drafting.
     """
     if up is None:
         with job.launches(stage, [candidate]) as [launch]:
-            _score_candidate(job, launch, launch.number, workload, part, distributions, drafting, refuted)
+            _score_candidate(
+                job, launch, launch.number, workload, stage, part, distributions, drafting, refuted
+            )
         return
     number = job.records.launch(
         Arm.CANDIDATE,
@@ -197,7 +207,7 @@ def evaluate_candidate(
         job.context.material.machine(),
         up.launch.load_s,
     )
-    _score_candidate(job, up, number, workload, part, distributions, drafting, refuted)
+    _score_candidate(job, up, number, workload, stage, part, distributions, drafting, refuted)
 
 
 def weigh(job: RunningJob, stage: Stage, wanted: Wanted) -> None:
@@ -211,6 +221,7 @@ def _score_candidate(
     launch: OpenLaunch,
     number: int,
     workload: Workload,
+    stage: Stage,
     part: int,
     distributions: Path,
     drafting: bool,
@@ -229,8 +240,13 @@ def _score_candidate(
             values += weight_values(launch.launch.resolved())
         job.records.block(number, block, 0, _rows(values, scored), before, material.moment())
         scored += len(values)
-        if block + 1 < len(parts) and refuted():
+        more = block + 1 < len(parts) or bool(workload.evaluation_tasks)
+        if more and refuted():
             return
+    if workload.evaluation_tasks and stage is not Stage.SCREEN:
+        before = material.moment()
+        values = quality_values((), graded_answers(job, launch, workload, part).scores)
+        job.records.block(number, len(parts), 0, _rows(values, scored), before, material.moment())
     if drafting:
         check_drafting(job, launch, number, workload)
 
@@ -247,9 +263,12 @@ def _reference_scores(
     scores = launch.score(
         material.documents(workload, part), material.tasks(workload, part), write_reference=write_reference
     )
+    answers = graded_answers(job, launch, workload, part)
+    values = [*quality_values(*scores), *quality_values((), answers.scores)]
     return {
         "resolved": dict(launch.launch.resolved()),
         "machine": dict(material.machine()),
         "load_s": launch.launch.load_s,
-        "values": [[item, metric.value, value] for item, metric, value in quality_values(*scores)],
+        "values": [[item, metric.value, value] for item, metric, value in values],
+        "answers": list(answers.lines),
     }

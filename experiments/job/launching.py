@@ -34,12 +34,16 @@ from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Arm, Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
+from experiments.space.workload_rules import MAX_SEQUENCES
 
 UNRECORDED = -1
 """The number of a launch that is not in the records."""
 
 LAUNCH_LOGS = "launches"
 """Folder within the job's folder that holds one log a launch."""
+
+ROUNDS_A_PART = 8
+"""Answers of quality tasks that follow each other at every place before the stage's limit is looked at."""
 
 
 class ArmInfeasible(Exception):
@@ -137,6 +141,18 @@ class OpenLaunch:
         with self._asking():
             return self.launch.score(documents, tasks, reference=reference, write_reference=write_reference)
 
+    def answer(self, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
+        """Answer questions, as many at once as the launch serves; time nothing else afterwards.
+
+        They are sent in parts, between which the stage's limit is looked at.
+        """
+        at_once = self._most_at_once()
+        traces: list[GenerationTrace] = []
+        for first in range(0, len(requests), ROUNDS_A_PART * at_once):
+            with self._asking():
+                traces += self.launch.serve(requests[first : first + ROUNDS_A_PART * at_once], at_once)
+        return traces
+
     def check_drafting(self, requests: Sequence[GenerationRequest]) -> list[DraftingCheck]:
         """Check drafting, as `engines.port.Launch.check_drafting`; time nothing else afterwards."""
         with self._asking():
@@ -162,6 +178,11 @@ class OpenLaunch:
     def _serve(self, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
         with self._asking():
             return self.launch.serve(requests, self._job.workload.concurrency)
+
+    def _most_at_once(self) -> int:
+        """What engine and configuration serve at once; one that does not say, what it was timed with."""
+        told = self.wanted.configuration.get(MAX_SEQUENCES, self._job.workload.concurrency)
+        return max(1, min(self._job.engine.max_concurrency, int(told)))
 
     def _alone(self) -> None:
         try:

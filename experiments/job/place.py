@@ -17,8 +17,12 @@ RECORDS_NAME = "records.jsonl"
 
 class Place(BaseModel):
     """Folders of the machine that a job uses; `limits_s` are seconds a stage, `load_limit_s` seconds a launch
-    until it is ready; `quantize_python` and `vllm_python` are the Pythons that have llmcompressor and vLLM,
-    where they are not to be looked for."""
+    until it is ready.
+
+    `quantize_python`, `vllm_python` and `lm_eval_python` are the Pythons that have llmcompressor, vLLM and
+    lm-eval, where they are not to be looked for. `tasks_data` is a folder with data of quality tasks;
+    `run_generated_code` allows these to run programs that a model wrote.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,5 +30,8 @@ class Place(BaseModel):
     cache_dir: Path
     quantize_python: Path | None = None
     vllm_python: Path | None = None
+    lm_eval_python: Path | None = None
+    tasks_data: Path | None = None
+    run_generated_code: bool = False
     limits_s: dict[Stage, float] = Field(default_factory=lambda: dict(DEFAULT_STAGE_LIMITS_S))
     load_limit_s: float = LOAD_LIMIT_S

@@ -21,6 +21,8 @@ from experiments.job.run import run_job
 from experiments.job.spec import AnyJob, parse_job
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Judge
+from experiments.quality_tasks import environment as tasks
+from experiments.quality_tasks.source import QualityTasks
 from experiments.stages.quantize import environment as quantize
 from experiments.telemetry.watching import gpu_watches
 
@@ -35,6 +37,7 @@ class Workshop:
     material: Material
     checkpoint_stages: tuple[CheckpointStage, ...] = ()
     tool_versions: Mapping[str, Json] = field(default_factory=dict)
+    quality_tasks: QualityTasks | None = None
 
 
 Assemble = Callable[[AnyJob, Path], Workshop]
@@ -46,12 +49,15 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
     """Run the job of `folder` and return its process's exit code: 0 when its records came to their end."""
     spec = parse_job(json.loads((folder / SPEC_NAME).read_bytes()))
     place = Place.model_validate_json((folder / PLACE_NAME).read_bytes())
-    for variable, python in (
+    for variable, where in (
         (quantize.PYTHON_VARIABLE, place.quantize_python),
         (vllm.PYTHON_VARIABLE, place.vllm_python),
+        (tasks.PYTHON_VARIABLE, place.lm_eval_python),
+        (tasks.DATA_VARIABLE, place.tasks_data),
+        (tasks.CODE_VARIABLE, "true" if place.run_generated_code else None),
     ):
-        if python is not None:
-            os.environ[variable] = str(python)
+        if where is not None:
+            os.environ[variable] = str(where)
     with (
         disk_in_words(folder, "runs"),
         Records(folder / RECORDS_NAME, echo=True) as records,
@@ -76,6 +82,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
                 material=workshop.material,
                 checkpoint_stages=workshop.checkpoint_stages,
                 tool_versions=workshop.tool_versions,
+                quality_tasks=workshop.quality_tasks,
                 limits_s=place.limits_s,
                 load_limit_s=place.load_limit_s,
                 gpu_watch=gpu_watches(spec.device),

@@ -5,9 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from configs.quality_tasks import asked_tasks
 from experiments.measurement.evidence import Metric
+
+LATER_IN_WORKLOADS = ("evaluation_tasks", "evaluation_thinking", "evaluation_answer_tokens")
+"""Fields that workloads of older plans did not have; None stands for that."""
 
 
 class Workload(BaseModel):
@@ -18,6 +22,10 @@ class Workload(BaseModel):
     closed loop: `concurrency` are under way at once, the next one starts when one has ended; at concurrency 1
     that is one after the other. Warm-ups are sent so too, `concurrency` of them at least. Drafting is
     checked on `drafting_prompts` prompts of each class of content, over `drafting_new_tokens` tokens each.
+
+    `evaluation_tasks` are tasks of lm-eval, `NAME:ITEMS`, whose answers are generated and graded beside the
+    instruction items; `evaluation_thinking`: the model thinks before it answers; `evaluation_answer_tokens`
+    replaces what a task allows an answer. All three are None where there are none, as in older plans.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,6 +40,15 @@ class Workload(BaseModel):
     evaluation_items: int = Field(default=300, ge=0)
     drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
+    evaluation_tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
+    evaluation_thinking: bool | None = None
+    evaluation_answer_tokens: int | None = Field(default=None, ge=2)
+
+    @field_validator("evaluation_tasks")
+    @classmethod
+    def _tasks_can_be_read(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        asked_tasks(value or ())
+        return value
 
     @property
     def requests_per_block(self) -> int:
@@ -116,13 +133,17 @@ class StoppingPlan(BaseModel):
     def digest(self, control_digest: str, candidate_digest: str) -> str:
         """SHA-256 over the plan and both arms: the preregistration hash.
 
-        A plan without a `support_alpha` or a margin of KL is hashed as it was before there were these fields,
-        so that the hashes of older experiments can still be made again from their stored plans.
+        A plan without a `support_alpha`, a margin of KL or quality tasks is hashed as it was before there
+        were these fields, so that the hashes of older experiments can still be made again from their stored
+        plans.
         """
         later: dict[str, Any] = {}
         if self.support_alpha is None:
             later["support_alpha"] = True
         if self.margins.kl_nats is None:
             later["margins"] = {"kl_nats"}
+        absent = {name for name in LATER_IN_WORKLOADS if getattr(self.workload, name) is None}
+        if absent:
+            later["workload"] = absent
         text = "\n".join((control_digest, candidate_digest, self.model_dump_json(exclude=later)))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -173,7 +173,8 @@ class Decoder:
         )
 
     def generate(self, request: GenerationRequest) -> GenerationTrace:
-        """Greedy decoding of exactly `new_tokens` tokens; end-of-text is a token like any other.
+        """Greedy decoding of `new_tokens` tokens; end-of-text is a token like any other, unless it is one of
+        `stop_ids`.
 
         A token's time is taken when its value is known on the host, which is when it could be streamed.
         """
@@ -186,7 +187,7 @@ class Decoder:
             sequence = prefilled.sequence
             tokens.append(int(prefilled.logits.argmax()))
             times_s.append(time.perf_counter() - start_s)
-            while len(tokens) < request.new_tokens:
+            while not request.ended_by(tokens):
                 tokens.append(sequence.read(tokens[-1:]).best[0])
                 times_s.append(time.perf_counter() - start_s)
                 sequence.keep(1)

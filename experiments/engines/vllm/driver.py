@@ -149,22 +149,25 @@ class Driver:
         times_s: list[float] = []
         steps: list[int] = []
         start_s = time.perf_counter()
-        sampling = {"max_tokens": request.new_tokens + drafts, "seed": request.seed}
+        sampling: dict[str, Any] = {"max_tokens": request.new_tokens + drafts, "seed": request.seed}
+        if request.stop_ids:
+            sampling["stop_token_ids"] = list(request.stop_ids)
         async for output in self._requested(request.prompt_ids, sampling):
             new = list(output.outputs[0].token_ids)
             if new and len(ids) < request.new_tokens:
                 ids += new
                 times_s += [arrived_s(output) - start_s] * len(new)
                 steps.append(len(new))
-        if len(ids) < request.new_tokens:
+        kept = request.kept(ids)
+        if not kept or not request.ended_by(kept):
             raise Infeasible(
                 "crashed", f"vLLM gave {len(ids)} tokens of the {request.new_tokens} that were asked for."
             )
         if drafts and max(steps[1:], default=0) > drafts + 1:
             raise Infeasible("crashed", "Tokens of several steps came together, so steps can't be told.")
         return GenerationTrace(
-            tuple(ids[: request.new_tokens]),
-            tuple(times_s[: request.new_tokens]),
+            kept,
+            tuple(times_s[: len(kept)]),
             tuple(steps[1:]) if drafts else (),
             start_s,
         )

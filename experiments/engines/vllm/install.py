@@ -1,11 +1,9 @@
-"""Makes an environment with vLLM: a virtual environment, and pip in it."""
+"""Makes an environment with vLLM."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from configs.errors import AutoinferError
@@ -18,14 +16,10 @@ from experiments.engines.vllm.environment import (
     VllmEnvironment,
     installed,
 )
+from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
 from experiments.other_python import package_versions
 
-LOG_NAME = "install.log"
-"""What pip said, in the folder of the environment."""
-
 _SITE_PACKAGES = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
-
-Run = Callable[[Sequence[str], Path], int]
 
 
 def requirement(version: str | None, *, for_cpu: bool) -> str:
@@ -37,39 +31,18 @@ def requirement(version: str | None, *, for_cpu: bool) -> str:
     return f"{package}>={OLDEST[0]}.{OLDEST[1]},<{above[0]}.{above[1]}"
 
 
-def _run(command: Sequence[str], log_path: Path) -> int:
-    with log_path.open("ab") as log:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-    return done.returncode
-
-
-def install(folder: Path, version: str | None, *, for_cpu: bool, run: Run = _run) -> VllmEnvironment:
-    """Make the environment in `folder` and return it; one that is there already is installed into.
-
-    pip takes packages from where it is set up to; `run` runs a command and adds what it says to a log.
-    Raises `AutoinferError` with the log's name when a step fails; what was made stays, to look at.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    log_path, python = folder / LOG_NAME, folder / "bin" / "python"
-    log_path.unlink(missing_ok=True)
+def install(folder: Path, version: str | None, *, for_cpu: bool, run: Run = run_logged) -> VllmEnvironment:
+    """Make the environment in `folder` and return it, as `make_environment` does; `run` runs its commands."""
     wanted = requirement(version, for_cpu=for_cpu)
-    steps: list[tuple[str, list[str]]] = [
-        ("pip", [str(python), "-m", "pip", "install", "--no-input", wanted]),
-    ]
-    if not python.is_file():
-        steps.insert(0, ("venv", [sys.executable, "-m", "venv", str(folder)]))
-    for name, command in steps:
-        if run(command, log_path) != 0:
-            raise AutoinferError(
-                f"{wanted} was not installed: {name} failed.", f"What it said is in {log_path}."
-            )
+    python = make_environment(folder, [wanted], run)
     if for_cpu:
         _allow_text_only(python)
-    package_versions.cache_clear()
+        package_versions.cache_clear()
     found = installed(python)
     if found is None:
         raise AutoinferError(
-            f"pip installed {wanted}, and there is no vLLM at {python}.", f"What it said is in {log_path}."
+            f"pip installed {wanted}, and there is no vLLM at {python}.",
+            f"What it said is in {folder / LOG_NAME}.",
         )
     return found
 

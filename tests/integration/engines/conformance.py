@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -130,6 +130,18 @@ class EngineConformance:
 
     def test_two_tokens_are_enough_for_a_generation(self, setting: EngineSetting, launch: Launch) -> None:
         assert len(launch.generate(setting.request(new_tokens=2)).token_ids) == 2
+
+    def test_a_generation_ends_with_the_first_token_that_is_to_end_it(
+        self, setting: EngineSetting, launch: Launch
+    ) -> None:
+        request = setting.request(new_tokens=24)
+        whole = launch.generate(request).token_ids
+        last = max(range(24), key=lambda place: whole.index(whole[place]))
+        ended = launch.generate(replace(request, stop_ids=(whole[last], setting.vocabulary - 1)))
+        assert ended.token_ids == whole[: last + 1]
+        assert len(ended.token_times_s) == last + 1
+        served = launch.serve([replace(request, stop_ids=(whole[0],))], 1)
+        assert [trace.token_ids for trace in served] == [whole[:1]]
 
     def test_the_same_request_gives_the_same_tokens_whatever_came_between(
         self, setting: EngineSetting, launch: Launch

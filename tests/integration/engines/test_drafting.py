@@ -1,5 +1,6 @@
 """Drafting changes when tokens come and never which: text, steps, counts, for each method."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def undrafted(folders: dict[str, Path]) -> dict[str, tuple[int, ...]]:
     """The text of each request without a draft."""
     plain, _ = with_and_without(folders["target"], DraftingOrder("mtp", 1))
     return {request.item: plain.generate(request).token_ids for request in requests()}
+
+
+def test_drafting_ends_with_the_first_token_that_is_to_end_it(
+    folders: dict[str, Path], undrafted: dict[str, tuple[int, ...]]
+) -> None:
+    _, speculation = with_and_without(folders["target"], DraftingOrder("mtp", 3))
+    for request in requests():
+        whole = undrafted[request.item]
+        for place in (0, 5, 6, 7):
+            ended = speculation.generate(replace(request, stop_ids=(whole[place],)))
+            assert ended.token_ids == whole[: whole.index(whole[place]) + 1]
+            assert len(ended.token_times_s) == len(ended.token_ids)
 
 
 def order(method: str, draft_tokens: int, folders: dict[str, Path], drafter: str = "") -> DraftingOrder:

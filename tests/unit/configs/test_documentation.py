@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,8 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
             assert default == "none"
         elif isinstance(value, Path):
             assert default == f"{value.relative_to(settings.data_dir)} in data_dir"
+        elif isinstance(value, bool):
+            assert default == str(value).lower()
         else:
             assert float(default) == value
 
@@ -81,7 +84,7 @@ def test_every_campaign_field_is_documented_with_its_default() -> None:
         given = default.strip("[]").split(", ") if default.startswith("[") else default
         typed = float(default) if re.fullmatch(r"[\d.]+", default) else given
         typed = {"[]": [], "none": None}.get(default, typed)
-        assert typed is not None or getattr(spec, name) is None, name
+        assert typed is not None or attrgetter(name)(spec) is None, name
         assert load_campaign("default", {name: typed}) == spec, name
         assert len(meaning) > 10
 

@@ -65,7 +65,7 @@ def test_each_source_yields_to_the_one_above(home: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
 def test_every_setting_can_come_from_the_environment(home: Path, name: str) -> None:
-    value = {"lease_s": "40", "database_url": "sqlite:////tmp/x.db"}.get(name)
+    value = {"lease_s": "40", "database_url": "sqlite:////tmp/x.db", "run_generated_code": "True"}.get(name)
     value = value or ("3" if name.endswith("_s") else str(home / "elsewhere"))
     settings = load(home, **{f"AUTOINFER_{name.upper()}": value})
     assert str(settings.model_dump(mode="json")[name]).removesuffix(".0") == value

@@ -39,14 +39,14 @@ class Speculation:
             sequence, tokens = prefilled.sequence, [int(prefilled.logits.argmax())]
             self.drafter.begin(request.prompt_ids, tokens[0], prefilled)
             times_s = [time.perf_counter() - start_s]
-            while len(tokens) < request.new_tokens:
+            while not request.ended_by(tokens):
                 reading = sequence.read(self.filled(tokens[-1], self.drafter.propose()))
                 now_s = time.perf_counter() - start_s
                 outcome = self.keep(sequence, reading)
                 steps.append(len(outcome.tokens))
-                tokens += outcome.tokens[: request.new_tokens - len(tokens)]
+                tokens += request.kept(outcome.tokens, len(tokens))
                 times_s += [now_s] * (len(tokens) - len(times_s))
-                if len(tokens) < request.new_tokens:
+                if not request.ended_by(tokens):
                     self.drafter.advance(outcome)
         return GenerationTrace(tuple(tokens), tuple(times_s), tuple(steps), start_s)
 
