@@ -79,6 +79,14 @@ def run(
             help="A model of the hub, a checkpoint folder, or `reference`.",
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="dummy",
+            help="Made-up weights: times alone, of a model that need not be here, such as qwen3.5-9b.",
+        ),
+    ] = None,
     drafter: Annotated[
         str | None,
         typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
@@ -131,6 +139,7 @@ def run(
     Ctrl-C.
     """
     from agent.campaign.create import survey
+    from agent.campaign.shape import SHAPES
     from cli.asked import campaign_asked
     from cli.executor import check_folders
     from configs.quantities import parse_duration_s
@@ -150,6 +159,7 @@ def run(
             "budget": budget,
             "approve_above": approve_above,
             "model": model,
+            "weights": weights,
             "drafter": drafter,
             "target": target,
             "engine": engine,
@@ -162,7 +172,7 @@ def run(
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
-        ground = survey(found.spec, found.where)
+        ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
         campaign_id = _start_or_continue(database, found.spec, ground, new=new)
         plan = None if json else _planned(database, found.spec, ground)
         begun = Begun(found.spec, campaign_id, plan, ground.warning)
@@ -205,6 +215,7 @@ def _resume(
 ) -> None:
     from agent.campaign.create import extend, extended_s, survey
     from agent.campaign.facts import read_facts
+    from agent.campaign.shape import SHAPES
     from cli.executor import check_folders
     from configs.campaign import ApprovalSpec
     from configs.quantities import parse_duration_s
@@ -221,7 +232,7 @@ def _resume(
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
             spec = read_facts(session, campaign_id).spec
-        warning = survey(spec).warning
+        warning = survey(spec, shapes=settings.data_dir / SHAPES).warning
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
             spec = read_facts(session, campaign_id).spec

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from agent.judge.drafting import DraftingReport, arm_is_due, drafting_report
+from agent.judge.made_up import LATENCY_ONLY, report_json
 from agent.judge.noninferiority import (
     MIN_DOCUMENTS,
     POINTS,
@@ -46,6 +47,7 @@ from knowledge.figures import signed
 class QualityReport:
     """The tests and what is reported beside them; None stands for what was not measured.
 
+    `latency_only`: weights are made up, so that nothing decides and the state is never a pass.
     `scored`: the candidate was screened or evaluated, so that what was asked for and is None could not be
     told. `bits_asked`, `tasks_asked` and the two `…drafting_asked` say which of them decide; `drafting` is
     that of the candidate.
@@ -64,10 +66,13 @@ class QualityReport:
     drafting_asked: bool = False
     control_drafting: DraftingReport | None = None
     control_drafting_asked: bool = False
+    latency_only: bool = False
 
     @property
     def state(self) -> Quality:
         """The tests together: one that is worse decides, and all that were asked for must hold."""
+        if self.latency_only:
+            return Quality.NOT_KNOWN
         if not self.scored:
             return Quality.NOT_MEASURED
         found = set()
@@ -95,6 +100,8 @@ class QualityReport:
 
     def sentence(self) -> str:
         """The tests that decide in words, with numbers; without a full stop."""
+        if self.latency_only:
+            return LATENCY_ONLY
         if not self.scored:
             return "quality was not measured"
         parts = [*self._bits_words(), *self._tasks_words()]
@@ -139,6 +146,9 @@ class QualityReport:
     def as_json(self) -> dict[str, Json]:
         """What a verdict stores: differences with their bounds, by name."""
         found: dict[str, Json] = {"state": self.state.value}
+        if self.latency_only:
+            reports = {"drafting": self.drafting, "control_drafting": self.control_drafting}
+            return found | {name: report_json(each) for name, each in reports.items() if each is not None}
         if self.bits is not None:
             found["bits_per_byte_relative"] = _bound_json(self.bits)
         if self.tasks is not None:
@@ -190,6 +200,7 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
         drafting_asked=evaluated and arm_is_due(evidence, Arm.CANDIDATE),
         control_drafting=drafting_report(evidence, Arm.CONTROL),
         control_drafting_asked=evaluated and arm_is_due(evidence, Arm.CONTROL),
+        latency_only=plan.latency_only,
     )
 
 

@@ -14,6 +14,7 @@ from experiments.artifacts.store import ArtifactStore
 from experiments.engines.port import GenerationRequest, ScoringDocument, ScoringTask
 from experiments.measurement.evidence import Json, Stage
 from experiments.measurement.plan import Workload
+from experiments.shapes.marker import is_shape
 from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuWatch
 
@@ -150,3 +151,8 @@ class JobContext:
     load_limit_s: float = LOAD_LIMIT_S
     gpu_watch: Callable[[], GpuWatch] | None = None
     wait: Callable[[float], None] = time.sleep
+
+    @property
+    def latency_only(self) -> bool:
+        """Whether the checkpoint is a shape, of which nothing but times is known."""
+        return is_shape(self.checkpoint)

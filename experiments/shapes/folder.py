@@ -17,10 +17,10 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CONFIG_FILE, CheckpointFiles, json_object
 from experiments.measurement.evidence import Json
 from experiments.shapes.config import shape_config
+from experiments.shapes.marker import SHAPE_FILE as SHAPE_FILE
+from experiments.shapes.marker import is_shape
 from experiments.shapes.stored_as import StoredAs, described, quantization_of, weight_bytes
 from experiments.space.configuration import Configuration
-
-SHAPE_FILE = "shape.json"
 
 LATENCY_ONLY = "latency only: the weights are made up (--weights dummy), so times alone mean anything"
 """What is said of everything that is measured on a shape."""
@@ -85,7 +85,7 @@ def shape_in(folder: Path) -> Shape | None:
     Raises:
         Infeasible: kind `checkpoint`, for a broken `SHAPE_FILE`.
     """
-    if not (folder / SHAPE_FILE).is_file():
+    if not is_shape(folder):
         return None
     told = json_object(folder / SHAPE_FILE, "shape")
     try:
