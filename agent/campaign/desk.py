@@ -128,6 +128,7 @@ class Desk:
             self.legal.profile,
             self.facts.built_s,
             in_turn=self.facts.in_turn,
+            made_up=self.facts.spec.latency_only,
         )
         return Beliefs.learn(self.space, physics, self.facts.trials, margins, priors=priors)
 

@@ -25,9 +25,6 @@ from experiments.job.static_check import check_static
 from experiments.measurement.evidence import HIGHER_IS_BETTER, Arm, Json, LaunchRecord, Metric, Stage
 from experiments.space.configuration import Configuration
 
-FEWEST_NOISE_LAUNCHES = 2
-"""Launches that must come up for launches to be compared, and as many as a test has at once."""
-
 NAIVE_FAILED = "naive_failed"
 """In the detail of the static check or the sweep: why the engine's own default is no choice."""
 
@@ -66,10 +63,6 @@ def choose(
     if not measured:
         raise Infeasible("crashed", "No configuration of the sweep could be measured.")
     return min(measured, key=lambda each: sign * means[each.digest])
-
-
-def _lacks_room(failed: ArmInfeasible) -> bool:
-    return failed.reason.kind == "out_of_memory"
 
 
 def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[int, Configuration]]:
@@ -158,10 +151,8 @@ def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -
     with stage(job, Stage.NOISE, planned, "time fresh launches of the baseline against each other") as told:
         opened, failed = job.open(Stage.NOISE, wanted)
         try:
-            # a test takes two launches side by side; more need not fit into the memory of a device
-            if len(opened) < FEWEST_NOISE_LAUNCHES or any(not _lacks_room(each) for each in failed):
+            if failed:
                 raise failed[0]
-            told.detail = {"dropped": [each.reason.cause for each in failed]}
             for launch in opened:
                 launch.warm_up(spec.workload)
             up = {launch.wanted.index: launch for launch in opened}

@@ -53,7 +53,7 @@ class ShapePruning:
     ) -> ArtifactKey:
         """The key of the smaller shape: how many layers go, and of which kinds."""
         choice = _choice(configuration)
-        return _key(self.stage, asdict(choice), parents, model_fingerprint)
+        return _key(self.stage, {"choice": asdict(choice)}, parents, model_fingerprint)
 
     def build(
         self,
@@ -95,7 +95,8 @@ class ShapeQuantization:
     ) -> ArtifactKey:
         """The key of the quantized shape: its recipe without the calibration, which changes nothing here."""
         recipe = recipe_of(configuration)
-        return _key(self.stage, {} if recipe is None else asdict(recipe), parents, model_fingerprint)
+        made_with: dict[str, Json] = {} if recipe is None else {"recipe": asdict(recipe)}
+        return _key(self.stage, made_with, parents, model_fingerprint)
 
     def build(
         self,
@@ -165,7 +166,7 @@ def _key(
             "made_up": LATENCY_ONLY,
             "version": SHAPE_STAGES_VERSION,
             "model": model_fingerprint,
-            "made_with": dict(made_with),
+            **made_with,
         },
         tuple(parents),
         {},
