@@ -12,6 +12,7 @@ from configs.campaign import CampaignSpec
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.models import ModelProfile, load_model_profile
+from configs.questions import is_latency
 from experiments.engines.port import Engine
 from experiments.engines.reference.shape import read_profile
 from experiments.shapes.config import shape_config
@@ -71,6 +72,20 @@ def check_serves_shapes(engine: Engine) -> None:
         raise UsageError(
             f"The engine {engine.name} can't serve a model without weights.",
             "Measure a shape with --engine vllm, or leave --weights dummy out.",
+        )
+
+
+def judged_here(spec: CampaignSpec, metric: str) -> bool:
+    """Whether a claim on this metric can be judged: on made-up weights those on time alone."""
+    return not spec.latency_only or is_latency(metric)
+
+
+def check_judged_here(spec: CampaignSpec, metric: str) -> None:
+    """Raise `UsageError` for a claim of the user's that made-up weights can't answer."""
+    if not judged_here(spec, metric):
+        raise UsageError(
+            f"No claim can be on {metric} here: the weights are made up, so times alone are known.",
+            f"Claim something of {spec.plan.metric}, or run a campaign on a checkpoint with weights.",
         )
 
 
