@@ -46,7 +46,7 @@ class Shape:
         """The weights in a resolved configuration."""
         return {
             "stored": f"{self.stored} (dummy)",
-            "served": f"{self.stored} (dummy)",
+            "served": "as stored (dummy)",  # how that is, stands there: a change of it is told once
             "weight_bytes": self.weight_bytes,
             "latency_representative": True,
             "latency_only": LATENCY_ONLY,
