@@ -149,8 +149,7 @@ def _plans(
         found = ModelFound(found.asked, found.profile)
         notes = (
             *notes,
-            f"This is {LATENCY_ONLY}. A campaign judges quality, so it can't run on them; "
-            "measure times with: autoinfer table measure",
+            f"This is {LATENCY_ONLY}. A campaign on them says what is fastest by time alone.",
         )
     knobs = parse_assignments_in(spec.space, assignments)
     if target is None:

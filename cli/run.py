@@ -215,7 +215,6 @@ def _resume(
 ) -> None:
     from agent.campaign.create import extend, extended_s, survey
     from agent.campaign.facts import read_facts
-    from agent.campaign.shape import SHAPES
     from cli.executor import check_folders
     from configs.campaign import ApprovalSpec
     from configs.quantities import parse_duration_s
@@ -232,7 +231,7 @@ def _resume(
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
             spec = read_facts(session, campaign_id).spec
-        warning = survey(spec, shapes=settings.data_dir / SHAPES).warning
+        warning = survey(spec).warning
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
             spec = read_facts(session, campaign_id).spec
