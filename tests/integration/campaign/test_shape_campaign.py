@@ -1,5 +1,7 @@
 """A whole campaign on a shape, with real processes and the simulated engine: latency only, everywhere."""
 
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from starlette.testclient import TestClient
 
 from agent.campaign.create import create_campaign, survey
 from agent.campaign.outcome import campaign_outcome
 from cli.sheets.finding import print_finding
+from configs.settings import Settings
+from dashboard.app import create_app
 from db.models import Artifact, Campaign, Event, Experiment, Finding, Hypothesis, Launch, Measurement, Verdict
 from db.session import Database
 from db.states import HypothesisState
@@ -187,3 +192,18 @@ def test_a_finding_is_printed_with_what_it_speaks_of(
     with finished.read() as session:
         print_finding(finding_detail(session, 1))
     assert "speaks of" in capsys.readouterr().out
+
+
+def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path: Path) -> None:
+    client = TestClient(create_app(Settings(data_dir=tmp_path), finished), base_url="http://127.0.0.1")
+    now = client.get("/?campaign=C-1").text
+    assert "The one thing to deploy" not in now
+    assert "The fastest by time alone" in now
+    assert "there is nothing to deploy yet" in now
+    assert client.get("/campaigns/C-1.json").json()["campaign"]["latency_only"] is True
+    for address in ("/campaigns/C-1", "/campaigns", "/experiments/E-0006", "/knowledge/F-001"):
+        assert LATENCY_ONLY in client.get(address).text.lower(), address
+    rows = list(csv.DictReader(io.StringIO(client.get("/experiments.csv").text)))
+    assert {row["latency_only"] for row in rows} == {"True"}
+    samples = client.get("/experiments/E-0006/samples.csv").headers["content-disposition"]
+    assert "latency-only" in samples
