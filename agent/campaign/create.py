@@ -130,8 +130,8 @@ def _checked_sweep(
     folder: Path,
     at_once: int | None,
 ) -> int | None:
-    """How many launches may be up at once, with the engine's own word on the memory of what the sweep crosses;
-    raises `UsageError`, with the first cause, where it can serve nothing of it."""
+    """How many launches may be up at once, with the engine's own word on the memory of what the sweep
+    crosses; raises `UsageError`, with the first cause, where it can serve nothing of it."""
     first: Infeasible | None = None
     for each in sweep:
         try:
