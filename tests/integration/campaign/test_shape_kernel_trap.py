@@ -133,34 +133,3 @@ def test_each_cause_alone_is_not_confounded(campaign: tuple[Database, int]) -> N
     assert effects[trap + 1] is not None
     assert effects[trap + 2] is not None
     assert abs(effects[trap + 1]) < 0.05 < abs(effects[trap + 2])
-
-
-def test_what_an_mtp_head_brings_is_explained_by_drafting(
-    campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of the recorded load, but for the head's bytes: a campaign's shape is stored without them."""
-    database, campaign_id = campaign
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
-        plain = space.configuration({})
-        drafts = space.with_change(plain, {"drafting.method": "mtp"})
-        draft = Draft(
-            claim="One draft makes a token at least 3 % faster.",
-            control=plain,
-            candidate=drafts,
-            lever="drafting+scheduling",
-            prediction=Prediction(log_ratio_mean=-0.05, log_ratio_sd=0.05),
-            min_effect=0.03,
-            refuted_if="It does not.",
-            rationale="Two tokens a step.",
-            proposer="user",
-        )
-        number = accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
-    stored_bytes = LOADS["bfloat16"]["resolved"]["weights"]["weight_bytes"]
-    monkeypatch.setitem(LOADS["mtp-1"]["resolved"]["weights"], "weight_bytes", stored_bytes)
-    outcome = run_recorded(database, campaign_id, number, "bfloat16", "mtp-1")
-    with database.read() as session:
-        reason = session.scalars(select(Verdict.reason)).one()
-    assert outcome is Outcome.INCONCLUSIVE, reason
-    assert "set, not measured" in reason
