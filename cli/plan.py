@@ -114,7 +114,9 @@ def plan(
             "plan.workload.concurrency": concurrency,
         },
     )
-    found = _plans(ctx, asked, hardware, set_ or [], context, dummy=weights == DUMMY)
+    found = _plans(
+        ctx, asked, hardware, set_ or [], context, dummy=weights == DUMMY or asked.spec.latency_only
+    )
     if as_json:
         documents = [as_document(each) for each in found]
         print_json({"plans": documents} if hardware == ALL else documents[0])
