@@ -114,7 +114,9 @@ def plan(
             "plan.workload.concurrency": concurrency,
         },
     )
-    found = _plans(ctx, asked, hardware, set_ or [], context, dummy=weights == DUMMY)
+    found = _plans(
+        ctx, asked, hardware, set_ or [], context, dummy=weights == DUMMY or asked.spec.latency_only
+    )
     if as_json:
         documents = [as_document(each) for each in found]
         print_json({"plans": documents} if hardware == ALL else documents[0])
@@ -149,8 +151,7 @@ def _plans(
         found = ModelFound(found.asked, found.profile)
         notes = (
             *notes,
-            f"This is {LATENCY_ONLY}. A campaign judges quality, so it can't run on them; "
-            "measure times with: autoinfer table measure",
+            f"This is {LATENCY_ONLY}. A campaign on them says what is fastest by time alone.",
         )
     knobs = parse_assignments_in(spec.space, assignments)
     if target is None:

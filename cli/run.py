@@ -79,6 +79,14 @@ def run(
             help="A model of the hub, a checkpoint folder, or `reference`.",
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="dummy",
+            help="Made-up weights: times alone, of a model that need not be here, such as qwen3.5-9b.",
+        ),
+    ] = None,
     drafter: Annotated[
         str | None,
         typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
@@ -147,6 +155,7 @@ def run(
     Ctrl-C.
     """
     from agent.campaign.create import survey
+    from agent.campaign.shape import SHAPES
     from cli.asked import campaign_asked
     from cli.executor import check_folders
     from configs.quality_tasks import split_tasks
@@ -167,6 +176,7 @@ def run(
             "budget": budget,
             "approve_above": approve_above,
             "model": model,
+            "weights": weights,
             "drafter": drafter,
             "target": target,
             "engine": engine,
@@ -181,7 +191,7 @@ def run(
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
-        ground = survey(found.spec, found.where)
+        ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
         campaign_id = _start_or_continue(database, found.spec, ground, new=new)
         plan = None if json else _planned(database, found.spec, ground)
         begun = Begun(found.spec, campaign_id, plan, ground.warning)

@@ -64,16 +64,21 @@ class Teller:
         from cli.sheets.plan import print_start
         from configs.quantities import format_duration
         from db.labels import Noun, format_label
+        from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
         label = format_label(Noun.CAMPAIGN, self._campaign_id)
         margins = spec.plan.margins
-        self._out.print(
-            f"autoinfer: campaign {label}, {spec.model} model on {spec.target}, engine {spec.engine}"
+        model = model_words(spec.model, made_up=spec.latency_only)
+        self._out.print(f"autoinfer: campaign {label}, {model} model on {spec.target}, engine {spec.engine}")
+        quality = (
+            f"{UNKNOWN_QUALITY}, and whatever is supported is so for {LATENCY_ONLY}"
+            if spec.latency_only
+            else f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, "
+            f"tasks −{margins.task_points:g} points at most"
         )
         self._out.print(
             f"worth having: {spec.plan.min_effect:.0%} less {spec.plan.metric.removesuffix('_ms').upper()}; "
-            f"quality: bits per byte +{margins.bits_per_byte:.1%} at most, tasks −{margins.task_points:g} "
-            f"points at most; budget {format_duration(spec.budget.wall_s)}"
+            f"{quality}; budget {format_duration(spec.budget.wall_s)}"
         )
         if spec.plan.workload.evaluation_tasks:
             thinks = "thinking" if spec.plan.workload.evaluation_thinking else "without thinking"
@@ -201,14 +206,15 @@ def naive_words(naive: dict[str, Any], baseline: dict[str, Any]) -> str:
         return "is the baseline"
     swept, chosen = naive["sweep_tpot_ms"], baseline["sweep_tpot_ms"]
     if swept is None or chosen is None:
-        return "did not run"
+        return "did not run" if naive.get("failed") is None else f"did not run: {naive['failed']}"
     both = f"{swept:.2f} against {chosen:.2f} ms a token"
     return f"took {swept / chosen:.2f}× the baseline's time in the sweep ({both})"
 
 
 def _best_words(best: dict[str, Any], baseline: dict[str, Any]) -> str:
     if best["experiment"] is None:
-        return "the baseline; nothing measured beats it by the smallest effect worth having"
+        told = "the baseline; nothing measured beats it by the smallest effect worth having"
+        return f"{told}; {best['note']}" if best["note"] else told
     interval = best["speedup_interval"]
     around = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
     words = f"{against_control(best)}, {best['speedup']:.3f}×{around} as fast as the baseline"

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
 
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
 from configs.quality_tasks import asked_tasks
-from configs.questions import LatencyMetric, Question
+from configs.questions import LatencyMetric, Question, is_latency
 from configs.validation import nearest, validated
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -28,6 +38,13 @@ FEWEST_DRAFTING_PROMPTS = 4
 """Prompts of each class of content below which a check of drafting leaves it open whether the text is kept,
 so that no test of drafting could be supported. The judge's number, which this room may not import; a test
 compares them."""
+
+
+CHECKPOINT, DUMMY = "checkpoint", "dummy"
+"""Where weights come from: the model's checkpoint, or made up, which gives times alone (docs/shapes.md)."""
+
+SweptValue = StrictBool | StrictInt | StrictFloat | StrictStr
+"""A value of a knob in a sweep."""
 
 
 class _Spec(BaseModel):
@@ -42,9 +59,9 @@ class WorkloadSpec(_Spec):
     new_tokens: int = Field(ge=2)
     prompts_per_block: int = Field(ge=1)
     warmup_requests: int = Field(ge=1)
-    evaluation_documents: int = Field(ge=1)
-    evaluation_tokens_per_document: int = Field(ge=8)
-    evaluation_items: int = Field(ge=0)
+    evaluation_documents: int = Field(default=32, ge=1)
+    evaluation_tokens_per_document: int = Field(default=384, ge=8)
+    evaluation_items: int = Field(default=300, ge=0)
     drafting_prompts: int = Field(default=4, ge=1)
     drafting_new_tokens: int = Field(default=64, ge=2)
     evaluation_tasks: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -62,8 +79,8 @@ class MarginsSpec(_Spec):
     """How much worse quality may be: bits per byte relative, the task in percentage points of accuracy,
     and the mean KL to the baseline, nats a token, beyond which a candidate is refuted."""
 
-    bits_per_byte: Fraction = Field(ge=0)
-    task_points: float = Field(ge=0)
+    bits_per_byte: Fraction = Field(default=0.01, ge=0)
+    task_points: float = Field(default=2.0, ge=0)
     kl_nats: float | None = Field(default=None, gt=0)
 
 
@@ -74,7 +91,7 @@ class PlanSpec(_Spec):
     metric: LatencyMetric
     min_effect: Fraction = Field(gt=0, lt=1)
     alpha: float = Field(gt=0, lt=0.5)
-    margins: MarginsSpec
+    margins: MarginsSpec = MarginsSpec()
     workload: WorkloadSpec
     quick_blocks: int = Field(ge=2)
     full_blocks: int = Field(ge=2)
@@ -83,9 +100,12 @@ class PlanSpec(_Spec):
 
 
 class BaselineSpec(_Spec):
-    """How trial 0 is found: the knobs that the sweep crosses, and its length; see `BaselineJob`."""
+    """How trial 0 is found: the knobs that the sweep crosses, and its length; see `BaselineJob`.
 
-    sweep: tuple[str, ...]
+    Of a knob in a list all values are swept, of one in a mapping those that it names.
+    """
+
+    sweep: tuple[str, ...] | dict[str, Annotated[tuple[SweptValue, ...], Field(min_length=1)]]
     sweep_blocks: int = Field(ge=2)
     noise_launches: int = Field(ge=2)
     noise_blocks: int = Field(ge=2)
@@ -108,7 +128,10 @@ class CampaignSpec(_Spec):
 
     name: str = Field(pattern=NAME)
     model: str = Field(min_length=1)
-    """`reference`, a folder with a checkpoint, or a model of the hub: `OWNER/NAME`, `OWNER/NAME@REVISION`."""
+    """`reference`, a folder with a checkpoint, or a model of the hub: `OWNER/NAME`, `OWNER/NAME@REVISION`;
+    without weights a packaged shape or a model profile's YAML file too."""
+    weights: Literal["checkpoint", "dummy"] = "checkpoint"
+    """Those of the model, or made-up ones, of which nothing but times is known."""
     drafter: str | None = Field(default=None, min_length=1)
     """A folder with a DFlash drafter or a draft model of the user's; none where it is left out."""
     target: str = Field(min_length=1)
@@ -138,6 +161,24 @@ class CampaignSpec(_Spec):
     plan: PlanSpec
     questions: tuple[Question, ...] = ()
     """Contrasts to settle first, in their order."""
+
+    @property
+    def latency_only(self) -> bool:
+        """Whether weights are made up: quality is then never known, acceptance of drafts never measured."""
+        return self.weights == DUMMY
+
+    @model_validator(mode="after")
+    def _a_shape_has_times_alone(self) -> Self:
+        if not self.latency_only:
+            return self
+        if self.drafter is not None:
+            raise ValueError("made-up weights accept drafts for no reason, so a drafter has no use there")
+        scored = next((each for each in self.questions if not is_latency(each.metric)), None)
+        if scored is not None:
+            raise ValueError(
+                f"the question {scored.id} is on {scored.metric}, and made-up weights have times alone"
+            )
+        return self
 
     @field_validator("questions")
     @classmethod

@@ -15,6 +15,12 @@ ENGINE_FOR: Mapping[str, str] = {CPU: "reference", CUDA: "vllm"}
 SPACE_FOR: Mapping[str, str] = {"vllm": "vllm"}
 """The packaged space of an engine whose knobs are not those of the packaged campaigns' own spaces."""
 
+SWEEP_FOR: Mapping[str, Mapping[str, list[str]]] = {
+    "vllm": {"serving.gdn_prefill_backend": ["auto", "triton"]}
+}
+"""What the sweep before trial 0 crosses with an engine. vLLM's own choice of kernels that read prompts is
+compiled when it first runs and is not to be had everywhere; Triton's come with vLLM."""
+
 _TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
 
 
@@ -42,4 +48,4 @@ def serving_on(target: str, *, engine_named: bool) -> dict[str, object]:
     if engine_named or kind == CPU:
         return {}
     chosen = ENGINE_FOR[kind]
-    return {"engine": chosen, "space": SPACE_FOR[chosen], "baseline.sweep": []}
+    return {"engine": chosen, "space": SPACE_FOR[chosen], "baseline.sweep": SWEEP_FOR[chosen]}

@@ -27,6 +27,7 @@ from db.models import (
     Verdict,
 )
 from db.states import FindingStatus, VerdictOutcome
+from knowledge.latency_only import plan_is_latency_only
 from knowledge.rules import FindingDraft, VerdictFact, derive
 from knowledge.scope import Scope
 from knowledge.stored import (
@@ -165,6 +166,7 @@ def _fact(
             versions=versions,
             workload=workload_of(plan),
             control=control,
+            latency_only=plan_is_latency_only(plan),
         ),
         effect_log=verdict.effect_log,
         low_log=verdict.interval_low_log,

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change, Configuration
+from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 
 OWN_VERSIONS = frozenset({"autoinfer", "git_revision"})
 """Versions of this program itself: recorded with an experiment, no part of what was measured."""
@@ -19,7 +20,8 @@ OWN_VERSIONS = frozenset({"autoinfer", "git_revision"})
 class Scope:
     """Model, target, engine with its versions, workload, and the configuration that the change was made to.
 
-    `versions` maps packages to versions, without `OWN_VERSIONS`; `workload` is that of the stopping plan.
+    `latency_only`: the weights are made up, and it speaks of times alone. `versions` maps packages to
+    versions, without `OWN_VERSIONS`; `workload` is that of the stopping plan.
     """
 
     model: str
@@ -29,6 +31,7 @@ class Scope:
     versions: tuple[tuple[str, str], ...]
     workload: tuple[tuple[str, int], ...]
     control: Configuration
+    latency_only: bool = False
 
     @classmethod
     def of(
@@ -41,6 +44,7 @@ class Scope:
         versions: Mapping[str, object],
         workload: Mapping[str, object],
         control: Configuration,
+        latency_only: bool = False,
     ) -> Scope:
         """Return the scope in canonical form; what is no version or no number is left out."""
         return cls(
@@ -62,6 +66,7 @@ class Scope:
                 )
             ),
             control=control,
+            latency_only=latency_only,
         )
 
     @property
@@ -91,6 +96,8 @@ class Scope:
         parts = [f"model {self.model}", f"target {self.target}", f"engine {engine}"]
         if self.workload:
             parts.append(workload_words(dict(self.workload)))
+        if self.latency_only:
+            parts.append(f"{LATENCY_ONLY}, {UNKNOWN_QUALITY}")
         return "on " + ", ".join(parts)
 
     def as_json(self, changes: tuple[Change, ...], lever: str, min_effect: float) -> dict[str, Json]:
@@ -107,6 +114,7 @@ class Scope:
             "knobs": [change.knob for change in changes],
             "change": [asdict(change) for change in changes],
             "min_effect": min_effect,
+            **({"latency_only": True} if self.latency_only else {}),
         }
 
 

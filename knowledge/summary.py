@@ -35,6 +35,7 @@ from knowledge.figures import (
     signed,
     unit_of,
 )
+from knowledge.latency_only import FASTEST
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from knowledge.queries.view import View
 from knowledge.stored import number
@@ -359,6 +360,8 @@ def _best(facts: CampaignFacts) -> PartView:
     pace = machine_changed(best, baseline_ms)
     if pace:
         lines.append(f"{pace[0].upper()}{pace[1:]}.")
+    if best.get("note") == FASTEST:
+        lines.append(f"{FASTEST[0].upper()}{FASTEST[1:]}.")
     lines.append(str(Configuration.of(_part(best, "configuration"))))
     sentence = f"{speedup:.3f}×{around} as fast as the baseline{basis}{taken} ({best['experiment']})."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))

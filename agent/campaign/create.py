@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,16 +13,18 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.drafter import check_fits, drafter_of
-from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, REFERENCE, asked_of
+from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, asked_of, is_packaged
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
+from agent.campaign.shape import SHAPES, check_serves_shapes, find_shape
 from agent.campaign.target import check_engine_is_here, check_serves, find_target
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of
 from agent.plan.model import model_at
 from configs.campaign import ApprovalSpec, CampaignSpec
+from configs.data_dir import default_data_dir
 from configs.errors import UsageError
 from configs.quantities import format_duration
 from db import events
@@ -41,6 +44,7 @@ from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from knowledge.approvals import APPROVE_ABOVE_S
+from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
 SHORT_COMMIT = 12
 """Digits of a commit in a sentence."""
@@ -70,10 +74,11 @@ class Ground:
     at_once: int | None = None
 
 
-def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
+def survey(spec: CampaignSpec, where: str = "The campaign", shapes: Path | None = None) -> Ground:
     """Look at the checkpoint, the target, and what the campaign asks of them. Loads no weights.
 
-    A model of the hub is fetched when everything else is there. Raises `AutoinferError` with what to do when
+    A model of the hub is fetched when everything else is there; without weights its shape is written below
+    the folder `shapes` (the data's own if not given). Raises `AutoinferError` with what to do when
     something is missing, and `UsageError` that names `where`, which is the campaign's file, for a name that
     nothing is registered under, a swept knob or a question that its space does not have, more requests at
     once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
@@ -85,7 +90,11 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     check_names(spec, space, where)
     engine = engine_of(spec, where)
     check_serves(engine, spec.target)
-    found = find_checkpoint(spec.model)
+    if spec.latency_only:
+        check_serves_shapes(engine)
+        found = find_shape(spec.model, shapes or default_data_dir(os.environ) / SHAPES)
+    else:
+        found = find_checkpoint(spec.model)
     folder = found.folder
     fingerprint = checkpoint_fingerprint(folder)
     check_questions(spec, space, where)
@@ -94,11 +103,13 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
         check_fits(drafter, folder)
     legal = legal_here(spec, folder, target.cpu.cores)
     default = legal.space.configuration({})
-    load_tokenizer(folder)
+    if not spec.latency_only:
+        load_tokenizer(folder)
     of_tasks = check_quality_tasks(spec, folder)
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
-    at_once = _checked_default(spec, engine, default, folder, at_once, of_tasks)
+    sweep = legal.space.crossing(default, spec.baseline.sweep)
+    at_once = _checked_sweep(spec, engine, sweep, folder, at_once, of_tasks)
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -114,26 +125,32 @@ def survey(spec: CampaignSpec, where: str = "The campaign") -> Ground:
     )
 
 
-def _checked_default(
+def _checked_sweep(
     spec: CampaignSpec,
     engine: Engine,
-    default: Configuration,
+    sweep: Sequence[Configuration],
     folder: Path,
     at_once: int | None,
     context_tokens: int,
 ) -> int | None:
-    """How many launches may be up at once, with the engine's own word on the memory of its default; raises
-    `UsageError` where it can't serve it at all, or not sequences of so many tokens."""
-    try:
-        engine_for(engine, at_once).check(default, folder, spec.target, context_tokens)
-    except Infeasible as reason:
-        if reason.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
-            return _checked_default(spec, engine, default, folder, IN_TURN, context_tokens)
-        raise UsageError(
-            f"The engine {spec.engine} can't serve the model in its default: {reason.cause}",
-            "Put that right first; no campaign was begun.",
-        ) from None
-    return at_once
+    """How many launches may be up at once, with the engine's own word on the memory of what the sweep
+    crosses; raises `UsageError`, with the first cause, where it can serve nothing of it, or not sequences of
+    so many tokens."""
+    first: Infeasible | None = None
+    for each in sweep:
+        try:
+            engine_for(engine, at_once).check(each, folder, spec.target, context_tokens)
+        except Infeasible as reason:
+            first = first or reason
+        else:
+            return at_once
+    assert first is not None  # the engine's own default is crossed at least
+    if first.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
+        return _checked_sweep(spec, engine, sweep, folder, IN_TURN, context_tokens)
+    raise UsageError(
+        f"The engine {spec.engine} can't serve the model in its default: {first.cause}",
+        "Put that right first; no campaign was begun.",
+    )
 
 
 def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | None:
@@ -156,7 +173,7 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
 def spec_on(spec: CampaignSpec, ground: Ground) -> CampaignSpec:
     """What was asked for with the folders that were found in place of what was typed, as `stored_spec` has
     it."""
-    model = spec.model if spec.model == REFERENCE else str(ground.checkpoint)
+    model = spec.model if is_packaged(spec.model, spec.weights) else str(ground.checkpoint)
     return spec.model_copy(update={"model": model, "drafter": ground.drafter})
 
 
@@ -225,14 +242,13 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
     plan = spec.plan
     campaign = Campaign(
         name=spec.name,
-        model=spec.model,
+        model=model_words(spec.model, made_up=spec.latency_only),
         model_fingerprint=ground.fingerprint,
         target=ground.target_key,
         objective={"metric": plan.metric, "concurrency": plan.workload.concurrency},
         limits={
             "min_effect": plan.min_effect,
-            "bits_per_byte": plan.margins.bits_per_byte,
-            "task_points": plan.margins.task_points,
+            **({"quality": UNKNOWN_QUALITY} if spec.latency_only else _margins(spec)),
             "alpha": plan.alpha,
         },
         budget={"wall_s": spec.budget.wall_s, "spent_s": 0.0, **_asked_above(spec.approve_above)},
@@ -251,8 +267,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         EventKind.CAMPAIGN_STARTED,
         f"{spec.plan.metric.removesuffix('_ms').upper()} of {_model_words(spec, ground)} at concurrency "
         f"{plan.workload.concurrency} on {_without_kind(ground.target_key)}: worth having from "
-        f"{plan.min_effect:.0%} on, bits per byte at most +{plan.margins.bits_per_byte:.1%}, tasks at most "
-        f"−{plan.margins.task_points:g} points, budget {format_duration(spec.budget.wall_s)}, "
+        f"{plan.min_effect:.0%} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
         + ("; launches run in turn" if ground.at_once == IN_TURN else "")
         + ("" if ground.warning is None else f". {ground.warning}"),
@@ -260,6 +275,21 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         campaign_id=campaign.id,
     )
     return campaign.id
+
+
+def _margins(spec: CampaignSpec) -> dict[str, float]:
+    margins = spec.plan.margins
+    return {"bits_per_byte": margins.bits_per_byte, "task_points": margins.task_points}
+
+
+def quality_asked(spec: CampaignSpec) -> str:
+    """The campaign's limits of quality, as a clause; of made-up weights that there are none."""
+    if spec.latency_only:
+        return f"{LATENCY_ONLY}, {UNKNOWN_QUALITY}"
+    margins = spec.plan.margins
+    return (
+        f"bits per byte at most +{margins.bits_per_byte:.1%}, tasks at most −{margins.task_points:g} points"
+    )
 
 
 def _asks(approve_above: ApprovalSpec | None) -> str:
@@ -275,5 +305,5 @@ def _without_kind(target_key: str) -> str:
 def _model_words(spec: CampaignSpec, ground: Ground) -> str:
     """The model as it was asked for, and the commit that this was."""
     if ground.hub is None:
-        return spec.model
+        return model_words(spec.model, made_up=spec.latency_only)
     return f"{spec.model} (commit {ground.hub['commit'][:SHORT_COMMIT]})"

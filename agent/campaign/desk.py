@@ -11,6 +11,7 @@ from agent.campaign.expected_cost import cost_priors
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
+from agent.campaign.shape import refused_on_a_shape
 from agent.plan.duration import Request, test_seconds
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import CampaignView, Draft
@@ -127,6 +128,7 @@ class Desk:
             self.legal.profile,
             self.facts.built_s,
             in_turn=self.facts.in_turn,
+            made_up=self.facts.spec.latency_only,
         )
         return Beliefs.learn(self.space, physics, self.facts.trials, margins, priors=priors)
 
@@ -153,7 +155,7 @@ class Desk:
             predict=self.beliefs.predict,
             min_effect=facts.spec.plan.min_effect,
             seed=facts.spec.seed,
-            refused=self.legal.refused,
+            refused=refused_on_a_shape(facts.spec, self.legal.refused),
             predict_on=self.beliefs.predict,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,

@@ -39,6 +39,7 @@ def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None 
             "prediction": hypothesis.prediction,
             "min_effect": hypothesis.min_effect,
             "support_alpha": support_alpha,
+            "latency_only": facts.spec.latency_only,
         }
     )
 
@@ -56,6 +57,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
         control_configuration_id=naive_id,
         plan={
             "metric": facts.spec.plan.metric,
+            "latency_only": facts.spec.latency_only,
             "workload": facts.spec.plan.workload.model_dump(),
             **baseline.model_dump(mode="json"),
         },

@@ -15,6 +15,7 @@ from agent.campaign.held import check_asked, draft_on, hold
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
+from agent.campaign.shape import check_judged_here
 from agent.proposers.user import Enqueued
 from configs.errors import UsageError
 from configs.questions import JudgedMetric
@@ -74,6 +75,7 @@ def _check(session: Session, campaign_id: int, asked: Enqueued, metric: str | No
     if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
         raise UsageError(f"{facts.label} is an A/A series and tests nothing.", "Name another campaign.")
     judged = facts.objective if metric is None else _metric(metric)
+    check_judged_here(facts.spec, judged)
     # What is wrong in any state is worth telling before what is wrong in this one.
     parse_assignments_in(facts.spec.space, asked.assignments)
     check_asked(asked, facts, judged)

@@ -4,6 +4,7 @@ evaluation, and by the builds of this model that were measured here. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agent.campaign.measured import Baseline
 from agent.plan.duration import Request, pair_seconds_of
@@ -26,16 +27,17 @@ def cost_priors(
     built_s: Mapping[str, float],
     *,
     in_turn: bool = False,
+    made_up: bool = False,
 ) -> CostPriors:
     """The priors of a campaign whose baseline is measured under `digest`; what it does not tell is that of
-    the packaged model.
+    the packaged model. `made_up`: weights are (docs/shapes.md).
 
     A test that is timed takes `PAIRS_PRIOR` pairs, the first of them the quick one, and an evaluation in a
     launch that is up; a look at changed weights takes a load and an evaluation. Loads are counted as the
     baseline's, those of its first launch too, which may have compiled what the others found.
     """
     billions = 0.0 if profile is None else profile.text_parameters / BILLION
-    packaged = CostPriors(built_s=built_s, billions=billions)
+    packaged = CostPriors(built_s=built_s, billions=billions, made_up=made_up)
     load_s, ttft_ms = baseline.load_s, baseline.ttft_ms.get(digest)
     if load_s is None or ttft_ms is None:
         return packaged
@@ -43,9 +45,8 @@ def cost_priors(
     quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
     full_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
     evaluation_s = baseline.evaluation_s or 0.0
-    return CostPriors(
+    return replace(
+        packaged,
         measure_s=quick_s + (PAIRS_PRIOR - 1) * full_s + evaluation_s,
         screen_s=load_s + evaluation_s,
-        built_s=built_s,
-        billions=billions,
     )

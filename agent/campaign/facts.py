@@ -16,7 +16,7 @@ from agent.campaign.builds import measured_builds
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
-from configs.campaign import CampaignSpec
+from configs.campaign import CHECKPOINT, DUMMY, CampaignSpec
 from configs.errors import UsageError
 from configs.questions import Question, is_latency
 from db.labels import Noun, format_label
@@ -340,9 +340,16 @@ def asked_of(campaign: Campaign) -> dict[str, Any]:
     """
     asked = {name: value for name, value in campaign.spec.items() if name != FOUND}
     found = campaign.spec.get(FOUND, {})
-    if asked.get("model") != REFERENCE and "checkpoint" in found:
+    packaged = is_packaged(str(asked.get("model")), str(asked.get("weights", CHECKPOINT)))
+    if not packaged and "checkpoint" in found:
         asked["model"] = found["checkpoint"]
     return asked
+
+
+def is_packaged(model: str, weights: str) -> bool:
+    """Whether a campaign's model is the packaged one with its weights, which lies elsewhere in each
+    installation."""
+    return model == REFERENCE and weights != DUMMY
 
 
 def _terms_now(campaign: Campaign) -> dict[str, Any]:

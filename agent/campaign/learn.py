@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
 from agent.campaign.facts import AT_ONCE, FOUND, STEP_LENGTH
-from agent.campaign.measured import Baseline, read_baseline
+from agent.campaign.measured import Baseline, naive_failed, read_baseline
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import clock_tolerance, confounders
 from db import events
@@ -36,6 +36,7 @@ from experiments.recording import load_evidence, load_stages, load_test_spec
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration
 from knowledge.findings import update_findings
+from knowledge.latency_only import LATENCY_ONLY, latency_only
 from knowledge.rank_transfer import update_rank_transfer
 from knowledge.stored import separates_of
 
@@ -109,11 +110,14 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     naive_digest = naive[campaign.naive_configuration_id].digest
     subject = format_label(Noun.EXPERIMENT, experiment_id)
     quality = "" if measured.bits_per_byte is None else f", {measured.bits_per_byte:.4f} bits per byte"
+    if latency_only(campaign.spec):
+        quality = f"; {LATENCY_ONLY}, and quality is not known"
+    why = naive_failed(session, experiment_id)
     events.append(
         session,
         EventKind.CAMPAIGN_BASELINE,
         f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; "
-        f"{_against_naive(measured, baseline.digest, naive_digest, in_turn=in_turn)}",
+        f"{_against_naive(measured, baseline.digest, naive_digest, why, in_turn=in_turn)}",
         subject=subject,
         campaign_id=campaign.id,
         data={
@@ -128,6 +132,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
                 "configuration": dict(naive[campaign.naive_configuration_id]),
                 "tpot_ms": measured.tpot_ms.get(naive_digest),
                 "sweep_tpot_ms": measured.sweep_tpot_ms.get(naive_digest),
+                "failed": why,
             },
         },
     )
@@ -148,14 +153,15 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         )
 
 
-def _against_naive(measured: Baseline, baseline: str, naive: str, *, in_turn: bool) -> str:
+def _against_naive(measured: Baseline, baseline: str, naive: str, why: str | None, *, in_turn: bool) -> str:
     """How the naive default compares, by digest: by the sweep alone, which timed both side by side, or, where
-    launches are in turn, one after the other."""
+    launches are in turn, one after the other. `why` says what kept it from that."""
     if naive == baseline:
         return "that is the naive default itself"
     before, after = measured.sweep_tpot_ms.get(naive), measured.sweep_tpot_ms.get(baseline)
     if before is None or after is None:
-        return "the naive default did not last through the sweep"
+        told = "the naive default did not last through the sweep"
+        return told if why is None else f"{told}: {why.rstrip('.')}"
     how = "one after the other" if in_turn else "side by side"
     return (
         f"{how} in the sweep the naive default took {before / after:.2f}× as long "
@@ -282,7 +288,8 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
             "name": judge.name,
             "version": judge.version,
             "details": dict(verdict.details),
-            STEP_LENGTH: None if drafting is None else drafting.acceptance,
+            # acceptance that was set, as made-up weights need it, teaches nothing of drafting
+            STEP_LENGTH: None if drafting is None or plan.latency_only else drafting.acceptance,
             CONFOUNDERS: [asdict(each) for each in differing],
         },
         preregistration_digest=experiment.preregistration_digest,

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.facts import Facts
 from db.models import Artifact, ExperimentArtifact
 from experiments.engines.port import PartTime
+from experiments.job.baseline import NAIVE_FAILED
 from experiments.job.evaluation import EVALUATION_KIND
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.recording import load_launches, load_stages
@@ -69,6 +70,15 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
         load_s=median(each.load_s for each in launches) if launches else None,
         evaluation_s=_evaluation_s(session, experiment_id),
     )
+
+
+def naive_failed(session: Session, experiment_id: int) -> str | None:
+    """Why the engine's own default did not run; None where it did, and where nothing is told."""
+    for each in load_stages(session, experiment_id):
+        cause = each.detail.get(NAIVE_FAILED)
+        if isinstance(cause, str):
+            return cause
+    return None
 
 
 def read_measured(session: Session, facts: Facts) -> Baseline:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.accept import Duplicate, accept, refuse
 from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
+from agent.campaign.shape import judged_here
 from agent.proposers.port import Draft
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
@@ -76,13 +77,18 @@ def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]
 
 
 def proposals(desk: Desk) -> list[Draft]:
-    """What the campaign's proposers would test next, each draft once; they are asked in the spec's order."""
+    """What the campaign's proposers would test next, each draft once; they are asked in the spec's order.
+
+    On made-up weights nothing but claims on time.
+    """
     wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.leaving) - _set_aside(desk))
     drafts: dict[tuple[str, str], Draft] = {}
     for name in desk.facts.spec.proposers:
         count = max(LEAST_DRAFTS, wanted - len(drafts))
         for draft in load_proposer(name).propose(desk.view, count):
             if desk.spoken_against(draft.control, draft.candidate) is not None:
+                continue
+            if not judged_here(desk.facts.spec, draft.metric or desk.facts.objective):
                 continue
             drafts.setdefault((draft.control.digest, draft.candidate.digest), draft)
     return list(drafts.values())

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.facts import Facts, Incumbent, is_on, read_facts
-from agent.campaign.measured import bits_per_byte, read_measured
+from agent.campaign.measured import bits_per_byte, naive_failed, read_measured
 from agent.judge.pairs import TIMED_STAGES, paired_blocks
 from agent.proposers.port import Trial
 from db import events
@@ -23,6 +23,7 @@ from experiments.measurement.evidence import Arm, LaunchRecord, Metric
 from experiments.measurement.location import hodges_lehmann
 from experiments.recording import load_launches
 from knowledge.figures import against_control
+from knowledge.latency_only import FASTEST
 from knowledge.queries.discovery import discovery_view, tests_of
 from knowledge.queries.saved_time import saved_time
 
@@ -47,7 +48,8 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     verdict's, at the judge's level, and None when the best is the baseline itself. `best.tpot_ms` and
     `best.control_tpot_ms` are the arms of `best.experiment`, measured side by side; `baseline.tpot_ms` is of
     another time and is not to be divided by them. The control of a chain's last step is the best before it.
-    `note` says where the best's time stands for this engine alone, None where it does not. `open_questions`
+    `note` says where the best's time stands for this engine alone, or that with made-up weights it is what is
+    fastest by time alone (`latency_only`), None where neither is so. `open_questions`
     are the ids of what the campaign asks and nothing decided yet. `stopped_early` is what timed experiments
     took against their full plans (`knowledge.queries.saved_time`). `discovery` is what the online control of
     false discoveries bounds (`knowledge.queries.discovery`).
@@ -68,6 +70,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     told = session.scalar(select(func.count()).select_from(Event).where(Event.campaign_id == campaign_id))
     return {
         "campaign_id": facts.label,
+        "latency_only": facts.spec.latency_only,
         "stopped_because": campaign.stopped_because,
         **_measured(session, facts),
         "hypotheses": {state.value: counts.get(state, 0) for state in COUNTED},
@@ -123,6 +126,7 @@ def _measured(session: Session, facts: Facts) -> dict[str, Any]:
         "configuration": dict(facts.naive),
         "tpot_ms": measured.tpot_ms.get(facts.naive.digest),
         "sweep_tpot_ms": measured.sweep_tpot_ms.get(facts.naive.digest),
+        "failed": naive_failed(session, facts.baseline_experiment_id),
     }
     incumbent = facts.incumbent
     assert incumbent is not None
@@ -136,7 +140,7 @@ def _measured(session: Session, facts: Facts) -> dict[str, Any]:
             "speedup": 1.0,
             "speedup_interval": None,
             "speedup_basis": None,
-            "note": None,
+            "note": FASTEST if facts.spec.latency_only else None,
             "experiment": None,
         }
     else:
@@ -168,7 +172,7 @@ def _best(session: Session, facts: Facts, incumbent: Incumbent) -> dict[str, Any
         "speedup_interval": interval,
         "speedup_basis": basis,
         "bits_per_byte": bits_per_byte(launches, Arm.CANDIDATE),
-        "note": weights_note(launches),
+        "note": FASTEST if facts.spec.latency_only else weights_note(launches),
         "experiment": format_label(Noun.EXPERIMENT, shown),
     }
 

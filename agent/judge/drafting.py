@@ -171,13 +171,13 @@ def drafting_report(evidence: Evidence, arm: Arm = Arm.CANDIDATE) -> DraftingRep
         draws_level=draws_level,
         break_even=draws_level if _is_drafting_alone(evidence) else None,
         step_ms=_step_ms(evidence, arm),
-        dropped=head_seems_dropped(whole) and _method(evidence, arm) not in WITHOUT_WEIGHTS,
+        dropped=head_seems_dropped(whole) and method_of(evidence, arm) not in WITHOUT_WEIGHTS,
     )
 
 
 def arm_is_due(evidence: Evidence, arm: Arm) -> bool:
     """Whether an evaluation must tell what an arm's drafting does; see `measurement.drafting_due`."""
-    return check_is_due(evidence.changes, is_drafting(_method(evidence, arm)))
+    return check_is_due(evidence.changes, is_drafting(method_of(evidence, arm)))
 
 
 def dropped_head(report: DraftingReport) -> str:
@@ -260,7 +260,7 @@ def _is_drafting_alone(evidence: Evidence) -> bool:
     """Whether nothing but drafting differs from a control that does not draft: what another lever saves or
     costs would be in the time of a step too."""
     others = any(change.knob.partition(".")[0] != "drafting" for change in evidence.changes)
-    return not others and not is_drafting(_method(evidence, Arm.CONTROL))
+    return not others and not is_drafting(method_of(evidence, Arm.CONTROL))
 
 
 def _step_ms(evidence: Evidence, arm: Arm) -> float | None:
@@ -270,7 +270,7 @@ def _step_ms(evidence: Evidence, arm: Arm) -> float | None:
     return median(step_ms) if step_ms else None
 
 
-def _method(evidence: Evidence, arm: Arm) -> str | None:
+def method_of(evidence: Evidence, arm: Arm) -> str | None:
     """An arm's method: the claimed one, else what launches of the arm itself resolved to; None if nothing
     tells that it drafts."""
     for change in evidence.changes:

@@ -18,7 +18,8 @@ is worse or stays undecided, or the rest of the plan could hardly settle the que
 1. the interval over all pairs, exploratory and validation, lies beyond `min_effect`: its upper end is below
    log(1 − min_effect); and the e-value of "the gain is smaller than min_effect" is 1 / `support_alpha` at
    least, the level that the campaign allows this experiment;
-2. the quality is held by non-inferiority (`agent.judge.quality`);
+2. the quality is held by non-inferiority (`agent.judge.quality`); where the plan says that weights are made
+   up there is none, and every reason says that it speaks of latency only (`agent.judge.made_up`);
 3. all `validation_pairs` were run, and alone agree: their own mean is below log(1 − min_effect), and the
    upper end of their own interval, one-sided at alpha at one look with the spread of a pair over all of them,
    is below 0.
@@ -42,6 +43,7 @@ from statistics import fmean
 from agent.judge import gates, sentences
 from agent.judge.costs import Spending, most_pairs, spending
 from agent.judge.interval import Interval
+from agent.judge.made_up import acceptance_is_set, steps_told, with_scope
 from agent.judge.noninferiority import Quality
 from agent.judge.pairs import TIMED_STAGES, timed_launches
 from agent.judge.reading import Reading, read
@@ -86,7 +88,7 @@ class LaunchIntervalJudge:
     """Steers and judges an experiment; see the module's page for the method and its error control."""
 
     name = "launch-interval"
-    version = "8"
+    version = "9"
 
     def next_step(self, plan: StoppingPlan, evidence: Evidence) -> Step:
         """What to do next. Raises `UsageError` for a plan whose metric no claim can be on."""
@@ -106,6 +108,8 @@ class LaunchIntervalJudge:
                 if _measured(evidence)
                 else MeasurePair(Stage.QUICK, plan.quick_blocks)
             )
+        if acceptance_is_set(plan, evidence):
+            return Stop(steps_told(evidence))
         return _timed_step(plan, evidence, reading)
 
     def verdict(self, plan: StoppingPlan, evidence: Evidence) -> JudgeVerdict:
@@ -119,6 +123,8 @@ class LaunchIntervalJudge:
         if plan.metric in SCORED_METRICS:
             return _scored_verdict(plan, evidence, found)
         reading = read(plan, evidence)
+        if reading.pairs and acceptance_is_set(plan, evidence):
+            return _without_effect(plan, evidence, reading, found)
         if found is not None:
             outcome, reason = found.outcome, found.reason
         else:
@@ -126,6 +132,8 @@ class LaunchIntervalJudge:
             reason = _with_saved(plan, evidence, reason)
         if reading.pairs and stands_for_engine_alone(evidence):
             reason = sentences.engine_alone(reason)
+        if reading.pairs and plan.latency_only:
+            reason = with_scope(reason)
         overall = reading.overall if reading.overall is not None and reading.overall.bounded else None
         return JudgeVerdict(
             outcome=outcome,
@@ -138,6 +146,23 @@ class LaunchIntervalJudge:
             quality=reading.quality.as_json(),
             details=_details(plan, reading, spending(plan, evidence)),
         )
+
+
+def _without_effect(
+    plan: StoppingPlan, evidence: Evidence, reading: Reading, found: gates.Finding | None
+) -> JudgeVerdict:
+    """The verdict on drafting with made-up weights: times of steps, or what a gate found, and no effect."""
+    return JudgeVerdict(
+        outcome=Outcome.INCONCLUSIVE if found is None else found.outcome,
+        reason=steps_told(evidence) if found is None else with_scope(found.reason),
+        effect_log=None,
+        interval_low_log=None,
+        interval_high_log=None,
+        launches=sum(len(timed_launches(evidence, arm)) for arm in Arm),
+        samples=sum(pair.samples for pair in reading.pairs),
+        quality=reading.quality.as_json(),
+        details={"metric": plan.metric.value, "min_effect_log": reading.bound_log, "alpha": plan.alpha},
+    )
 
 
 def _scored_verdict(plan: StoppingPlan, evidence: Evidence, found: gates.Finding | None) -> JudgeVerdict:
@@ -234,7 +259,7 @@ def _decide(plan: StoppingPlan, reading: Reading, measured: bool = True) -> tupl
         return Outcome.INCONCLUSIVE, sentences.quality_undecided(reading)
     if not reading.beyond:
         return Outcome.INCONCLUSIVE, sentences.undecided(plan, reading)
-    if not reading.evaluated or quality != Quality.HELD:
+    if not plan.latency_only and (not reading.evaluated or quality != Quality.HELD):
         return Outcome.INCONCLUSIVE, sentences.quality_missing(plan, reading)
     if reading.validated < plan.validation_pairs:
         return Outcome.INCONCLUSIVE, sentences.unvalidated(plan, reading)

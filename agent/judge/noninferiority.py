@@ -36,12 +36,13 @@ BISECTIONS = 40
 
 
 class Quality(StrEnum):
-    """What the paired quality data say."""
+    """What the paired quality data say; `NOT_KNOWN` where weights are made up, and there is none."""
 
     HELD = "held"
     WORSE = "worse"
     UNDECIDED = "undecided"
     NOT_MEASURED = "not measured"
+    NOT_KNOWN = "not known"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from agent.judge.drafting import DraftingReport, arm_is_due, drafting_report
+from agent.judge.made_up import LATENCY_ONLY, report_json
 from agent.judge.noninferiority import (
     MIN_DOCUMENTS,
     POINTS,
@@ -47,6 +48,7 @@ from knowledge.figures import signed
 class QualityReport:
     """The tests and what is reported beside them; None stands for what was not measured.
 
+    `latency_only`: weights are made up, so that nothing decides and the state is never a pass.
     `scored`: the candidate was screened or evaluated, so that what was asked for and is None could not be
     told. `bits_asked`, `tasks_asked` and the two `…drafting_asked` say which of them decide; `drafting` is
     that of the candidate. `tasks_to_come`: quality tasks are asked for and come with the evaluation, so that
@@ -69,6 +71,7 @@ class QualityReport:
     control_drafting_asked: bool = False
     tasks_to_come: bool = False
     by_task: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    latency_only: bool = False
 
     @property
     def unpaired_tasks(self) -> tuple[str, ...]:
@@ -78,6 +81,8 @@ class QualityReport:
     @property
     def state(self) -> Quality:
         """The tests together: one that is worse decides, and all that were asked for must hold."""
+        if self.latency_only:
+            return Quality.NOT_KNOWN
         if not self.scored:
             return Quality.NOT_MEASURED
         found = set()
@@ -109,6 +114,8 @@ class QualityReport:
 
     def sentence(self) -> str:
         """The tests that decide in words, with numbers; without a full stop."""
+        if self.latency_only:
+            return LATENCY_ONLY
         if not self.scored:
             return "quality was not measured"
         parts = [*self._bits_words(), *self._tasks_words()]
@@ -158,6 +165,9 @@ class QualityReport:
     def as_json(self) -> dict[str, Json]:
         """What a verdict stores: differences with their bounds, by name."""
         found: dict[str, Json] = {"state": self.state.value}
+        if self.latency_only:
+            reports = {"drafting": self.drafting, "control_drafting": self.control_drafting}
+            return found | {name: report_json(each) for name, each in reports.items() if each is not None}
         if self.bits is not None:
             found["bits_per_byte_relative"] = _bound_json(self.bits)
         if self.tasks is not None:
@@ -218,6 +228,7 @@ def quality_report(plan: StoppingPlan, evidence: Evidence) -> QualityReport:
         control_drafting_asked=evaluated and arm_is_due(evidence, Arm.CONTROL),
         tasks_to_come=bool(asked) and not evaluated,
         by_task=by_task if evaluated else {},
+        latency_only=plan.latency_only,
     )
 
 

@@ -37,7 +37,8 @@ class Reading:
     `overall` is the confidence sequence at alpha, `e_value` that of "the gain is smaller than min_effect",
     `needed` what it must reach before support is called. `overall`, `validation` and `e_value` are None while
     no degree of freedom tells the noise. `bound_log` is log(1 − min_effect).
-    `screened`: the candidate's weights were scored; `evaluated`: in the configuration that is judged.
+    `screened`: the candidate's weights were scored; `evaluated`: in the configuration that is judged. Both
+    hold of made-up weights, for there is nothing to wait for.
     `pair_is_up`: nothing was scored since the last blocks, so that its launches can be timed further.
     """
 
@@ -96,8 +97,8 @@ def read(plan: StoppingPlan, evidence: Evidence) -> Reading:
         needed=1 / plan.support_level,
         quality=quality_report(plan, evidence),
         bound_log=bound_of(plan),
-        screened=bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN, Stage.EVALUATE)),
-        evaluated=bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE)),
+        screened=plan.latency_only or bool(evidence.of(Arm.CANDIDATE, Stage.SCREEN, Stage.EVALUATE)),
+        evaluated=plan.latency_only or bool(evidence.of(Arm.CANDIDATE, Stage.EVALUATE)),
         pair_is_up=bool(evidence.launches) and evidence.launches[-1].stage in TIMED_STAGES,
     )
 

@@ -64,10 +64,13 @@ def effect(plan: StoppingPlan, reading: Reading) -> str:
 def supported(plan: StoppingPlan, reading: Reading) -> str:
     """Why it is supported."""
     assert reading.validation is not None
+    quality = (
+        reading.quality.sentence() if plan.latency_only else f"quality held: {reading.quality.sentence()}"
+    )
     return (
         f"{effect(plan, reading)}, wholly beyond the {_asked(plan)} asked for; "
         f"{_counted(reading.validated, 'fresh validation pair')} alone showed "
-        f"{percent(reading.validation.mean_log)} %; quality held: {reading.quality.sentence()}."
+        f"{percent(reading.validation.mean_log)} %; {quality}."
     )
 
 

@@ -78,7 +78,7 @@ class CostBelief:
         view, exists, timed, screened = self.view, set(self.built), dict(self.timed_s), self.screened_s
         for trial in trials:
             exists |= set(build_keys(view, trial.control))
-            ended_early = _screened(trial.lever) and trial.effect_log is None
+            ended_early = self._looks_first(trial.lever) and trial.effect_log is None
             needed = {
                 key: cost
                 for key, cost in build_keys(view, trial.candidate, self.priors).items()
@@ -118,10 +118,14 @@ class CostBelief:
                 for key, cost in build_keys(self.view, candidate, self.priors).items()
                 if key not in self.built
             )
-            screened_s = _shrunk(self.screened_s, self.priors.screen_s) if _screened(lever) else 0.0
+            screened_s = _shrunk(self.screened_s, self.priors.screen_s) if self._looks_first(lever) else 0.0
             whole_s = built_s + screened_s + plan_s + _traced_s(candidate)
             found.append(max(whole_s, self._of(candidate, lever, 1.0)))
         return found
+
+    def _looks_first(self, lever: str) -> bool:
+        """Whether a test of this lever looks at the quality of changed weights first."""
+        return not self.priors.made_up and _screened(lever)
 
     def _of(self, candidate: Configuration, lever: str, p_quality: float) -> float:
         overall = _shrunk(self.timed_s.get("", (0.0, 0)), self.priors.measure_s)
@@ -131,7 +135,7 @@ class CostBelief:
             for key, cost in build_keys(self.view, candidate, self.priors).items()
             if key not in self.built
         }
-        if not _screened(lever):
+        if not self._looks_first(lever):
             return max(LEAST_COST_S, rest + math.fsum(missing.values()))
         first = math.fsum(cost for key, cost in missing.items() if not _is_late(key))
         rest += math.fsum(cost for key, cost in missing.items() if _is_late(key))
@@ -139,7 +143,7 @@ class CostBelief:
 
 
 def _screened(lever: str) -> bool:
-    """Whether a test of this lever looks at the quality of changed weights first."""
+    """Whether this lever changes weights."""
     return any(part in SCREENED for part in levers_in(lever))
 
 

@@ -9,6 +9,7 @@ from cli.sheets.step_profile import print_step_profile
 from cli.words import change_words, configuration_words, effect_words, value_words
 from configs.quantities import format_duration
 from knowledge.figures import SHARES, counted, metric_word, size
+from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.drafting import REPORTS, drafting_of
 from knowledge.queries.now_run import arm_of
 from knowledge.queries.resolved import flat
@@ -75,6 +76,7 @@ def _head(out: Console, detail: ExperimentDetail) -> None:
                 ("control", configuration_words(detail.control)),
                 ("candidate", None if detail.candidate is None else configuration_words(detail.candidate)),
                 ("target", detail.target),
+                ("speaks of", f"{LATENCY_ONLY}; {UNKNOWN_QUALITY}" if detail.latency_only else None),
                 ("now", progress),
                 ("failed", detail.failure and f"{detail.failure_kind}: {detail.failure}"),
                 ("started", when(detail.started_at)),

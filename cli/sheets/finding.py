@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
 from cli.words import configuration_words, effect_words
+from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 
 if TYPE_CHECKING:
     from knowledge.queries.findings import FindingView
@@ -25,6 +26,7 @@ def print_finding(finding: FindingView) -> None:
                 ("status", finding.status_reason),
                 ("effect", None if finding.effect is None else effect_words(finding.effect)),
                 ("rule", finding.rule),
+                ("speaks of", f"{LATENCY_ONLY}; {UNKNOWN_QUALITY}" if scope.get("latency_only") else None),
                 ("model", scope.get("model")),
                 ("fingerprint", scope.get("model_fingerprint")),
                 ("target", scope.get("target")),

@@ -20,8 +20,10 @@ from dashboard.routes import LABEL_LENGTH, Server
 from dashboard.web.answers import CSV
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
+from db.models import Experiment
 from db.session import Database
 from db.states import Arm
+from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.samples import SamplesAsked, SampleView, samples_page, stored_samples
 from knowledge.queries.view import View
 
@@ -106,7 +108,9 @@ def add_experiment_routes(app: FastAPI, server: Server) -> None:
         """Every raw sample of an experiment, streamed."""
         with server.database.read() as session:
             experiment_id = number_of(session, label)
-        name = f"{format_label(Noun.EXPERIMENT, experiment_id)}-samples.csv"
+            made_up = plan_is_latency_only(session.get_one(Experiment, experiment_id).plan)
+        what = "samples-latency-only" if made_up else "samples"
+        name = f"{format_label(Noun.EXPERIMENT, experiment_id)}-{what}.csv"
         return StreamingResponse(
             csv_pieces(server.database, experiment_id, filters.asked()),
             media_type="text/csv; charset=utf-8",

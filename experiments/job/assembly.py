@@ -17,6 +17,9 @@ from experiments.measurement.evidence import Json
 from experiments.measurement.material import HeldOutMaterial
 from experiments.quality_tasks.source import QualityTasks
 from experiments.reference_model.load import reference_model_path
+from experiments.shapes.marker import is_shape
+from experiments.shapes.material import RandomMaterial
+from experiments.shapes.stages import ShapePruning, ShapeQuantization
 from experiments.stages.pruning.stage import DepthPruning
 from experiments.stages.quantize.stage import WeightQuantization
 
@@ -34,7 +37,7 @@ SCORING_PACKAGES = ("torch", "transformers", "vllm")
 
 
 def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
-    """Load everything a spec names.
+    """Load everything a spec names; what a shape is asked and changed by is of its own.
 
     Raises `AutoinferError` when something is missing or not installed, and when the checkpoint's files are no
     longer those that the spec was written for.
@@ -43,6 +46,15 @@ def assemble(spec: AnyJob, cache_dir: Path) -> Workshop:
     at_once = 1 if spec.in_turn else spec.at_once
     engine, judge = engine_for(load_engine(spec.engine), at_once), load_judge(spec.judge)
     check_sameness(checkpoint, spec.model_fingerprint, cache_dir)
+    if is_shape(checkpoint):
+        return Workshop(
+            engine=engine,
+            judge=judge,
+            checkpoint=checkpoint,
+            material=RandomMaterial(checkpoint, spec.device, spec.seed),
+            checkpoint_stages=(ShapePruning(), ShapeQuantization()),
+            tool_versions=_tool_versions(engine, spec.device),
+        )
     return Workshop(
         engine=engine,
         judge=judge,

@@ -25,6 +25,9 @@ from experiments.job.static_check import check_static
 from experiments.measurement.evidence import HIGHER_IS_BETTER, Arm, Json, LaunchRecord, Metric, Stage
 from experiments.space.configuration import Configuration
 
+NAIVE_FAILED = "naive_failed"
+"""In the detail of the static check or the sweep: why the engine's own default is no choice."""
+
 
 def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
     """Run the job; raises `Infeasible` or `ArmInfeasible` when no configuration can be measured."""
@@ -65,6 +68,7 @@ def choose(
 def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[int, Configuration]]:
     feasible: list[tuple[int, Configuration]] = []
     refused: list[Infeasible] = []
+    naive_failed: dict[str, Json] = {}
     for index, configuration in enumerate(map(Configuration.of, spec.sweep)):
         try:
             check_static(job, told, configuration, spec.workload)
@@ -73,8 +77,10 @@ def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[in
             if reason.kind in DEVICE_FAULTS:
                 raise
             refused.append(reason)
+            if configuration == Configuration.of(spec.naive):
+                naive_failed = {NAIVE_FAILED: reason.cause}
         told.advance()
-    told.detail = {**told.detail, "refused": [reason.cause for reason in refused]}
+    told.detail = {**told.detail, "refused": [reason.cause for reason in refused], **naive_failed}
     if not feasible:
         raise refused[0]
     return feasible
@@ -88,7 +94,7 @@ def _sweep(job: RunningJob, spec: BaselineJob, wanted: Sequence[Wanted], told: S
             _sweep_group(job, spec, group, told, dropped)
     finally:
         causes: list[Json] = [each.reason.cause for each in dropped]
-        told.detail = {"dropped": causes}
+        told.detail = {**told.detail, "dropped": causes}
     if len(dropped) == len(wanted):
         raise dropped[0]
 
@@ -101,6 +107,7 @@ def _sweep_group(
     dropped: list[ArmInfeasible],
 ) -> None:
     """Time launches that are up at once; what can't run is added to `dropped`."""
+    before = len(dropped)
     opened, failed = job.open(Stage.SWEEP, wanted)
     dropped += failed
     up = {launch.wanted.index: launch for launch in opened}
@@ -110,11 +117,28 @@ def _sweep_group(
         if up:
             _round_robin(job, spec, up, spec.sweep_blocks, told, dropped)
     finally:
+        told.detail = {**told.detail, **_naive_failed(spec, wanted, failed, dropped[before:])}
         close(opened)
 
 
 def _all_fit(spec: BaselineJob, launches: int) -> bool:
     return spec.at_once is None or launches <= spec.at_once
+
+
+def _naive_failed(
+    spec: BaselineJob,
+    wanted: Sequence[Wanted],
+    failed: Sequence[ArmInfeasible],
+    dropped: Sequence[ArmInfeasible],
+) -> dict[str, Json]:
+    """Why the engine's own default did not last through the sweep; empty where it did."""
+    naive = Configuration.of(spec.naive)
+    of_index = {each.index: each.configuration for each in wanted}
+    for each in dropped:  # what did not load is told by its place in the order, what died later by its index
+        asked = wanted[each.place].configuration if each in failed else of_index[each.place]
+        if asked == naive:
+            return {NAIVE_FAILED: each.reason.cause}
+    return {}
 
 
 def _measure_chosen(job: RunningJob, spec: BaselineJob, chosen: Configuration) -> None:
@@ -172,6 +196,9 @@ def _measure_in_turn(
 
 
 def _evaluate(job: RunningJob, spec: BaselineJob, chosen: Configuration, up: OpenLaunch) -> None:
+    """Score the baseline; nothing of a shape, whose quality is not known."""
+    if job.context.latency_only:
+        return
     with stage(job, Stage.EVALUATE, 1, "evaluate the baseline") as told:
         evaluation = evaluate_reference(job, chosen, spec.workload, up=up)
         record_reference(job, chosen, evaluation)

@@ -45,7 +45,13 @@ than 30."""
 
 
 def run_test(job: RunningJob, spec: TestJob, judge: Judge) -> None:
-    """Run the job; raises `Infeasible` when an arm can't run, of kind `control` when it is the control."""
+    """Run the job; raises `Infeasible` when an arm can't run, of kind `control` when it is the control, and
+    `AutoinferError` for a plan without quality on a checkpoint that has weights, or the reverse."""
+    if spec.plan.latency_only != job.context.latency_only:
+        raise AutoinferError(
+            "The plan is for made-up weights and the checkpoint has real ones, or the reverse.",
+            "Begin a new campaign: autoinfer run --new",
+        )
     with _Comparison(job, spec).running() as comparison:
         for _ in range(MAX_STEPS):
             step = judge.next_step(spec.plan, comparison.evidence())

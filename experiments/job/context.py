@@ -15,6 +15,7 @@ from experiments.engines.port import GenerationRequest, ScoringDocument, Scoring
 from experiments.measurement.evidence import Json, Stage
 from experiments.measurement.plan import Workload
 from experiments.quality_tasks.source import QualityTasks
+from experiments.shapes.marker import is_shape
 from experiments.space.configuration import Configuration
 from experiments.telemetry.watching import GpuWatch
 
@@ -154,3 +155,8 @@ class JobContext:
     quality_tasks: QualityTasks | None = None
     gpu_watch: Callable[[], GpuWatch] | None = None
     wait: Callable[[float], None] = time.sleep
+
+    @property
+    def latency_only(self) -> bool:
+        """Whether the checkpoint is a shape, of which nothing but times is known."""
+        return is_shape(self.checkpoint)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from configs.quality_tasks import asked_tasks
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import TIMED_METRICS, Metric
 
 LATER_IN_WORKLOADS = ("evaluation_tasks", "evaluation_thinking", "evaluation_answer_tokens")
 """Fields that workloads of older plans did not have; None stands for that."""
@@ -118,11 +118,20 @@ class StoppingPlan(BaseModel):
     full_pairs: int = Field(default=16, ge=1)
     validation_pairs: int = Field(default=2, ge=1)
     support_alpha: float | None = Field(default=None, gt=0)
+    latency_only: bool = False
+    """Whether weights are made up: then quality is not known, and what is supported is supported for its
+    latency alone."""
 
     @model_validator(mode="after")
     def _support_is_no_laxer(self) -> Self:
         if self.support_alpha is not None and self.support_alpha > self.alpha:
             raise ValueError(f"support_alpha is {self.support_alpha}: it must be at most alpha, {self.alpha}")
+        return self
+
+    @model_validator(mode="after")
+    def _latency_only_is_on_time(self) -> Self:
+        if self.latency_only and self.metric not in TIMED_METRICS:
+            raise ValueError(f"made-up weights have times alone, and {self.metric.value} is none")
         return self
 
     @property
@@ -133,13 +142,15 @@ class StoppingPlan(BaseModel):
     def digest(self, control_digest: str, candidate_digest: str) -> str:
         """SHA-256 over the plan and both arms: the preregistration hash.
 
-        A plan without a `support_alpha`, a margin of KL or quality tasks is hashed as it was before there
-        were these fields, so that the hashes of older experiments can still be made again from their stored
-        plans.
+        A plan without a `support_alpha`, a margin of KL or quality tasks, or of weights that are there, is
+        hashed as it was before there were these fields, so that the hashes of older experiments can still be
+        made again from their stored plans.
         """
         later: dict[str, Any] = {}
         if self.support_alpha is None:
             later["support_alpha"] = True
+        if not self.latency_only:
+            later["latency_only"] = True
         if self.margins.kl_nats is None:
             later["margins"] = {"kl_nats"}
         absent = {name for name in LATER_IN_WORKLOADS if getattr(self.workload, name) is None}

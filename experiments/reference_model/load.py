@@ -5,11 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from configs.errors import AutoinferError
+from experiments.shapes.marker import SHAPE_FILE, is_shape
 
 FINGERPRINTED_FILES = (
     "chat_template.jinja",
     "config.json",
     "model.safetensors",
+    SHAPE_FILE,
     "tokenizer.json",
     "tokenizer_config.json",
 )
@@ -42,7 +44,8 @@ def reference_model_path() -> Path:
 def checkpoint_fingerprint(folder: Path) -> str:
     """Return the SHA-256 over the files that decide what a checkpoint computes, as hexadecimal.
 
-    Sharded checkpoints count with every `*.safetensors` file. The result is kept while the files' sizes and
+    Sharded checkpoints count with every `*.safetensors` file, a shape, which has none, with what says so. The
+    result is kept while the files' sizes and
     times stay the same.
 
     Raises:
@@ -58,7 +61,7 @@ def fingerprinted_files(folder: Path) -> tuple[tuple[str, int, int], ...]:
         CheckpointMissing: as `checkpoint_fingerprint`.
     """
     weights = sorted(folder.glob("*.safetensors"))
-    if not (folder / "config.json").is_file() or not weights:
+    if not (folder / "config.json").is_file() or not (weights or is_shape(folder)):
         raise CheckpointMissing(
             f"{folder} is no checkpoint: it lacks config.json or *.safetensors.",
             "Give the folder that holds both.",

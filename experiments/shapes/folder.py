@@ -17,10 +17,10 @@ from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CONFIG_FILE, CheckpointFiles, json_object
 from experiments.measurement.evidence import Json
 from experiments.shapes.config import shape_config
+from experiments.shapes.marker import SHAPE_FILE as SHAPE_FILE
+from experiments.shapes.marker import is_shape
 from experiments.shapes.stored_as import StoredAs, described, quantization_of, weight_bytes
 from experiments.space.configuration import Configuration
-
-SHAPE_FILE = "shape.json"
 
 LATENCY_ONLY = "latency only: the weights are made up (--weights dummy), so times alone mean anything"
 """What is said of everything that is measured on a shape."""
@@ -46,7 +46,7 @@ class Shape:
         """The weights in a resolved configuration."""
         return {
             "stored": f"{self.stored} (dummy)",
-            "served": f"{self.stored} (dummy)",
+            "served": "as stored (dummy)",  # how that is, stands there: a change of it is told once
             "weight_bytes": self.weight_bytes,
             "latency_representative": True,
             "latency_only": LATENCY_ONLY,
@@ -85,7 +85,7 @@ def shape_in(folder: Path) -> Shape | None:
     Raises:
         Infeasible: kind `checkpoint`, for a broken `SHAPE_FILE`.
     """
-    if not (folder / SHAPE_FILE).is_file():
+    if not is_shape(folder):
         return None
     told = json_object(folder / SHAPE_FILE, "shape")
     try:

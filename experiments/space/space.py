@@ -7,7 +7,7 @@ given and are never enumerated: no neighbour and no point has one that was not t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -143,14 +143,17 @@ class Space:
         except UsageError:
             return None
 
-    def crossing(self, configuration: Configuration, knobs: Iterable[str]) -> tuple[Configuration, ...]:
-        """Every configuration that comes of setting these knobs to each combination of their values.
+    def crossing(
+        self, configuration: Configuration, knobs: Iterable[str] | Mapping[str, Sequence[KnobValue]]
+    ) -> tuple[Configuration, ...]:
+        """Every configuration that comes of setting these knobs to each combination of their values, or of
+        those values that a mapping names.
 
         The first knob varies slowest. Raises `UsageError` for an unknown knob and for one that is not active.
         """
         crossed = [configuration]
         for name in knobs:
-            values = self.knob(name).values
+            values = knobs[name] if isinstance(knobs, Mapping) else self.knob(name).values
             crossed = [self.with_change(each, {name: value}) for each in crossed for value in values]
         return tuple(crossed)
 

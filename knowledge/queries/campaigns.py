@@ -16,6 +16,7 @@ from db.models import Campaign, Directive, Experiment, Hypothesis
 from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind
 from knowledge.approvals import approve_above_s, waits_in_queue
+from knowledge.latency_only import latency_only
 from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of
@@ -65,11 +66,13 @@ class GpuView(View):
 class CampaignView(View):
     """A campaign; `hypotheses` counts them by state, `discovery` is what the online control of false
     discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither. What is expected
-    to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does."""
+    to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does.
+    `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed."""
 
     id: str
     name: str
     model: str
+    latency_only: bool
     model_fingerprint: str
     hub: HubView | None
     target: str
@@ -138,6 +141,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             id=format_label(Noun.CAMPAIGN, each.id),
             name=each.name,
             model=each.model,
+            latency_only=latency_only(each.spec),
             model_fingerprint=each.model_fingerprint,
             hub=_found(HubView, each, "hub"),
             target=each.target,

@@ -22,6 +22,7 @@ from db.models.base import JsonObject
 from db.states import Arm
 from experiments.rejudging import judged_again
 from experiments.sealing import tampered
+from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
 from knowledge.queries.gpu_blocks import GpuBlocksView, gpu_blocks
@@ -125,6 +126,7 @@ def experiment_detail(
         None if verdict is None else _in_short(verdict),
         control_knobs,
         candidate_knobs,
+        latency_only=plan_is_latency_only(experiment.plan),
     )
     return ExperimentDetail(
         **short.model_dump(),

@@ -31,7 +31,8 @@ from knowledge.stored import LEVER_JOINT
 
 
 class ExperimentRow(View):
-    """An experiment as one line; `wall_s` in seconds, `predicted` with its 80 % interval."""
+    """An experiment as one line; `wall_s` in seconds, `predicted` with its 80 % interval. `latency_only`: the
+    weights are made up, and quality is not known."""
 
     id: str
     campaign: str
@@ -45,6 +46,7 @@ class ExperimentRow(View):
     target: str
     change: tuple[ChangeView, ...]
     predicted: EffectView | None
+    latency_only: bool
     outcome: VerdictOutcome | None
     effect: EffectView | None
     reason: str | None
@@ -180,6 +182,8 @@ def experiment_row(
     verdict: Sequence[Any] | None,
     control: JsonObject,
     candidate: JsonObject | None,
+    *,
+    latency_only: bool,
 ) -> ExperimentRow:
     """Return the row of an experiment; `verdict` holds outcome, effect, low, high (natural logs), reason and
     metric."""
@@ -197,6 +201,7 @@ def experiment_row(
         target=experiment.target,
         change=changes_between(control, candidate),
         predicted=prediction_view(prediction or {}, metric or DEFAULT_METRIC),
+        latency_only=latency_only,
         outcome=outcome,
         effect=effect_view(effect, low, high, judged or DEFAULT_METRIC),
         reason=reason,
@@ -239,6 +244,7 @@ def _rows() -> Select[Any]:
             Hypothesis.lever,
             Experiment.plan["prediction"],
             Experiment.plan["metric"].as_string(),
+            Experiment.plan["latency_only"].as_boolean(),
             control.knobs,
             candidate.knobs,
             Verdict.outcome,
@@ -262,12 +268,23 @@ def _row(
     lever: str | None,
     prediction: JsonObject | None,
     metric: str | None,
+    latency_only: bool | None,
     control: JsonObject,
     candidate: JsonObject | None,
     *verdict: Any,
 ) -> ExperimentRow:
     judged = verdict if verdict[0] is not None else None
-    return experiment_row(experiment, claim, lever, prediction, metric, judged, control, candidate)
+    return experiment_row(
+        experiment,
+        claim,
+        lever,
+        prediction,
+        metric,
+        judged,
+        control,
+        candidate,
+        latency_only=bool(latency_only),
+    )
 
 
 def _conditions(asked: ExperimentsAsked) -> list[ColumnElement[bool]]:

@@ -19,6 +19,7 @@ from db.models import Campaign, Event, Hypothesis
 from db.noise import SERIES_NAME
 from db.states import CampaignState, HypothesisState
 from knowledge.approvals import approve_above_s
+from knowledge.latency_only import latency_only
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
@@ -109,6 +110,7 @@ class CampaignNow(View):
     id: str
     name: str
     model: str
+    latency_only: bool
     target: str
     engine: str
     metric: str
@@ -230,6 +232,7 @@ def _campaign(
         id=format_label(Noun.CAMPAIGN, campaign.id),
         name=campaign.name,
         model=campaign.model,
+        latency_only=latency_only(campaign.spec),
         target=campaign.target,
         engine=str(campaign.spec.get("engine", "")),
         metric=str(campaign.objective.get("metric", "")),

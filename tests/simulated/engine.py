@@ -206,6 +206,7 @@ class SimulatedLaunch:
 class SimulatedEngine:
     name = "simulated"
     max_concurrency = 64
+    serves_shapes = True
 
     def check(
         self, configuration: Configuration, checkpoint: Path, device: str, context_tokens: int = 1

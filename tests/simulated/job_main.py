@@ -12,6 +12,9 @@ from experiments.executors.forking import serve, without_threads
 def main() -> int:
     with without_threads():
         from experiments.job.process import Workshop, run_in_folder
+        from experiments.shapes.marker import is_shape
+        from experiments.shapes.material import RandomMaterial
+        from experiments.shapes.stages import ShapePruning, ShapeQuantization
         from tests.simulated.engine import SimulatedEngine
         from tests.simulated.material import SimulatedMaterial, SimulatedPruning
 
@@ -27,6 +30,12 @@ def main() -> int:
             checkpoint = Path(str(getattr(spec, "model", "")))
             stages = (WeightQuantization(),)
             return Workshop(CheckedEngine(), JudgeOfSpec(), checkpoint, SimulatedMaterial(), stages)
+        shape = Path(str(getattr(spec, "model", "")))
+        if is_shape(shape):
+            material = RandomMaterial(shape, "cpu", 0)
+            return Workshop(
+                SimulatedEngine(), JudgeOfSpec(), shape, material, (ShapePruning(), ShapeQuantization())
+            )
         return Workshop(
             SimulatedEngine(),
             JudgeOfSpec(),

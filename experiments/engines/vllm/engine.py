@@ -49,6 +49,7 @@ class VllmEngine:
     max_concurrency = CONCURRENCY_MAX
     profiles_candidates = True
     serves_packed = True
+    serves_shapes = True
 
     def __init__(
         self,

@@ -88,7 +88,7 @@ class VllmLaunch:
         dtype = str(told["dtype"])
         weights = dict(stored_weights(self._files, dtype))
         # vLLM has kernels for what is stored, so its time is that of these weights
-        weights |= {"served": f"{weights['stored']}, computed in {dtype}", "latency_representative": True}
+        weights |= {"served": f"as stored, computed in {dtype}", "latency_representative": True}
         weights.pop("latency_reason", None)
         if isinstance(told["weights"], dict):
             weights |= told["weights"]

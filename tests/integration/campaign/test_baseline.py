@@ -11,6 +11,7 @@ from agent.campaign.facts import read_facts
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured, scaled
 from agent.campaign.outcome import campaign_outcome
+from cli.telling import naive_words
 from db import events
 from db.event_kinds import EventKind
 from db.session import Database
@@ -18,11 +19,19 @@ from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
 from tests.simulated.by_hand import launch, measure_sweep
-from tests.simulated.campaign import start
+from tests.simulated.campaign import drive, start
 
 NAIVE_MS, BEST_MS = 5.0, 4.5
 SLOWER_LATER_MS = 6.0
 """The baseline's launches after the sweep, on a machine that has slowed down meanwhile."""
+
+
+FAILING_DEFAULT = """
+name: simulated
+knobs:
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0], default: 10.0, help: The answer.}
+  - {name: simulated.fails, lever: luck, values: [generate, never], default: generate, help: Where it dies.}
+"""
 
 
 def both(space: Space) -> Mapping[Configuration, float]:
@@ -94,3 +103,22 @@ def test_what_was_timed_for_a_part_of_the_sweep_is_compared_with_nothing() -> No
         cut.arm, 1, cut.stage, cut.configuration_digest, cut.resolved, cut.environment, cut.load_s, short
     )
     assert list(scaled((whole, partly), Metric.TPOT_MS)) == [whole.configuration_digest]
+
+
+def test_a_default_that_dies_at_its_first_request_leaves_the_baseline_to_what_runs_and_says_so(
+    tmp_path: Path,
+) -> None:
+    """As where the kernel of the engine's own choice is not to be had: it is known at the first request."""
+    sweep = {"baseline.sweep": {"simulated.fails": ["generate", "never"]}, "proposers": ["rules"]}
+    database, campaign_id = start(tmp_path, space_text=FAILING_DEFAULT, **sweep)
+    drive(database, tmp_path, campaign_id)
+    with database.read() as session:
+        outcome = campaign_outcome(session, campaign_id)
+        (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
+    database.close()
+    assert outcome["baseline"]["configuration"]["simulated.fails"] == "never"
+    assert outcome["naive"]["tpot_ms"] is None
+    cause = outcome["naive"]["failed"]
+    assert "The simulated process ended" in cause
+    assert f"the naive default did not last through the sweep: {cause.rstrip('.')}" in told.text
+    assert naive_words(outcome["naive"], outcome["baseline"]) == f"did not run: {cause}"

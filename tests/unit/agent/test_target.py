@@ -20,6 +20,7 @@ from configs.targets import kind_of
 from db import workers
 from db.session import Database
 from experiments.engines.reference.engine import ReferenceEngine
+from experiments.space.loading import load_space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
 from knowledge.queries.campaigns import campaign_detail
 from tests.unit.agent.test_questions import database
@@ -105,7 +106,12 @@ def test_a_campaign_on_a_gpu_is_stored_with_its_device_and_its_jobs_wait_for_tha
 
 def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is_named() -> None:
     asked = campaign_asked("levers", {"target": "cuda:0"}).spec
-    assert (asked.engine, asked.space, asked.baseline.sweep) == ("vllm", "vllm", ())
+    assert (asked.engine, asked.space) == ("vllm", "vllm")
+    assert asked.baseline.sweep == {"serving.gdn_prefill_backend": ("auto", "triton")}
+    space = load_space(asked.space)
+    first, *others = space.crossing(space.configuration({}), asked.baseline.sweep)
+    assert first == space.configuration({})
+    assert [each["serving.gdn_prefill_backend"] for each in others] == ["triton"]
     assert asked.questions == load_campaign("levers").questions
     named = campaign_asked("levers", {"target": "cuda:0", "engine": "mine", "space": "levers"}).spec
     assert (named.engine, named.space) == ("mine", "levers")

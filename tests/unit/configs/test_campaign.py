@@ -49,7 +49,7 @@ def test_the_default_campaign_has_the_promised_limits() -> None:
     [
         (WorkloadSpec, Workload, set()),
         (MarginsSpec, Margins, set()),
-        (PlanSpec, StoppingPlan, {"prediction", "support_alpha"}),
+        (PlanSpec, StoppingPlan, {"prediction", "support_alpha", "latency_only"}),
     ],
 )
 def test_the_plan_has_the_fields_of_the_stopping_plan(

@@ -1,0 +1,209 @@
+"""A whole campaign on a shape, with real processes and the simulated engine: latency only, everywhere."""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from starlette.testclient import TestClient
+
+from agent.campaign.create import create_campaign, survey
+from agent.campaign.outcome import campaign_outcome
+from cli.sheets.finding import print_finding
+from configs.settings import Settings
+from dashboard.app import create_app
+from db.models import Artifact, Campaign, Event, Experiment, Finding, Hypothesis, Launch, Measurement, Verdict
+from db.session import Database
+from db.states import HypothesisState
+from experiments.measurement.evidence import QUALITY_METRICS
+from experiments.shapes.folder import shape_in
+from knowledge.latency_only import FASTEST, LATENCY_ONLY, UNKNOWN_QUALITY
+from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.facts import campaign_facts
+from knowledge.queries.findings import finding_detail
+from knowledge.queries.now import now_view
+from knowledge.summary import summarize
+from tests.new_database import new_database
+from tests.simulated.campaign import drive, registered_here, simulated_spec
+
+pytestmark = pytest.mark.timeout(240)
+
+SPACE = """
+name: simulated
+knobs:
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
+  - {name: simulated.fails, lever: luck, values: [never, load], default: never, help: Where it dies.}
+  - {name: quantization.method, lever: quantization, values: [none, rtn], default: none, help: Weights.}
+  - name: quantization.group_size
+    lever: quantization
+    values: [32, 64]
+    default: 32
+    when: {quantization.method: [rtn]}
+    help: Groups.
+  - {name: pruning.method, lever: pruning, values: [none, depth], default: none, help: Layers.}
+  - name: pruning.layers_removed
+    lever: pruning
+    values: {from: 1, to: 4}
+    default: 1
+    when: {pruning.method: [depth]}
+    help: How many.
+  - {name: drafting.method, lever: drafting, values: [none, mtp], default: none, help: Drafts.}
+  - name: drafting.draft_tokens
+    lever: drafting
+    values: {from: 1, to: 3}
+    default: 1
+    when: {drafting.method: [mtp]}
+    help: How many drafts.
+"""
+
+
+def question(name: str, **candidate: object) -> dict[str, object]:
+    knobs = {key.replace("__", "."): value for key, value in candidate.items()}
+    return {
+        "id": name,
+        "asks": f"Is {name} faster?",
+        "claim": f"{name} is at least 3 % faster.",
+        "candidate": knobs,
+        "metric": "tpot_ms",
+        "min_effect": "3%",
+        "why": "To know.",
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    folder = tmp_path_factory.mktemp("shape-campaign")
+    spec = simulated_spec(
+        folder,
+        SPACE,
+        model="reference",
+        weights="dummy",
+        questions=[
+            question("drafts", drafting__method="mtp"),
+            question("groups", quantization__method="rtn"),
+            question("fewer", pruning__method="depth", pruning__layers_removed=2),
+        ],
+        **{"baseline.sweep": {"simulated.fails": ["never", "load"]}},
+    )
+    database = new_database(folder)
+    with registered_here(folder):
+        ground = survey(spec, shapes=folder / "shapes")
+    with database.write() as session:
+        campaign_id = create_campaign(session, spec, ground)
+    drive(database, folder, campaign_id)
+    yield database
+    database.close()
+
+
+def test_the_best_is_the_fastest_by_time_alone_and_says_so(finished: Database) -> None:
+    with finished.read() as session:
+        outcome = campaign_outcome(session, 1)
+        told = session.scalars(select(Event.text).where(Event.kind == "campaign.best")).all()
+        view = now_view(session, "C-1", None, datetime(2026, 1, 1, tzinfo=UTC))
+        summary = summarize(replace(campaign_facts(session, 1), outcome=outcome))
+        campaign = campaign_detail(session, 1)
+    assert outcome["latency_only"] is True
+    assert outcome["best"]["configuration"]["simulated.tpot_ms"] == 7.0
+    assert outcome["best"]["note"] == FASTEST
+    assert outcome["best"]["bits_per_byte"] is None
+    assert told
+    assert all(FASTEST in each for each in told)
+    assert view.campaign is not None
+    assert view.campaign.latency_only
+    assert view.campaign.bits_per_byte_limit is None
+    assert any(LATENCY_ONLY in line.lower() for line in summary.best.lines)
+    assert campaign.latency_only
+    assert campaign.limits["quality"] == UNKNOWN_QUALITY
+    assert LATENCY_ONLY in campaign.model
+
+
+def test_nothing_of_quality_was_measured_and_no_verdict_passes_it(finished: Database) -> None:
+    with finished.read() as session:
+        metrics = set(session.scalars(select(Measurement.metric).distinct()))
+        stages = set(session.scalars(select(Launch.stage).distinct()))
+        verdicts = session.scalars(select(Verdict).where(Verdict.launches > 0)).all()
+        plans = session.scalars(select(Experiment.plan)).all()
+    assert not metrics & {each.value for each in QUALITY_METRICS}
+    assert not stages & {"screen", "evaluate"}
+    assert verdicts
+    for each in verdicts:
+        assert each.quality is not None
+        assert each.quality["state"] == "not known"
+        assert LATENCY_ONLY in each.reason
+        assert "quality held" not in each.reason
+    assert all(plan["latency_only"] is True for plan in plans)
+
+
+def test_findings_speak_of_latency_alone(finished: Database) -> None:
+    with finished.read() as session:
+        found = session.scalars(select(Finding)).all()
+        assert found
+        for each in found:
+            assert each.scope["latency_only"] is True
+            assert LATENCY_ONLY in each.claim
+            assert UNKNOWN_QUALITY in each.claim
+
+
+def test_drafting_tells_times_of_steps_and_no_effect(finished: Database) -> None:
+    with finished.read() as session:
+        asked = session.scalars(select(Hypothesis).where(Hypothesis.question == "drafts")).one()
+        verdict = session.scalars(select(Verdict).where(Verdict.hypothesis_id == asked.id)).one()
+    assert asked.state is HypothesisState.INCONCLUSIVE
+    assert verdict.launches == 2
+    assert verdict.effect_log is verdict.interval_low_log is verdict.interval_high_log is None
+    assert "drafting breaks even at" in verdict.reason
+    assert "set, not measured" in verdict.reason
+    assert verdict.judge["acceptance_length"] is None
+    assert verdict.quality is not None
+    assert "acceptance_length" not in verdict.quality["drafting"]
+    assert verdict.quality["drafting"]["step_ms"] > 0
+
+
+def test_checkpoints_are_made_up_at_once(finished: Database) -> None:
+    with finished.read() as session:
+        stored = session.scalars(select(Artifact).where(Artifact.kind == "checkpoint")).all()
+        campaign = session.scalars(select(Campaign)).one()
+        model_layers = campaign.spec["found"]["model_layers"]
+    by_stage = {each.inputs["stage"]: each for each in stored}
+    assert set(by_stage) == {"quantize", "prune"}
+    assert all("made up" in each.inputs["made_up"] for each in stored)
+    assert all(each.build_s < 1 for each in stored)
+    quantized = shape_in(Path(by_stage["quantize"].path))
+    assert quantized is not None
+    assert "W4 g32" in quantized.stored
+    pruned = (Path(by_stage["prune"].path) / "config.json").read_text()
+    assert f'"num_hidden_layers": {len(model_layers) - 2}' in pruned
+
+
+def test_the_agent_proposes_neither_drafts_nor_fewer_layers(finished: Database) -> None:
+    with finished.read() as session:
+        proposed = session.scalars(select(Hypothesis).where(Hypothesis.question.is_(None))).all()
+    assert proposed
+    assert not [each.lever for each in proposed if "drafting" in each.lever or "pruning" in each.lever]
+
+
+def test_a_finding_is_printed_with_what_it_speaks_of(
+    finished: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with finished.read() as session:
+        print_finding(finding_detail(session, 1))
+    assert "speaks of" in capsys.readouterr().out
+
+
+def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path: Path) -> None:
+    client = TestClient(create_app(Settings(data_dir=tmp_path), finished), base_url="http://127.0.0.1")
+    now = client.get("/?campaign=C-1").text
+    assert "The one thing to deploy" not in now
+    assert "The fastest by time alone" in now
+    assert "there is nothing to deploy yet" in now
+    assert client.get("/campaigns/C-1.json").json()["campaign"]["latency_only"] is True
+    for address in ("/campaigns/C-1", "/campaigns", "/experiments/E-0006", "/knowledge/F-001"):
+        assert LATENCY_ONLY in client.get(address).text.lower(), address
+    rows = list(csv.DictReader(io.StringIO(client.get("/experiments.csv").text)))
+    assert {row["latency_only"] for row in rows} == {"True"}
+    samples = client.get("/experiments/E-0006/samples.csv").headers["content-disposition"]
+    assert "latency-only" in samples

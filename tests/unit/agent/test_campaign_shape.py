@@ -1,0 +1,93 @@
+"""A campaign's shape: where it comes from, what is refused on it, what the agent leaves alone there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.campaign.create import survey
+from agent.campaign.shape import check_judged_here, find_shape, refused_on_a_shape
+from configs.campaign import CampaignSpec, load_campaign
+from configs.errors import UsageError
+from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
+from experiments.shapes.folder import shape_in
+from experiments.shapes.marker import is_shape
+from experiments.space.configuration import Configuration
+
+
+def spec(**changes: object) -> CampaignSpec:
+    return load_campaign("shape", changes)
+
+
+@pytest.mark.parametrize("model", ["qwen3.5-9b", "reference", str(reference_model_path())])
+def test_a_shape_is_written_once_and_has_no_weights(model: str, tmp_path: Path) -> None:
+    found = find_shape(model, tmp_path)
+    assert is_shape(found.folder)
+    assert not list(found.folder.glob("*.safetensors"))
+    written = (found.folder / "config.json").stat().st_mtime_ns
+    assert find_shape(model, tmp_path) == found
+    assert (found.folder / "config.json").stat().st_mtime_ns == written
+    assert find_shape(str(found.folder), tmp_path / "elsewhere") == found
+    shape = shape_in(found.folder)
+    assert shape is not None
+    assert shape.model == model
+
+
+def test_shapes_of_other_sizes_have_other_folders_and_fingerprints(tmp_path: Path) -> None:
+    small, large = (find_shape(name, tmp_path).folder for name in ("qwen3.5-4b", "qwen3.5-9b"))
+    assert small != large
+    assert checkpoint_fingerprint(small) != checkpoint_fingerprint(large)
+    told = json.loads((small / "shape.json").read_text())
+    assert told["stored"] == "bfloat16"
+
+
+def test_an_engine_that_makes_up_no_weights_is_refused(tmp_path: Path) -> None:
+    asked = spec(engine="reference", target="cpu", space="reference", **{"baseline.sweep": []})
+    with pytest.raises(UsageError, match="The engine reference can't serve a model without weights"):
+        survey(asked, shapes=tmp_path)
+
+
+def test_a_drafter_and_a_question_on_quality_have_no_use_on_a_shape() -> None:
+    with pytest.raises(UsageError, match="a drafter has no use there"):
+        spec(drafter="./mine")
+    question = {
+        "id": "bits",
+        "asks": "?",
+        "claim": "Fewer bits.",
+        "candidate": {"quantization.method": "awq"},
+        "metric": "nll_bits",
+        "min_effect": "1%",
+        "why": "To know.",
+    }
+    with pytest.raises(UsageError, match="the question bits is on nll_bits, and made-up weights"):
+        spec(questions=[question])
+
+
+def test_a_users_claim_on_quality_is_refused_with_what_to_do() -> None:
+    with pytest.raises(UsageError, match="No claim can be on nll_bits here") as refused:
+        check_judged_here(spec(), "nll_bits")
+    assert "tpot_ms" in str(refused.value.hint)
+    check_judged_here(spec(), "ttft_ms")
+    check_judged_here(load_campaign("default"), "nll_bits")
+
+
+def test_the_agent_leaves_drafting_and_layers_alone_but_where_a_budget_asks_for_them() -> None:
+    drafts, prunes = (
+        Configuration.of({"drafting.method": "mtp"}),
+        Configuration.of({"pruning.method": "depth"}),
+    )
+    plain = Configuration.of({"drafting.method": "none", "pruning.method": "none"})
+
+    def nothing(configuration: Configuration) -> str | None:
+        return None
+
+    why = refused_on_a_shape(spec(), nothing)
+    assert why(plain) is None
+    assert "autoinfer enqueue" in str(why(drafts))
+    assert "autoinfer enqueue" in str(why(prunes))
+    paid = refused_on_a_shape(spec(parameter_budget=10**9), nothing)
+    assert paid(prunes) is None
+    assert paid(drafts) is not None
+    assert refused_on_a_shape(load_campaign("default"), nothing)(drafts) is None
