@@ -253,13 +253,21 @@ class LocalExecutor:
         )
 
 
+PARENT_IS_GONE = "BrokenPipeError"
+"""How a launch's last words begin that could not answer its job any more."""
+
+
 def _last_launch(folder: Path) -> str:
-    """The last line of the launch that said something last, for the same sentence; empty where none did."""
+    """The last line of the launch that said something last, for the same sentence; empty where none did.
+
+    A launch whose job is gone may say so as it ends, which is no cause of anything.
+    """
     logs = [log for log in (folder / LAUNCH_LOGS).glob("*.log") if log.stat().st_size]
-    if not logs:
+    said = {log: line for log in logs if not (line := _last_line(log)).startswith(PARENT_IS_GONE)}
+    if not said:
         return ""
-    last = max(logs, key=lambda log: log.stat().st_mtime_ns)
-    return f"; that of its last launch ({last.name}) ends: {_last_line(last)}"
+    last = max(said, key=lambda log: log.stat().st_mtime_ns)
+    return f"; that of its last launch ({last.name}) ends: {said[last]}"
 
 
 def _last_line(log: Path) -> str:

@@ -31,6 +31,10 @@ PUSHES = 20
 BETWEEN_PX = (360, 660, 740, 830, 920)
 """Widths between those that every page is looked at in, below and above which layouts change."""
 LATE_MS = 1_000
+SAY_OF_STREAM = """([word, age]) => {
+  document.querySelector("[data-live-text]").textContent = word;
+  document.querySelector("[data-live-age]").textContent = age;
+}"""
 
 ROWS = 8
 """Of a list's page: there is another page after it, and axe need not look at the same row again and again."""
@@ -162,6 +166,18 @@ def test_no_page_scrolls_sideways_on_a_small_phone_or_a_tablet(browser: Browser,
             for width in BETWEEN_PX:
                 Look("light", width).turn(page)
                 told += [f"{path} at {width} px: {each}" for each in sideways(page)]
+    assert not told, "\n".join(told)
+
+
+def test_the_bar_has_room_for_whatever_it_says_of_the_stream(browser: Browser, address: str) -> None:
+    told = []
+    with looking(browser, address) as (page, _):
+        page.goto(f"{address}/queue")
+        for width in range(320, 1200, 20):
+            Look("light", width).turn(page)
+            for said in (("Connecting", ""), ("Reconnecting", " · 59 s ago"), ("Paused · 12 new", " · 59 s ago")):
+                page.evaluate(SAY_OF_STREAM, list(said))
+                told += [f"{said} at {width} px: {each}" for each in sideways(page)]
     assert not told, "\n".join(told)
 
 
