@@ -175,7 +175,11 @@ def test_the_bar_has_room_for_whatever_it_says_of_the_stream(browser: Browser, a
         page.goto(f"{address}/queue")
         for width in range(320, 1200, 20):
             Look("light", width).turn(page)
-            for said in (("Connecting", ""), ("Reconnecting", " · 59 s ago"), ("Paused · 12 new", " · 59 s ago")):
+            for said in (
+                ("Connecting", ""),
+                ("Reconnecting", " · 59 s ago"),
+                ("Paused · 12 new", " · 59 s ago"),
+            ):
                 page.evaluate(SAY_OF_STREAM, list(said))
                 told += [f"{said} at {width} px: {each}" for each in sideways(page)]
     assert not told, "\n".join(told)
