@@ -1,13 +1,16 @@
 """One journal of several, small enough to be kept beside its table. Pure.
 
 Most of a journal are the gaps between tokens of cells at high concurrency. An archive keeps of a request
-there its start, first token, last token and how many there were, from which all figures follow but gaps.
+there its start, first token, last token and how many there were, from which all figures follow but gaps. Of
+the folders in a command it keeps the last part: what lay where on a machine is nobody's business later.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from agent.tables.cell import after_first
@@ -30,9 +33,16 @@ def archived(journals: Iterable[Iterable[Line]], gaps_up_to: int) -> Iterator[Li
 
 
 def _short(line: Line, gaps_up_to: int) -> Line:
+    if line["kind"] == "begin":
+        return {**line, "command": without_folders(line["command"])}
     if line["kind"] != "cell" or line["workload"]["concurrency"] <= gaps_up_to:
         return line
     return {**line, "requests": [_without_gaps(request) for request in line["requests"]]}
+
+
+def without_folders(command: str) -> str:
+    """A command with the last part of each path alone."""
+    return shlex.join(Path(word).name if "/" in word else word for word in shlex.split(command))
 
 
 def _without_gaps(request: Mapping[str, Any]) -> dict[str, Any]:

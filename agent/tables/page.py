@@ -93,13 +93,17 @@ def _words(first: _Load, load: _Load) -> str:
 
 def _about(lines: Sequence[Line], loads: Mapping[str, _Load], commands: Sequence[str]) -> str:
     identities = [line["identity"] for line in lines]
-    measured = {line["load"] for line in lines if line["kind"] == "cell"}
+    cells = [line for line in lines if line["kind"] == "cell" and not line.get("same")]
+    measured = {line["load"] for line in cells}
     failed = {line["load"] for line in lines if line["kind"] == "failure"} - measured
+    keys = {line["workload"]["key"] for line in cells}
+    whole = {load for load in measured if {x["workload"]["key"] for x in cells if x["load"] == load} == keys}
     days = sorted({line["time"][:10] for line in lines})
     facts = [
         f"- {_each(identities, 'name')}, driver {_each(identities, 'driver')}, vLLM "
         f"{_each(identities, 'engine_version')}; {', '.join(days)}",
-        f"- {len(measured)} loads measured, {len(failed)} that failed; raw times are in the journal beside",
+        f"- {len(whole)} loads measured in all workloads, {len(measured - whole)} in some, {len(failed)} "
+        "that failed; raw times are in the journal beside",
         *(f"- `{command}`" for command in commands),
     ]
     if any(line.get("weights") == DUMMY for line in lines):
@@ -177,7 +181,7 @@ def _failures(lines: Sequence[Line], words: Mapping[str, str]) -> str:
         if line["kind"] == "failure"
     }
     if not causes:
-        return "Nothing that was begun failed."
+        return "Nothing in the journal failed."
     body = [
         [words[load], workload or "the load", failure["kind"], failure["cause"].replace("|", "\\|")]
         for (load, workload), failure in causes.items()

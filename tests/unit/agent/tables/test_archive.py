@@ -36,3 +36,12 @@ def test_a_line_that_comes_again_is_there_once_even_from_an_archive() -> None:
     archive = list(archived([journal], gaps_up_to=4))
     new = {"kind": "load", "load": "b"}
     assert list(archived([archive, [*journal, new]], gaps_up_to=4)) == [*archive, new]
+
+
+def test_a_command_keeps_no_folders_of_the_machine_it_ran_on() -> None:
+    begin = {
+        "kind": "begin",
+        "command": "autoinfer --data-dir /some/where/d table measure my/grid.yaml --out /x/9b",
+    }
+    (kept,) = archived([[begin]], gaps_up_to=4)
+    assert kept["command"] == "autoinfer --data-dir d table measure grid.yaml --out 9b"
