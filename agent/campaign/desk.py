@@ -114,6 +114,7 @@ class Desk:
             shape=self.legal.profile,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
+            incumbent_packed=self.incumbent.configuration.get("quantization.method", "none") != "none",
             measured_tpot_ms={
                 each: self.baseline.tpot_ms[each.digest]
                 for each in swept
@@ -130,7 +131,14 @@ class Desk:
             in_turn=self.facts.in_turn,
             made_up=self.facts.spec.latency_only,
         )
-        return Beliefs.learn(self.space, physics, self.facts.trials, margins, priors=priors)
+        return Beliefs.learn(
+            self.space,
+            physics,
+            self.facts.trials,
+            margins,
+            priors=priors,
+            judges_quality=not self.facts.spec.latency_only,
+        )
 
     @cached_property
     def view(self) -> CampaignView:
@@ -159,6 +167,7 @@ class Desk:
             predict_on=self.beliefs.predict,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
+            incumbent_runs=facts.incumbent_runs,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
         )
 
@@ -186,6 +195,7 @@ class Desk:
                     log_ratio_mean=prediction.log_ratio_mean,
                     log_ratio_sd=prediction.log_ratio_sd,
                     p_quality=belief.p_quality,
+                    judges_quality=not self.facts.spec.latency_only,
                     p_feasible=belief.p_feasible,
                     cost_s=belief.cost_s,
                     pinned=each.pinned,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.builds import measured_builds
 from agent.campaign.profiles import candidate_profiles
+from agent.campaign.ran import resolved_of
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
 from configs.campaign import CHECKPOINT, DUMMY, CampaignSpec
@@ -23,7 +24,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
 from experiments.engines.port import PartTime
-from experiments.measurement.evidence import Metric, Stage
+from experiments.measurement.evidence import Json, Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.measurement.noise import noise_key
 from experiments.measurement.plan import Prediction
@@ -150,6 +151,8 @@ class Facts:
     """The most launches that may be up at once; 1: in turn; None: as many as a step asks for."""
     built_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds that builds of the model took here, by method (`builds.measured_builds`)."""
+    incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
+    """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
 
     @property
     def in_turn(self) -> bool:
@@ -302,7 +305,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         for experiment in experiments
         if experiment.kind == ExperimentKind.BASELINE and experiment.state == ExperimentState.DONE
     ]
-    return Facts(
+    facts = Facts(
         id=campaign.id,
         spec=spec,
         state=campaign.state,
@@ -330,6 +333,12 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
     )
+    best = facts.incumbent
+    measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id
+    if best is None or measured_in is None:
+        return facts
+    rows = {each: number for number, each in known.items()}
+    return replace(facts, incumbent_runs=resolved_of(session, measured_in, rows[best.configuration]))
 
 
 def asked_of(campaign: Campaign) -> dict[str, Any]:

@@ -6,12 +6,12 @@ it gets values and returns values. `tests/unit/agent/proposers/conformance.py` h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from experiments.engines.port import PartTime
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
@@ -89,7 +89,8 @@ class CampaignView:
     `refused` says in a sentence why a legal configuration can't be all the same (the parameter budget, what
     this model and engine don't allow together), None when it can; no draft may be refused. `serves_packed`
     tells whether the engine computes with packed weights; where it does not, quantization saves bytes and no
-    time. `incumbent_profile` is the best's own decode step by part, empty where it was not profiled;
+    time. `incumbent_profile` is the best's own decode step by part, empty where it was not profiled,
+    `incumbent_runs` its resolved configuration as its last launch told it;
     `bandwidth_bytes_per_s` is what the target's memory was measured to give, None where it was not.
     `predict_on` predicts other metrics than the objective (`step_weight_bytes`, `nll_bits`, `task_correct`);
     where it is None the campaign takes hypotheses on its objective only.
@@ -112,6 +113,7 @@ class CampaignView:
     refused: Callable[[Configuration], str | None] = nothing_refused
     serves_packed: bool = False
     incumbent_profile: tuple[PartTime, ...] = ()
+    incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     bandwidth_bytes_per_s: float | None = None
     predict_on: Callable[[Configuration, Configuration, Metric], Prediction] | None = None
 

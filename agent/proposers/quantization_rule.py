@@ -15,11 +15,13 @@ from agent.proposers.port import CampaignView
 from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
 from agent.surrogate.weight_bytes import bits_per_weight
+from db.labels import Noun, format_label
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import KEEP
 
 METHOD, LM_HEAD = "quantization.method", "quantization.lm_head"
+KERNEL = "serving.linear_backend"
 GROUP_SIZE, BITS = "quantization.group_size", "quantization.bits"
 
 STARTS: tuple[Mapping[str, KnobValue], ...] = (
@@ -56,7 +58,8 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
         found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]
         if not found:  # a space of one's own, with other methods
             found = other_values(view, "quantization")
-        return [_idea(view, candidate, f"{where}{_bits_of(candidate)}") for candidate in found]
+        ideas = [_idea(view, candidate, f"{where}{_bits_of(candidate)}") for candidate in found]
+        return ideas + _on_other_kernels(view)
     ideas = []
     for knob in WHY_OF_KNOB:
         for value in enumerated(view, knob) if knob in view.incumbent else ():
@@ -65,6 +68,30 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
                 continue
             sentence = f"{where}{WHY_OF_KNOB[knob][0].upper()}{WHY_OF_KNOB[knob][1:]}."
             ideas.append(_idea(view, candidate, sentence))
+    return ideas
+
+
+def _on_other_kernels(view: CampaignView) -> list[Idea]:
+    """What was quantized and not found faster, on each other kernel: that it reads fewer bytes is certain,
+    and what reads them decides. Nothing where the engine lets none be chosen, or computes with other
+    weights."""
+    ideas = []
+    for trial in view.trials if view.serves_packed else ():
+        slower = trial.effect_log is not None and trial.effect_log > math.log1p(-view.min_effect)
+        tried = {knob: value for knob, value in trial.candidate.items() if knob.startswith("quantization.")}
+        if not slower or not trial.on_objective or tried.get(METHOD, "none") == "none":
+            continue
+        for value in enumerated(view, KERNEL):
+            candidate = changed(view, {**tried, KERNEL: value})
+            if candidate is not None and value != trial.candidate.get(KERNEL):
+                now = trial.candidate.get(KERNEL)
+                why = (
+                    f"{format_label(Noun.EXPERIMENT, trial.experiment_id)} found it not faster with the "
+                    f"kernel {now}, and fewer bytes are read all the same: kernels for packed weights reach "
+                    f"very different shares of the bandwidth, and {value} was not measured. "
+                    f"{_bits_of(candidate)}"
+                )
+                ideas.append(_idea(view, candidate, why))
     return ideas
 
 

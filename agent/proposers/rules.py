@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from agent.proposers.already_runs import already_runs
 from agent.proposers.draft import draft_of, predict, predicted
 from agent.proposers.drafting_rule import drafting, measured_again
 from agent.proposers.idea import Idea, changed, other_values
@@ -179,6 +180,8 @@ def _largest(shares: Mapping[str, float], most: int = 3) -> list[tuple[str, floa
 def _allowed(view: CampaignView, candidate: Configuration) -> bool:
     levers = set(view.space.levers_between(view.incumbent, candidate))
     if changes_noise(view.incumbent, candidate):
+        return False
+    if already_runs(view, candidate):
         return False
     return not view.banned_levers & levers and view.refused(candidate) is None
 

@@ -112,7 +112,5 @@ def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
         )
     if worst < 0 or best < 0:  # only then can there be a minus to write as one
         numbers = numbers.replace("-", "−")
-    return (
-        f"{numbers}, quality held with P {candidate.p_quality:.2f}, runs with P {candidate.p_feasible:.2f}, "
-        f"{candidate.cost_s:.0f} s"
-    )
+    quality = f", quality held with P {candidate.p_quality:.2f}" if candidate.judges_quality else ""
+    return f"{numbers}{quality}, runs with P {candidate.p_feasible:.2f}, {candidate.cost_s:.0f} s"

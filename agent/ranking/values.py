@@ -16,9 +16,9 @@ class Candidate:
 
     `log_ratio_mean` and `log_ratio_sd` are the belief of log(its candidate's TPOT / the *incumbent's*),
     whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
-    experiment, `most_s` those that it takes if all of its plan is measured, None where nobody can tell.
-    `asked`: the campaign's file asks it. `separates`: the label of the confounded experiment
-    whose causes it takes apart. Where `metric` is another one than the campaign's
+    experiment, `most_s` those that it takes if all of its plan is measured, None where nobody can tell;
+    `judges_quality`: it measures quality too. `asked`: the campaign's file asks it. `separates`: the label
+    of the confounded experiment whose causes it takes apart. Where `metric` is another one than the campaign's
     objective (None), the belief is of that metric, candidate over its own control.
     """
 
@@ -34,6 +34,7 @@ class Candidate:
     metric: Metric | None = None
     separates: str | None = None
     most_s: float | None = None
+    judges_quality: bool = True
 
     @property
     def is_due(self) -> bool:

@@ -50,16 +50,19 @@ class Beliefs:
         margins: Margins,
         built: frozenset[str] = frozenset(),
         priors: CostPriors = REFERENCE_PRIORS,
+        *,
+        judges_quality: bool = True,
     ) -> Beliefs:
         """What is believed after these trials, in the order they were judged.
 
         `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`); `priors` are the
-        costs that are expected before anything was tested.
+        costs that are expected before anything was tested; `judges_quality` is False in a campaign of times
+        alone.
         """
         view = LeverView.of(space, physics.baseline)
         return cls(
             LatencyBelief.learn(view, physics, trials),
-            QualityBelief.learn(view, margins, trials),
+            QualityBelief.learn(view, margins, trials, judged=judges_quality),
             FeasibilityBelief.learn(view, trials),
             CostBelief.learn(view, trials, built, priors),
             WeightBytesBelief(physics.shape, physics.profile),

@@ -23,8 +23,10 @@ PRODUCTS, HEAD, OUTSIDE = "gemm", "lm_head", "outside"
 NO_GRAPHS = ("eager", "none")
 """Values of `serving.graph_mode` under which every kernel is launched by the processor."""
 
-LAUNCH_US = 8.0
-"""Microseconds that a launch takes the processor where no graph replays it, about; judgement."""
+LAUNCH_US = 25.0
+"""Microseconds that a launch takes the processor where no graph replays it, about: with some 215 launches a
+step of the packaged model took 8.4 ms on the host of an H200, beside other work (the case `none` in
+docs/results/tables/h200-levers-once.jsonl)."""
 
 GRAPHS_SHARE_REMOVED = 0.7
 """Share of the time outside kernels that graphs are expected to remove; judgement."""
@@ -39,6 +41,16 @@ on the same shape."""
 
 LEAST_SD_LOG = 0.01
 """No lever is expected more closely than this."""
+
+SAME_STEP = ("context", "batching", "chunking", "caching", "gdn_prefill")
+"""Levers that decide what is reserved and kept, how many requests there may be, and how prompts are read: a
+decode step does the same with them, for all that is known."""
+
+SAME_STEP_SD_LOG = 0.02
+"""How far that may be off: other sizes of caches and graphs."""
+
+SIXTEEN_BITS = ("bfloat16", "float16")
+"""Types of activations of the same width, for which a GPU has the same units."""
 
 NARROWER = {"bfloat16": 0.5, "fp8_e4m3": 0.5, "fp8_e5m2": 0.5, "fp8": 0.5}
 """Bytes of a narrower type over those of the default that it replaces."""
@@ -90,6 +102,11 @@ def expected(
 ) -> tuple[float, float] | None:
     """Mean and standard deviation of the log of TPOT that a lever's setting brings; None for a lever that
     this page does not know."""
+    if lever in SAME_STEP:
+        return 0.0, SAME_STEP_SD_LOG
+    if lever == "dtype":
+        kinds = (knobs.get("serving.dtype"), baseline.get("serving.dtype"))
+        return (0.0, SAME_STEP_SD_LOG) if all(kind in SIXTEEN_BITS for kind in kinds) else None
     if lever == "kernel":
         return 0.0, _spread(parts.above_share(PRODUCTS))
     if lever == "graphs":

@@ -12,6 +12,7 @@ normal on the log scale of candidate over baseline with a standard deviation tha
 - drafting divides the time of a token by the acceptance length and multiplies it by what a drafting step
   costs (`drafting.py`); what is accepted is learnt (`acceptance.py`), and drops when the target changes;
 - threads: what the sweep before trial 0 measured; nearly nothing is known otherwise;
+- kernels for packed weights reach very different shares of the bandwidth, each value of the knob its own;
 - where a profile tells of kernels, serving levers act on one part each (`kernel_parts.py`).
 
 Effects of several levers add on the log scale. A lever that this page does not know is expected to do
@@ -61,8 +62,12 @@ THREADS_SD_LOG = 0.25
 UNPACKED_SD_LOG = 0.02
 """Quantized weights that are dequantized while loading are computed with as before: nothing but noise."""
 
-PACKED_SD_LOG = 0.25
-"""Kernels for packed weights reach very different shares of the bandwidth (FACTS: 39 to 89 %)."""
+PACKED_SD_LOG = 0.15
+"""What computing with packed weights takes beside their bytes, whatever the kernel."""
+
+PACKED_KERNEL_SD_LOG = 0.2
+"""And what one kernel for packed weights has over another: three of them reached 32 to 49 % of the bandwidth
+of an H200 with the same weights. Which is which is not known before it is measured, each by itself."""
 
 QUANTIZED_BYTES_SHARE = 0.35
 """Bytes of a step with quantized weights over those before, where the model's shape is not known."""
@@ -85,6 +90,9 @@ UNKNOWN_SD_LOG = 0.2
 
 MOST_REMOVED = 0.95
 """No change is expected to remove a larger share of the step than this."""
+
+KERNEL = "kernel"
+"""The lever that chooses what multiplies packed weights."""
 
 MS_PER_S = 1e3
 
@@ -113,7 +121,8 @@ class Physics:
     memory gives (None if unknown) and `measured_tpot_ms` what the sweep before trial 0 measured.
     `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
     made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
-    best so far, where it was profiled itself: what serving levers act on now.
+    best so far, where it was profiled itself: what serving levers act on now; `incumbent_packed`: its weights
+    are packed.
     """
 
     baseline: Configuration
@@ -124,6 +133,7 @@ class Physics:
     measured_tpot_ms: Mapping[Configuration, float] = field(default_factory=dict)
     serves_packed: bool = False
     incumbent_profile: Sequence[PartTime] = ()
+    incumbent_packed: bool = False
     shape: ModelProfile | None = None
     acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
 
@@ -188,8 +198,6 @@ class Physics:
             return self._pruning(knobs)
         if lever == "compile":
             return self._compile(knobs)
-        if lever == "dtype":
-            return self._dtype(knobs)
         if lever == "quantization":
             return self._quantization(knobs)
         if lever == "drafting":
@@ -197,8 +205,15 @@ class Physics:
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
         known = None if self.kernels is None else expected(self.kernels, lever, knobs, self.baseline)
-        if known is not None:
+        if known is not None and lever != KERNEL:
             return Expectation(*known)
+        if lever == "dtype":
+            return self._dtype(knobs)
+        if lever == KERNEL and (known is not None or self.serves_packed):
+            # of one's own profile it is known how much a kernel could win or lose at most
+            over = known[1] if known is not None and self.incumbent_packed else PACKED_KERNEL_SD_LOG
+            own = over / math.sqrt(2)  # the difference of two has the whole
+            return Expectation(0.0, LEAST_SD_LOG, {f"{knob}={value!r}": own for knob, value in setting})
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
     def _swept(self, setting: Setting) -> float | None:

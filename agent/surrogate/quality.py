@@ -40,9 +40,16 @@ BITS_BY_LEVER: Mapping[str, tuple[float, float]] = {
     "compile": (0.0, 0.0005),
     "threads": (0.0, 0.0002),
     "dtype": (0.001, 0.003),
-    "drafting": (0.0, 0.0002),
+    "weight_dtype": (0.001, 0.003),
+    "kv_cache": (0.001, 0.003),
+    "gdn_state": (0.0005, 0.002),
+    **dict.fromkeys(
+        ("drafting", "kernel", "graphs", "scheduling", "context", "batching", "chunking", "gdn_prefill"),
+        (0.0, 0.0002),
+    ),
 }
-"""Mean and standard deviation of the log ratio of bits for the other levers; judgement."""
+"""Mean and standard deviation of the log ratio of bits for the other levers; judgement. What computes the
+same with other kernels, graphs or schedules changes rounding alone."""
 
 BITS_UNKNOWN = (0.002, 0.01)
 """The same for a lever that is not named here."""
@@ -121,10 +128,17 @@ class QualityBelief:
     margins: Margins
     regression: LinearBelief
     tasks: Mapping[tuple[str, Setting], tuple[float, float]]
+    judged: bool = True
 
     @classmethod
-    def learn(cls, view: LeverView, margins: Margins, trials: Sequence[Trial]) -> QualityBelief:
-        """The belief after all trials that measured quality; bits are taken relative to the baseline."""
+    def learn(
+        cls, view: LeverView, margins: Margins, trials: Sequence[Trial], *, judged: bool = True
+    ) -> QualityBelief:
+        """The belief after all trials that measured quality; bits are taken relative to the baseline.
+
+        `judged`: whether the campaign judges quality at all. Where it has none, it keeps nothing from being
+        supported, and its probability is 1 for everything.
+        """
         rows, residuals = [], []
         tasks: dict[tuple[str, Setting], tuple[float, float]] = {}
         for trial in trials:
@@ -132,7 +146,8 @@ class QualityBelief:
                 rows.append(features)
                 residuals.append(residual)
             _count_tasks(view, margins, trial, tasks)
-        return cls(view, margins, LinearBelief.learn(rows, residuals, [BITS_SE_LOG**2] * len(rows)), tasks)
+        regression = LinearBelief.learn(rows, residuals, [BITS_SE_LOG**2] * len(rows))
+        return cls(view, margins, regression, tasks, judged)
 
     def after(self, trial: Trial) -> QualityBelief:
         """The belief after one trial more."""
@@ -144,6 +159,8 @@ class QualityBelief:
 
     def probability(self, candidates: Sequence[Configuration]) -> list[float]:
         """For each candidate the probability that its quality holds against the baseline's."""
+        if not self.judged:
+            return [1.0] * len(candidates)
         settings = [self.view.settings(candidate) for candidate in candidates]
         priors = [_bits_prior(found) for found in settings]
         means, variances = self.regression.predict([features for _, features in priors])

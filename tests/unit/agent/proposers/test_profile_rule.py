@@ -39,6 +39,7 @@ def view(incumbent: Configuration = BASELINE, profile: str = "bf16", own: str | 
         shape=load_model_profile("qwen3.5-9b"),
         serves_packed=True,
         incumbent_profile=best,
+        incumbent_packed=incumbent != BASELINE,
     )
     predict = Beliefs.learn(SPACE, physics, (), Margins()).predict
     return replace(
@@ -127,7 +128,7 @@ def test_a_lever_that_acts_on_little_is_expected_to_do_little() -> None:
     assert kv == (0.0, 0.01)
     assert wide is not None
     assert math.exp(wide[0]) == pytest.approx(1 - parts.floor_share("gemm") / 2)
-    assert expected(parts, "caching", {}, BASELINE) is None
+    assert expected(parts, "unheard of", {}, BASELINE) is None
 
 
 def test_without_kernels_or_a_bandwidth_nothing_is_read_from_the_profile() -> None:

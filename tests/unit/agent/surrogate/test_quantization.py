@@ -91,7 +91,7 @@ def test_an_engine_of_packed_weights_saves_the_floor_of_the_bytes() -> None:
     floor = PHYSICS.floor_ms / PHYSICS.tpot_ms
     time = beliefs(physics=PACKED).predict(BASELINE, AWQ)
     assert math.exp(time.log_ratio_mean) == pytest.approx(1 - floor + floor * math.exp(size))
-    assert time.log_ratio_sd > 0.2
+    assert time.log_ratio_sd > 0.14  # beside what the kernel adds
     blind = replace(PACKED, shape=None)
     assert beliefs(physics=blind).predict(BASELINE, AWQ).log_ratio_mean < 0
 
