@@ -18,8 +18,8 @@ class Candidate:
     whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
     experiment, `most_s` those that it takes if all of its plan is measured, None where nobody can tell;
     `judges_quality`: it measures quality too. `asked`: the campaign's file asks it. `separates`: the label
-    of the confounded experiment whose causes it takes apart. Where `metric` is another one than the campaign's
-    objective (None), the belief is of that metric, candidate over its own control.
+    of the confounded experiment whose causes it takes apart. Where `metric` is another one than the
+    campaign's objective (None), the belief is of that metric, candidate over its own control.
     """
 
     hypothesis_id: int
