@@ -27,6 +27,7 @@ def reproduce(
     import time
     from dataclasses import asdict
 
+    from agent.campaign.devices import device_of
     from agent.campaign.reproduce import reproduce as run_again
     from agent.campaign.worker_process import WorkerProcess
     from cli.interrupt import Interrupt
@@ -42,7 +43,7 @@ def reproduce(
         with database.read() as session:
             original = labelled(session, Noun.EXPERIMENT, experiment)
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
-        device = str(campaign.spec.get("target", "cpu"))
+            device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
         executor = str(campaign.spec.get("executor", "local"))
         process = WorkerProcess(
             worker_command(ctx, settings, device, executor), settings.log_dir / WORKER_LOG

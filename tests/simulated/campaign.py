@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.campaign.create import create_campaign, survey
+from agent.campaign.glance import devices_of_campaign
 from agent.campaign.loop import CampaignLoop, LoopTimes
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.worker_process import WorkerProcess, Workers
 from configs.campaign import CampaignSpec, load_campaign
+from db.models import Campaign
 from db.session import Database, open_database
 from tests.new_database import database_url, new_database
 
@@ -105,23 +107,28 @@ def start(folder: Path, **changes: object) -> tuple[Database, int]:
         return database, create_campaign(session, spec, ground)
 
 
-def worker_process(folder: Path) -> WorkerProcess:
-    argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main"]
-    return WorkerProcess(
-        [*argv, database_url(folder), str(folder), str(LEASE_S), str(os.getpid())], folder / "worker.log"
-    )
+def worker_process(folder: Path, device: str = "cpu") -> WorkerProcess:
+    argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main", database_url(folder), str(folder)]
+    return WorkerProcess([*argv, str(LEASE_S), str(os.getpid()), device], folder / "worker.log")
+
+
+def workers_of(database: Database, folder: Path, campaign_id: int) -> Workers:
+    """A worker for each device of the campaign."""
+    with database.read() as session:
+        devices = devices_of_campaign(session.get_one(Campaign, campaign_id))
+    return Workers({device: worker_process(folder, device) for device in devices})
 
 
 def drive(
     database: Database, folder: Path, campaign_id: int, announce: Callable[[], None] = lambda: None
 ) -> str:
-    """Drive the campaign to its end with a worker of its own; returns why it stopped."""
-    process = worker_process(folder)
+    """Drive the campaign to its end with workers of its own; returns why it stopped."""
+    workers = workers_of(database, folder, campaign_id)
     times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
     try:
-        return CampaignLoop(database, campaign_id, worker=process, times=times, announce=announce).run()
+        return CampaignLoop(database, campaign_id, workers=workers, times=times, announce=announce).run()
     finally:
-        process.stop()
+        workers.stop()
 
 
 if __name__ == "__main__":

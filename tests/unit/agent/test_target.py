@@ -68,7 +68,7 @@ def test_an_engine_without_campaigns_on_a_gpu_says_so() -> None:
 
 
 def with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(create, "find_target", lambda device: Target(device, probe_cpu(), INVENTED))
+    monkeypatch.setattr(create, "find_target", lambda device, **_: Target(device, probe_cpu(), INVENTED))
 
 
 def test_a_gpu_without_an_engine_for_it_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
