@@ -43,7 +43,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
-from db.states import CampaignState, ExperimentKind, ExperimentState
+from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
@@ -89,8 +89,9 @@ class CampaignLoop:
 
     `workers` are kept alive when they are given, and wake the loop when a job has ended; without them,
     workers started elsewhere take the jobs. `absent` are devices of the campaign that are not there now.
-    `wait` takes seconds, `clock` is monotonic ones; both are passed in for tests. `attended` tells whether somebody may approve what waits for it: then the loop waits too,
-    else it ends. `announce` is called after every turn.
+    `wait` takes seconds, `clock` is monotonic ones; both are passed in for tests. `attended` tells whether
+    somebody may approve what waits for it: then the loop waits too, else it ends. `announce` is called after
+    every turn.
     """
 
     def __init__(
@@ -248,8 +249,9 @@ class CampaignLoop:
         elif choice.hypothesis is not None:
             prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
-                if awaits_approval(session.get_one(Hypothesis, choice.hypothesis.id)):
-                    return None  # the approval was taken back meanwhile
+                row = session.get_one(Hypothesis, choice.hypothesis.id)
+                if awaits_approval(row) or row.state is not HypothesisState.QUEUED:
+                    return None  # its approval was taken back meanwhile, or it was withdrawn
                 chosen = replace(choice.hypothesis, prediction=prediction)
                 dispatch_test(session, facts, chosen, choice.reason, device)
         else:
