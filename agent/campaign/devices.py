@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Event, Job
+from db.models import Job
 from db.states import JobState
+from knowledge.queries.devices import devices_left_out
 
 ALIVE = (JobState.QUEUED, JobState.RUNNING)
 """States of a job that is out: its device is not free for another of the campaign."""
@@ -67,7 +68,7 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
             for row in jobs
             if row.campaign_id != campaign_id and row.state is JobState.RUNNING
         ),
-        out=_out(session, campaign_id) if len(every) > 1 else frozenset(),
+        out=devices_left_out(session, campaign_id) if len(every) > 1 else frozenset(),
     )
 
 
@@ -95,18 +96,3 @@ def leave_out(
 def without(devices: Devices, gone: Collection[str]) -> tuple[str, ...]:
     """What is usable when these are gone too."""
     return tuple(each for each in devices.usable if each not in gone)
-
-
-def _out(session: Session, campaign_id: int) -> frozenset[str]:
-    """Devices that were left out since the campaign was last resumed."""
-    resumed = (
-        select(func.coalesce(func.max(Event.id), 0))
-        .where(Event.campaign_id == campaign_id, Event.kind == EventKind.CAMPAIGN_RESUMED.value)
-        .scalar_subquery()
-    )
-    told = select(Event.data).where(
-        Event.campaign_id == campaign_id,
-        Event.kind == EventKind.CAMPAIGN_DEVICE_OUT.value,
-        Event.id > resumed,
-    )
-    return frozenset(str((data or {}).get("device")) for data in session.scalars(told))

@@ -109,6 +109,8 @@ def dispatch_test(
     `why` says why it goes now, where that is not its place in the queue. All its launches are on one device,
     the campaign's first if none is given.
     """
+    several = len(facts.spec.devices) > 1
+    device = device or facts.spec.devices[0]
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
     allowed = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
     assert facts.baseline_experiment_id is not None
@@ -143,12 +145,13 @@ def dispatch_test(
         if place is None
         else f"; it is test {place.test} of the campaign on time, supported at {place.support_alpha:.2g}"
     )
+    where = f" on {device}" if several else ""
     told = "".join(f"; {each}" for each in (*length_told(allowed, length), why) if each)
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
-        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
-        f"are sealed as {seal[:12]}{level}{told}",
+        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it{where}; prediction, margins and stopping "
+        f"plan are sealed as {seal[:12]}{level}{told}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
         data={
@@ -156,11 +159,11 @@ def dispatch_test(
             "experiment_id": experiment_id,
             "claim": hypothesis.claim,
             "why_now": why,
-            "device": device or facts.spec.devices[0],
             "level": None if place is None else asdict(place),
             "full_pairs": length.full_pairs,
             "quick_blocks": length.quick_blocks,
             "full_blocks": length.full_blocks,
+            **({"device": device} if several else {}),
         },
     )
     return experiment_id
