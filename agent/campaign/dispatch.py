@@ -150,8 +150,8 @@ def dispatch_test(
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
-        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it{where}; prediction, margins and stopping "
-        f"plan are sealed as {seal[:12]}{level}{told}",
+        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it{where}; prediction, margins and "
+        f"stopping plan are sealed as {seal[:12]}{level}{told}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
         data={
