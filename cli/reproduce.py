@@ -34,6 +34,7 @@ def reproduce(
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from cli.worker_command import worker_command
+    from configs.core_shares import shares_here
     from db.labels import Noun, format_label
     from db.models import Campaign, Experiment
     from knowledge.queries.lookup import labelled
@@ -46,7 +47,9 @@ def reproduce(
             device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
         executor = str(campaign.spec.get("executor", "local"))
         process = WorkerProcess(
-            worker_command(ctx, settings, device, executor), settings.log_dir / WORKER_LOG
+            worker_command(ctx, settings, device, executor),
+            settings.log_dir / WORKER_LOG,
+            shares_here(str(campaign.spec.get("target", "cpu")).split(",")).get(device, ()),
         )
 
         label = format_label(Noun.EXPERIMENT, original)

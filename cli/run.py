@@ -305,6 +305,7 @@ def _drive(
     from cli.run_dashboard import dashboard_beside
     from cli.telling import Teller
     from cli.worker_command import worker_command
+    from configs.core_shares import shares_here
 
     spec, campaign_id = begun.spec, begun.campaign_id
     teller = Teller(database, campaign_id, quiet=as_json)
@@ -312,11 +313,13 @@ def _drive(
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
         address = None if dashboard is None else dashboard.address
         teller.header(spec, database.shown, address, begun.plan, begun.warning)
+        shares = shares_here(spec.devices)
         workers = Workers(
             {
                 device: WorkerProcess(
                     worker_command(ctx, settings, device, spec.executor),
                     settings.log_dir / worker_log(device, spec.devices),
+                    shares.get(device, ()),
                 )
                 for device in spec.devices
             }

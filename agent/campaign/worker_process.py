@@ -7,6 +7,7 @@ import select
 import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -26,11 +27,13 @@ MOST_RINGS = 4096
 class WorkerProcess:
     """Starts `argv` and starts it again when it dies; ends it, and all it started, at the end.
 
-    The worker rings when a job of it has ended (`experiments.worker.bell`), which `wait` hears.
+    The worker rings when a job of it has ended (`experiments.worker.bell`), which `wait` hears. It, and all
+    that it starts, may use `processors` alone where they are given.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path) -> None:
+    def __init__(self, argv: Sequence[str], log: Path, processors: Collection[int] = ()) -> None:
         self._argv = list(argv)
+        self._processors = frozenset(processors)
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._deaths = 0
@@ -120,8 +123,15 @@ class WorkerProcess:
                     env={**os.environ, BELL_VARIABLE: str(rung)},
                     pass_fds=(rung,),
                 )
+            self._keep_to_processors(self._process.pid)
         finally:
             os.close(rung)
+
+    def _keep_to_processors(self, pid: int) -> None:
+        """Before it has read its own program, and so before it starts anything."""
+        if self._processors:
+            with suppress(OSError):  # it has ended already, which the next look finds
+                os.sched_setaffinity(pid, self._processors)
 
     def _stop_listening(self) -> None:
         if self._heard is not None:

@@ -20,6 +20,7 @@ from agent.plan.plan import Plan, make_plan
 from agent.plan.stored_times import stored_times
 from configs.campaign import CampaignSpec
 from configs.catalog import Kind, packaged_names
+from configs.core_shares import shares_here
 from configs.errors import UsageError
 from configs.model_names import HubName
 from configs.registry import Port, registered
@@ -70,7 +71,12 @@ def devices_told(target: Target) -> tuple[str, ...]:
     if not target.others:
         return ()
     together = " and ".join(target.devices)
-    return (f"The baseline is measured on {target.device}; then {together} have one test each at a time.",)
+    shares = shares_here(target.devices)
+    cores = f"each with {len(shares[target.device])} of this machine's processors to itself"
+    return (
+        f"The baseline is measured on {target.device}; then {together} have one test each at a time, "
+        f"{cores if shares else 'and share the processors, which are too few to share out'}.",
+    )
 
 
 def engine_check(
