@@ -40,7 +40,7 @@ VERDICTS = 10
 SPACE = """
 name: timed
 knobs:
-  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 9.95, 9.9, 9.85, 9.8], default: 10.0, help: The answer.}
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 9.95, 9.9, 9.85, 9.8], default: 10.0, help: Time.}
   - {name: simulated.threads, lever: threads, values: [1, 2], default: 1, help: Changes nothing.}
   - {name: simulated.request_s, lever: none, values: [0.5], default: 0.5, help: A request's time.}
 """
