@@ -71,11 +71,15 @@ def devices_told(target: Target) -> tuple[str, ...]:
     if not target.others:
         return ()
     together = " and ".join(target.devices)
-    shares = shares_here(target.devices)
-    cores = f"each with {len(shares[target.device])} of this machine's processors to itself"
+    own = shares_here(target.devices).get(target.device)
+    cores = (
+        "and share the processors, which are too few to share out"
+        if own is None
+        else f"each with {len(own)} of this machine's processors to itself"
+    )
     return (
         f"The baseline is measured on {target.device}; then {together} have one test each at a time, "
-        f"{cores if shares else 'and share the processors, which are too few to share out'}.",
+        f"{cores}.",
     )
 
 
