@@ -24,7 +24,7 @@ from configs.errors import UsageError
 from db import events, queue, workers
 from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Hypothesis, Job, Verdict
-from db.states import ExperimentKind, HypothesisState, VerdictOutcome
+from db.states import ExperimentKind, ExperimentState, HypothesisState, VerdictOutcome
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.job.result import Failure, JobResult
 from experiments.job.spec import TestJob, parse_job
@@ -33,7 +33,12 @@ from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter
 from experiments.worker.settings import WorkerTimes
 from knowledge import approving, steering
+from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.devices import on_devices
+from knowledge.queries.experiments import list_experiments
+from knowledge.queries.facts import under_test
 from knowledge.queries.now import now_view
+from knowledge.queries.queue import queue_page
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 from tests.simulated.turn_by_turn import TIMES, Bench, alike
@@ -393,3 +398,42 @@ def test_a_campaign_with_one_target_is_read_as_before(tmp_path: Path) -> None:
         assert campaign.spec["target"] == "cpu"
         assert read_facts(session, campaign_id).spec.devices == ("cpu",)
     database.close()
+
+
+def test_every_test_that_runs_is_shown_with_its_device(bench: TwoBench) -> None:
+    shown: list[set[str | None]] = []
+
+    def look() -> None:
+        devices = ("cuda:0", "cuda:1")
+        with bench.database.write() as session:
+            claimed = [queue.claim(session, "w", f"desk/{each}", (each,), LEASE_S) for each in devices]
+            for each in claimed:
+                assert each is not None
+                session.get_one(Experiment, each.experiment_id).state = ExperimentState.RUNNING
+        with bench.database.read() as session:
+            now = now_view(session, None, None, session.get_one(Campaign, 1).created_at)
+            queued = queue_page(session, bench.campaign_id, limit=10).items
+            listed = list_experiments(session, states=(ExperimentState.RUNNING,), limit=10).items
+            shown.extend(
+                (
+                    {run.device for run in now.runs},
+                    {row.device for row in queued if row.state is HypothesisState.TESTING},
+                    {row.device for row in listed},
+                    {fact.device for fact in under_test(session, bench.campaign_id)},
+                    set(on_devices(session)),
+                )
+            )
+            assert campaign_detail(session, bench.campaign_id).devices == devices
+        with bench.database.write() as session:
+            for each in claimed:
+                assert each is not None
+                queue.release(session, each)
+
+    bench.drive(bench.nothing, look)
+    assert shown == [{"desk/cuda:0", "desk/cuda:1"}] * 5
+
+
+def test_a_campaign_tells_which_of_its_devices_are_left_out(bench: TwoBench) -> None:
+    bench.drive(bench.nothing, bench.end("cuda:1", LOST), bench.nothing)
+    with bench.database.read() as session:
+        assert campaign_detail(session, bench.campaign_id).devices_out == ("cuda:1",)
