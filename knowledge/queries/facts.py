@@ -65,7 +65,7 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
             claim,
             stage,
             None,
-            devices.get(number_) if stage else None,
+            devices.get(number_),
         )
         for number_, claim, stage in rows
     )
