@@ -60,7 +60,7 @@ def begun(database: Database) -> int:
     [
         (KillPoint.AFTER_DISPATCH, 1),
         (KillPoint.BETWEEN_VERDICT_AND_STATE, 2),
-        (KillPoint.BEFORE_LEARNT, 2),
+        pytest.param(KillPoint.BEFORE_LEARNT, 2, marks=pytest.mark.bench_only),
     ],
 )
 def test_a_loop_killed_with_two_tests_in_flight_is_continued_without_loss(
@@ -77,7 +77,13 @@ def test_a_loop_killed_with_two_tests_in_flight_is_continued_without_loss(
     assert processes_of(tmp_path) == []
 
 
-@pytest.mark.parametrize("point", [KillPoint.AFTER_CLAIM, KillPoint.BETWEEN_RESULT_AND_STATE])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(KillPoint.AFTER_CLAIM, marks=pytest.mark.bench_only),
+        KillPoint.BETWEEN_RESULT_AND_STATE,
+    ],
+)
 def test_a_worker_killed_beside_another_loses_nothing(
     tmp_path: Path, point: KillPoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
