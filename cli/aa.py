@@ -113,9 +113,11 @@ def aa(
     _check_condition(wanted, words, alone=alone)
     from cli.asked import campaign_asked
     from cli.executor import check_folders
+    from configs.targets import check_one_device
 
     asked = campaign_asked(campaign, {"model": model, "target": target, "engine": engine})
     spec, where = asked.spec, asked.where
+    check_one_device(spec.target, "An A/A series")
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:

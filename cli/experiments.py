@@ -104,7 +104,7 @@ def _about(row: ExperimentRow) -> str:
     else:
         about = f"{row.hypothesis} {row.claim}" if row.hypothesis else change_words(row.change)
     if row.stage is not None and row.finished_at is None:
-        about += f" ({row.stage})"
+        about += f" ({row.stage}{'' if row.device is None else f' on {row.device}'})"
     return about or "baseline"
 
 

@@ -39,7 +39,12 @@ def plan(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="DEVICE", help="A device of this machine: cpu, cuda:0 …")
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="DEVICE[,DEVICE]",
+            help="Devices of this machine: cpu, cuda:0; cuda:0,cuda:1 …, cuda:all.",
+        ),
     ] = None,
     hardware: Annotated[
         str | None,
@@ -136,7 +141,7 @@ def _plans(
     dummy: bool,
 ) -> list[Plan]:
     from agent.campaign.target import find_target
-    from agent.plan.begin import engine_check, space_that_is_here
+    from agent.plan.begin import devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound, find_model
     from agent.plan.plan import make_plan
@@ -160,7 +165,7 @@ def _plans(
             make_plan(spec, found, card_asked(each), knobs, context_tokens=context, notes=notes)
             for each in names
         ]
-    check, note = engine_check(spec, found.folder)
+    check, note = engine_check(spec, found.folder, target.device)
     return [
         make_plan(
             spec,
@@ -171,7 +176,7 @@ def _plans(
             context_tokens=context,
             check=check,
             stored=_stored(ctx, target.key, found.folder, spec.engine),
-            notes=[*notes, *([note] if note else [])],
+            notes=[*notes, *devices_told(target), *([note] if note else [])],
         )
     ]
 

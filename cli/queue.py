@@ -65,6 +65,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
             [
                 ("   change", change_words(row.change)),
                 ("   effect", predicted),
+                ("   under test on", row.device),
                 ("   why here", row.reason),
                 ("   to approve", approval),
                 ("   moved by", row.cause),

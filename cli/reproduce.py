@@ -27,12 +27,14 @@ def reproduce(
     import time
     from dataclasses import asdict
 
+    from agent.campaign.devices import device_of
     from agent.campaign.reproduce import reproduce as run_again
     from agent.campaign.worker_process import WorkerProcess
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from cli.worker_command import worker_command
+    from configs.core_shares import shares_here
     from db.labels import Noun, format_label
     from db.models import Campaign, Experiment
     from knowledge.queries.lookup import labelled
@@ -42,10 +44,12 @@ def reproduce(
         with database.read() as session:
             original = labelled(session, Noun.EXPERIMENT, experiment)
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
-        device = str(campaign.spec.get("target", "cpu"))
+            device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
         executor = str(campaign.spec.get("executor", "local"))
         process = WorkerProcess(
-            worker_command(ctx, settings, device, executor), settings.log_dir / WORKER_LOG
+            worker_command(ctx, settings, device, executor),
+            settings.log_dir / WORKER_LOG,
+            shares_here(str(campaign.spec.get("target", "cpu")).split(",")).get(device, ()),
         )
 
         label = format_label(Noun.EXPERIMENT, original)

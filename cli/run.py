@@ -44,6 +44,13 @@ class Begun:
     campaign_id: int
     plan: Plan | None = None
     warning: str | None = None
+    absent: tuple[str, ...] = ()
+    """Devices of it that are not there now."""
+
+
+def worker_log(device: str, devices: tuple[str, ...]) -> str:
+    """The file in the log folder that a device's worker writes to; of several devices each has its own."""
+    return WORKER_LOG if len(devices) == 1 else f"worker-{device.replace(':', '-')}.log"
 
 
 def run(
@@ -92,7 +99,12 @@ def run(
         typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", metavar="DEVICE", help="Where to measure: cpu, or cuda:0 …")
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="DEVICE[,DEVICE]",
+            help="Where to measure: cpu, cuda:0; several GPUs of a kind: cuda:0,cuda:1 or cuda:all.",
+        ),
     ] = None,
     engine: Annotated[
         str | None,
@@ -192,9 +204,10 @@ def run(
         if worker:
             check_folders(settings)
         ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
-        campaign_id = _start_or_continue(database, found.spec, ground, new=new)
-        plan = None if json else _planned(database, found.spec, ground)
-        begun = Begun(found.spec, campaign_id, plan, ground.warning)
+        spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
+        campaign_id = _start_or_continue(database, spec, ground, new=new)
+        plan = None if json else _planned(database, spec, ground)
+        begun = Begun(spec, campaign_id, plan, ground.warning)
         _drive(ctx, database, settings, begun, beside, as_json=json)
 
 
@@ -250,11 +263,12 @@ def _resume(
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
             spec = read_facts(session, campaign_id).spec
-        warning = survey(spec).warning
+        ground = survey(spec, without_missing=True)
+        absent = tuple(each for each in spec.devices if each not in ground.devices)
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
             spec = read_facts(session, campaign_id).spec
-        begun = Begun(spec, campaign_id, warning=warning)
+        begun = Begun(spec, campaign_id, warning=ground.warning, absent=absent)
         _drive(ctx, database, settings, begun, beside, as_json=as_json)
 
 
@@ -286,11 +300,12 @@ def _drive(
 ) -> None:
     from agent.campaign.loop import CampaignLoop, LoopTimes
     from agent.campaign.outcome import campaign_outcome
-    from agent.campaign.worker_process import WorkerProcess
+    from agent.campaign.worker_process import WorkerProcess, Workers
     from cli.interrupt import Interrupt
     from cli.run_dashboard import dashboard_beside
     from cli.telling import Teller
     from cli.worker_command import worker_command
+    from configs.core_shares import shares_here
 
     spec, campaign_id = begun.spec, begun.campaign_id
     teller = Teller(database, campaign_id, quiet=as_json)
@@ -298,8 +313,17 @@ def _drive(
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
         address = None if dashboard is None else dashboard.address
         teller.header(spec, database.shown, address, begun.plan, begun.warning)
-        command = worker_command(ctx, settings, spec.target, spec.executor)
-        process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
+        shares = shares_here(spec.devices)
+        workers = Workers(
+            {
+                device: WorkerProcess(
+                    worker_command(ctx, settings, device, spec.executor),
+                    settings.log_dir / worker_log(device, spec.devices),
+                    shares.get(device, ()),
+                )
+                for device in spec.devices
+            }
+        )
 
         def announce() -> None:
             teller.tell_new()
@@ -310,7 +334,8 @@ def _drive(
         loop = CampaignLoop(
             database,
             campaign_id,
-            worker=process if beside.worker else None,
+            workers=workers if beside.worker else None,
+            absent=begun.absent,
             times=LoopTimes(lease_s=settings.lease_s),
             attended=dashboard is not None or sys.stdout.isatty(),
             announce=announce,
@@ -319,12 +344,12 @@ def _drive(
         try:
             with interrupt:
                 if beside.worker:
-                    process.keep_alive()
+                    workers.keep_alive([each for each in spec.devices if each not in begun.absent])
                 loop.run()
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            process.stop()
+            workers.stop()
         with database.read() as session:
             outcome = campaign_outcome(session, campaign_id)
         if as_json:

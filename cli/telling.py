@@ -186,7 +186,8 @@ def _begins(event: Event) -> tuple[str, str]:
 
     data = event.data or {}
     why = f"; {data['why_now']}" if data.get("why_now") else ""
-    tested = f"tests {event.subject}: {str(data.get('claim', '')).rstrip('.')}"
+    where = f" on {data['device']}" if data.get("device") else ""
+    tested = f"tests {event.subject}{where}: {str(data.get('claim', '')).rstrip('.')}"
     return format_label(Noun.EXPERIMENT, data["experiment_id"]), tested + why
 
 

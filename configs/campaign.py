@@ -135,7 +135,7 @@ class CampaignSpec(_Spec):
     drafter: str | None = Field(default=None, min_length=1)
     """A folder with a DFlash drafter or a draft model of the user's; none where it is left out."""
     target: str = Field(min_length=1)
-    """The device: `cpu`, `cuda:0` …"""
+    """The device: `cpu`, `cuda:0` …, or several GPUs of one kind: `cuda:0,cuda:1`, `cuda:all`."""
     engine: str = Field(pattern=NAME)
     """Entry-point name of the engine."""
     executor: str = Field(pattern=NAME)
@@ -166,6 +166,11 @@ class CampaignSpec(_Spec):
     def latency_only(self) -> bool:
         """Whether weights are made up: quality is then never known, acceptance of drafts never measured."""
         return self.weights == DUMMY
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of its target, the one that the baseline is measured on first."""
+        return tuple(self.target.split(","))
 
     @model_validator(mode="after")
     def _a_shape_has_times_alone(self) -> Self:

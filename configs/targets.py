@@ -21,20 +21,49 @@ SWEEP_FOR: Mapping[str, Mapping[str, list[str]]] = {
 """What the sweep before trial 0 crosses with an engine. vLLM's own choice of kernels that read prompts is
 compiled when it first runs and is not to be had everywhere; Triton's come with vLLM."""
 
+ALL_GPUS = "cuda:all"
+"""The target that stands for every GPU of a machine of the kind of its first."""
+
 _TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
 
 
-def kind_of(target: str) -> str:
-    """`cpu` or `cuda`; raises `UsageError` for what is no target."""
-    if "," in target:
+def devices_of(target: str) -> tuple[str, ...]:
+    """The devices that a target names, in its order: `cpu`, `cuda:0`, or GPUs with commas between, such as
+    `cuda:0,cuda:1`. `cuda:all` names itself, until somebody looks what there is.
+
+    Raises `UsageError` for what is no target, a device that stands twice, and several that are not all GPUs.
+    """
+    if target == ALL_GPUS:
+        return (ALL_GPUS,)
+    named = tuple(target.split(","))
+    for each in named:
+        if _TARGET.fullmatch(each) is None:
+            known = f"cpu, cuda:0, cuda:1 …, several GPUs as cuda:0,cuda:1, or {ALL_GPUS}"
+            hint = f"Write cuda:0, or {ALL_GPUS}." if each == CUDA else f"Targets are {known}"
+            raise UsageError(f"There is no target {each!r}.", hint)
+    if len(set(named)) < len(named):
+        twice = next(each for each in named if named.count(each) > 1)
+        raise UsageError(f"The target {target!r} names {twice} twice.", "Name each device once.")
+    if len(named) > 1 and CPU in named:
         raise UsageError(
-            f"{target!r} names several devices, and a campaign measures on one.",
-            "Name one, such as --target cuda:0; another campaign may measure on another one meanwhile.",
+            f"The target {target!r} puts the processor beside GPUs, and what is measured on them can't be "
+            "compared.",
+            "Name GPUs of one kind, such as cuda:0,cuda:1, or cpu alone.",
         )
-    if _TARGET.fullmatch(target) is None:
-        hint = "Write cuda:0." if target == CUDA else "Targets are cpu, cuda:0, cuda:1 …"
-        raise UsageError(f"There is no target {target!r}.", hint)
-    return target.partition(":")[0]
+    return named
+
+
+def kind_of(target: str) -> str:
+    """`cpu` or `cuda`; raises `UsageError` as `devices_of`."""
+    return devices_of(target)[0].partition(":")[0]
+
+
+def check_one_device(target: str, what: str) -> None:
+    """Raise `UsageError` where a target names several devices, and `what`, such as `A series`, has one."""
+    if target == ALL_GPUS or len(devices_of(target)) > 1:
+        raise UsageError(
+            f"{what} measures on one device, and {target!r} names several.", "Name one, such as cuda:0."
+        )
 
 
 def serving_on(target: str, *, engine_named: bool) -> dict[str, object]:

@@ -33,6 +33,10 @@ class EventKind(StrEnum):
         "campaign.resumed",
         "The campaign goes on after a pause or after its loop was restarted.",
     )
+    CAMPAIGN_DEVICE_OUT = (
+        "campaign.device_out",
+        "A device of a campaign that has others is left out from now on, and why.",
+    )
     CAMPAIGN_WAITS = (
         "campaign.waits",
         "Nothing is left to test but what waits for the user's approval.",

@@ -75,12 +75,14 @@ class JudgedFact:
 
 @dataclass(frozen=True)
 class WaitingFact:
-    """A hypothesis under test (`stage` says how far it is) or in the queue (`reason` says why there)."""
+    """A hypothesis under test (`stage` says how far it is, `device` where) or in the queue (`reason` says why
+    there)."""
 
     id: str
     claim: str
     stage: str | None
     reason: str | None
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -189,13 +191,18 @@ def _headline(facts: CampaignFacts) -> str:
     return f"{what}: it is running."
 
 
+def _how_far(fact: WaitingFact) -> str:
+    return f"{fact.stage}" if fact.device is None else f"{fact.stage} on {fact.device}"
+
+
 def validating(
     testing: Sequence[WaitingFact], following: Sequence[WaitingFact], hypotheses: Mapping[str, int]
 ) -> PartView:
     """Return what is under test and what comes next; `hypotheses` counts them by state."""
     title = "Being validated"
     lines = [
-        f"{fact.id}  {_clause(fact.claim)}" + (f" ({fact.stage})" if fact.stage else "") for fact in testing
+        f"{fact.id}  {_clause(fact.claim)}" + (f" ({_how_far(fact)})" if fact.stage else "")
+        for fact in testing
     ]
     waiting = hypotheses.get(HypothesisState.QUEUED.value, 0)
     queued = (

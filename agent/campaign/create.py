@@ -58,7 +58,8 @@ class Ground:
     `warning` is what the user should know before it begins, in a sentence: a baseline above the budget. `hub`
     tells of a model of the hub (`repo`, `revision`, `commit`), `gpu` what the device is; `note` is what to
     say of how the checkpoint was found. `at_once` is the most launches that may be up at once, 1 where they
-    run in turn, None for as many as a step asks for.
+    run in turn, None for as many as a step asks for. `devices` are those that the
+    target was found to name, the baseline's first; empty for what it says itself.
     """
 
     checkpoint: Path
@@ -72,24 +73,32 @@ class Ground:
     gpu: Mapping[str, object] | None = None
     note: str | None = None
     at_once: int | None = None
+    devices: tuple[str, ...] = ()
 
 
-def survey(spec: CampaignSpec, where: str = "The campaign", shapes: Path | None = None) -> Ground:
+def survey(
+    spec: CampaignSpec,
+    where: str = "The campaign",
+    shapes: Path | None = None,
+    *,
+    without_missing: bool = False,
+) -> Ground:
     """Look at the checkpoint, the target, and what the campaign asks of them. Loads no weights.
 
     A model of the hub is fetched when everything else is there; without weights its shape is written below
-    the folder `shapes` (the data's own if not given). Raises `AutoinferError` with what to do when
+    the folder `shapes` (the data's own if not given). `without_missing` leaves out devices that are not there
+    any more, as long as one is. Raises `AutoinferError` with what to do when
     something is missing, and `UsageError` that names `where`, which is the campaign's file, for a name that
     nothing is registered under, a swept knob or a question that its space does not have, more requests at
     once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
     fit the model, and a quality task that can't be asked here.
     """
-    target = find_target(spec.target)
-    check_engine_is_here(spec.engine, spec.target)
+    target = find_target(spec.target, without_missing=without_missing)
+    check_engine_is_here(spec.engine, target.device)
     space = load_space(spec.space)
     check_names(spec, space, where)
     engine = engine_of(spec, where)
-    check_serves(engine, spec.target)
+    check_serves(engine, target.device)
     if spec.latency_only:
         check_serves_shapes(engine)
         found = find_shape(spec.model, shapes or default_data_dir(os.environ) / SHAPES)
@@ -109,7 +118,7 @@ def survey(spec: CampaignSpec, where: str = "The campaign", shapes: Path | None 
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
     sweep = legal.space.crossing(default, spec.baseline.sweep)
-    at_once = _checked_sweep(spec, engine, sweep, folder, at_once, of_tasks)
+    at_once = _checked_sweep(spec, engine, sweep, (folder, target.device), at_once, of_tasks)
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -122,6 +131,7 @@ def survey(spec: CampaignSpec, where: str = "The campaign", shapes: Path | None 
         gpu=target.as_found(),
         note=found.note,
         at_once=at_once,
+        devices=target.devices,
     )
 
 
@@ -129,24 +139,24 @@ def _checked_sweep(
     spec: CampaignSpec,
     engine: Engine,
     sweep: Sequence[Configuration],
-    folder: Path,
+    served: tuple[Path, str],
     at_once: int | None,
     context_tokens: int,
 ) -> int | None:
     """How many launches may be up at once, with the engine's own word on the memory of what the sweep
-    crosses; raises `UsageError`, with the first cause, where it can serve nothing of it, or not sequences of
-    so many tokens."""
+    crosses, of the folder and on the device of `served`; raises `UsageError`, with the first cause, where it
+    can serve nothing of it, or not sequences of so many tokens."""
     first: Infeasible | None = None
     for each in sweep:
         try:
-            engine_for(engine, at_once).check(each, folder, spec.target, context_tokens)
+            engine_for(engine, at_once).check(each, *served, context_tokens)
         except Infeasible as reason:
             first = first or reason
         else:
             return at_once
     assert first is not None  # the engine's own default is crossed at least
     if first.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
-        return _checked_sweep(spec, engine, sweep, folder, IN_TURN, context_tokens)
+        return _checked_sweep(spec, engine, sweep, served, IN_TURN, context_tokens)
     raise UsageError(
         f"The engine {spec.engine} can't serve the model in its default: {first.cause}",
         "Put that right first; no campaign was begun.",
@@ -171,10 +181,16 @@ def interrupted(session: Session, spec: CampaignSpec, ground: Ground) -> int | N
 
 
 def spec_on(spec: CampaignSpec, ground: Ground) -> CampaignSpec:
-    """What was asked for with the folders that were found in place of what was typed, as `stored_spec` has
-    it."""
+    """What was asked for with the folders and devices that were found in place of what was typed, as
+    `stored_spec` has it."""
     model = spec.model if is_packaged(spec.model, spec.weights) else str(ground.checkpoint)
-    return spec.model_copy(update={"model": model, "drafter": ground.drafter})
+    found = {"model": model, "drafter": ground.drafter, "target": _target_on(spec, ground)}
+    return spec.model_copy(update=found)
+
+
+def _target_on(spec: CampaignSpec, ground: Ground) -> str:
+    """The target with every device by its own name."""
+    return ",".join(ground.devices) or spec.target
 
 
 def stored_spec(campaign: Campaign) -> CampaignSpec | None:
@@ -256,6 +272,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         spec={
             **spec.model_dump(mode="json"),
             "drafter": ground.drafter,
+            "target": _target_on(spec, ground),
             FOUND: found_on(ground),
         },
     )
@@ -266,7 +283,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         session,
         EventKind.CAMPAIGN_STARTED,
         f"{spec.plan.metric.removesuffix('_ms').upper()} of {_model_words(spec, ground)} at concurrency "
-        f"{plan.workload.concurrency} on {_without_kind(ground.target_key)}: worth having from "
+        f"{plan.workload.concurrency} on {_on(ground)}: worth having from "
         f"{plan.min_effect:.0%} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
         + ("; launches run in turn" if ground.at_once == IN_TURN else "")
@@ -298,8 +315,10 @@ def _asks(approve_above: ApprovalSpec | None) -> str:
     return f"what is expected to take more than {format_duration(approve_above.wall_s)} waits for approval, "
 
 
-def _without_kind(target_key: str) -> str:
-    return target_key.partition(":")[2] or target_key
+def _on(ground: Ground) -> str:
+    """What a campaign measures on, without the kind of it: its device, or how many of it."""
+    name = ground.target_key.partition(":")[2] or ground.target_key
+    return name if len(ground.devices) < 2 else f"{len(ground.devices)} × {name}"
 
 
 def _model_words(spec: CampaignSpec, ground: Ground) -> str:

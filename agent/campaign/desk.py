@@ -267,9 +267,13 @@ class Desk:
             return hypothesis.prediction
         return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 
-    def choose(self, left_s: float) -> Choice:
+    def choose(self, left_s: float, *, flying: bool = False) -> Choice:
         """The best hypothesis that the budget still bears and that nobody has to approve first, the
-        confirmation of the best, what to wait for, or why to stop."""
+        confirmation of the best, what to wait for, or why to stop.
+
+        While tests are `flying` on other devices nothing but a hypothesis is chosen: their verdicts may
+        change what is the best and what is worth its price, so the confirmation, and the end, come after.
+        """
         budget = format_duration(self.facts.spec.budget.wall_s)
         if left_s <= 0:
             return Choice(reason=f"the budget of {budget} is spent")
@@ -287,6 +291,8 @@ class Desk:
         free = [place for place in fitting if place.may_run]
         if free:
             return self._pick(free, left_s - reserve_s, reserve_s)
+        if flying:
+            return Choice(reason="the verdicts of what runs come first")
         waiting = [place for place in fitting if place.awaits_approval]
         if confirmation is not None and last is None:
             return Choice(draft=confirmation, asks=reserve_s > self.approve_above_s)

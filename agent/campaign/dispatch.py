@@ -44,8 +44,10 @@ def stopping_plan(facts: Facts, hypothesis: Queued, support_alpha: float | None 
     )
 
 
-def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
-    """Enqueue the experiment that finds and measures trial 0; returns its id."""
+def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str | None = None) -> int:
+    """Enqueue the experiment that finds and measures trial 0; returns its id. The campaign's first device
+    measures it if none is given."""
+    device = device or facts.spec.devices[0]
     naive = space.configuration({})
     sweep = space.crossing(naive, facts.spec.baseline.sweep)
     naive_id = store.configuration_id(session, naive)
@@ -71,7 +73,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
         judge=facts.spec.judge,
         model=facts.spec.model,
         model_fingerprint=facts.model_fingerprint,
-        device=facts.spec.target,
+        device=device,
         seed=facts.spec.seed,
         sweep=tuple(dict(each) for each in sweep),
         naive=dict(naive),
@@ -88,7 +90,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space) -> int:
         job.model_dump(mode="json"),
         campaign_id=facts.id,
         experiment_id=experiment.id,
-        device_class=facts.spec.target,
+        device_class=device,
     )
     return experiment.id
 
@@ -99,11 +101,16 @@ def noise_launches(asked: int, at_once: int | None) -> int:
     return asked if at_once is None or at_once == 1 else min(asked, at_once)
 
 
-def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str = "") -> int:
+def dispatch_test(
+    session: Session, facts: Facts, hypothesis: Queued, why: str = "", device: str | None = None
+) -> int:
     """Preregister a hypothesis and enqueue its test; returns the experiment's id.
 
-    `why` says why it goes now, where that is not its place in the queue.
+    `why` says why it goes now, where that is not its place in the queue. All its launches are on one device,
+    the campaign's first if none is given.
     """
+    several = len(facts.spec.devices) > 1
+    device = device or facts.spec.devices[0]
     place = next_test(session, facts.id, Metric(hypothesis.metric), facts.spec.plan.alpha)
     allowed = stopping_plan(facts, hypothesis, None if place is None else place.support_alpha)
     assert facts.baseline_experiment_id is not None
@@ -128,6 +135,7 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         plan,
         kind=ExperimentKind.TEST,
         hypothesis_id=hypothesis.id,
+        device=device,
     )
     seal = session.get_one(Experiment, experiment_id).preregistration_digest
     assert seal is not None
@@ -137,12 +145,13 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
         if place is None
         else f"; it is test {place.test} of the campaign on time, supported at {place.support_alpha:.2g}"
     )
+    where = f" on {device}" if several else ""
     told = "".join(f"; {each}" for each in (*length_told(allowed, length), why) if each)
     events.append(
         session,
         EventKind.HYPOTHESIS_PREREGISTERED,
-        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it; prediction, margins and stopping plan "
-        f"are sealed as {seal[:12]}{level}{told}",
+        f"{format_label(Noun.EXPERIMENT, experiment_id)} will test it{where}; prediction, margins and "
+        f"stopping plan are sealed as {seal[:12]}{level}{told}",
         subject=format_label(Noun.HYPOTHESIS, hypothesis.id),
         campaign_id=facts.id,
         data={
@@ -154,6 +163,7 @@ def dispatch_test(session: Session, facts: Facts, hypothesis: Queued, why: str =
             "full_pairs": length.full_pairs,
             "quick_blocks": length.quick_blocks,
             "full_blocks": length.full_blocks,
+            **({"device": device} if several else {}),
         },
     )
     return experiment_id
@@ -169,13 +179,16 @@ def enqueue_test(
     kind: ExperimentKind,
     hypothesis_id: int | None,
     reproduces_experiment_id: int | None = None,
+    device: str | None = None,
 ) -> int:
-    """Write an experiment that compares two configurations under a frozen plan, and its job.
+    """Write an experiment that compares two configurations under a frozen plan, and its job, on one device:
+    the campaign's first if none is given.
 
     Quality is compared with the campaign's baseline, so that small losses don't add up over a chain of
     changes. A claim on quality itself is compared with its own control, and so is a question of the campaign
     about bytes.
     """
+    device = device or facts.spec.devices[0]
     experiment = Experiment(
         campaign_id=facts.id,
         hypothesis_id=hypothesis_id,
@@ -201,7 +214,7 @@ def enqueue_test(
         judge_version=load_judge(facts.spec.judge).version,
         model=facts.spec.model,
         model_fingerprint=facts.model_fingerprint,
-        device=facts.spec.target,
+        device=device,
         seed=facts.spec.seed + experiment.id,
         at_once=facts.at_once,
         control=dict(control),
@@ -227,6 +240,6 @@ def enqueue_test(
         job.model_dump(mode="json"),
         campaign_id=facts.id,
         experiment_id=experiment.id,
-        device_class=facts.spec.target,
+        device_class=device,
     )
     return experiment.id

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.devices import ALIVE, Devices, devices_now
 from agent.campaign.learn import unlearnt
 from agent.campaign.order import newest_cause
 from db.models import Campaign, Job
-from db.states import CampaignState, JobState
-
-_ALIVE = (JobState.QUEUED, JobState.RUNNING)
+from db.states import CampaignState
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,24 @@ class Seen:
     newest_cause: int
     wall_s: float
     spent_s: float
+    devices: Devices
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Devices that may get an experiment now, the next one first: none unless the campaign runs.
+
+        While the baseline is measured the others wait, for without it there is nothing to test.
+        """
+        if self.state is not CampaignState.RUNNING or (self.flying and not self.has_baseline):
+            return ()
+        return self.devices.free
 
 
 def look(session: Session, campaign_id: int) -> Seen:
     """The campaign at one moment: what ends after it is seen as flying, and learnt at the next look."""
     campaign = session.get_one(Campaign, campaign_id)
-    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(_ALIVE)).limit(1)
-    flying = session.scalar(alive) is not None
+    flying = _is_flying(session, campaign_id)
+    devices = devices_now(session, campaign_id, devices_of_campaign(campaign))
     return Seen(
         state=campaign.state,
         has_baseline=campaign.baseline_configuration_id is not None,
@@ -45,15 +55,26 @@ def look(session: Session, campaign_id: int) -> Seen:
         newest_cause=newest_cause(session, campaign_id),
         wall_s=float(campaign.budget["wall_s"]),
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
+        devices=devices,
     )
 
 
 def nothing_soon(session: Session, campaign_id: int) -> bool:
-    """Whether the next look may wait: the campaign is paused, a job of it is out, or one of anybody's runs on
-    its device, whose measurement many looks would disturb."""
+    """Whether the next look may wait: the campaign is paused, its baseline is measured, or each of its
+    devices has a job of it or runs one of anybody's, whose measurement many looks would disturb."""
     campaign = session.get_one(Campaign, campaign_id)
     if campaign.state is CampaignState.PAUSED:
         return True
-    own = and_(Job.campaign_id == campaign_id, Job.state.in_(_ALIVE))
-    measured = and_(Job.device_class == str(campaign.spec["target"]), Job.state == JobState.RUNNING)
-    return session.scalar(select(Job.id).where(or_(own, measured)).limit(1)) is not None
+    if campaign.baseline_configuration_id is None and _is_flying(session, campaign_id):
+        return True
+    return devices_now(session, campaign_id, devices_of_campaign(campaign)).is_all_taken
+
+
+def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
+    """The devices that a stored campaign names, in its order."""
+    return tuple(str(campaign.spec["target"]).split(","))
+
+
+def _is_flying(session: Session, campaign_id: int) -> bool:
+    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(ALIVE)).limit(1)
+    return session.scalar(alive) is not None

@@ -1,15 +1,16 @@
 """The campaign's loop: propose, rank, dispatch, wait, judge, learn, and again.
 
 One loop drives a campaign, under a lease; each step is one short transaction that holds the lease, so that a
-loop killed anywhere is continued by the next one without a step lost or done twice. While an experiment runs
-the loop only reads, rarely, because it shares the machine with what is measured.
+loop killed anywhere is continued by the next one without a step lost or done twice. A campaign has one
+experiment at a time on each of its devices. While every device is at work the loop only reads, rarely,
+because it shares the machine with what is measured.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,10 +20,11 @@ from sqlalchemy.orm import Session
 from agent.campaign import order
 from agent.campaign.accept import accept
 from agent.campaign.desk import Choice, Desk
-from agent.campaign.device_faults import device_gave_out
+from agent.campaign.device_faults import GaveOut, device_gave_out, give_up_device
+from agent.campaign.devices import Devices, device_of, leave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.facts import Facts, read_facts
-from agent.campaign.glance import Seen, look, nothing_soon
+from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
 from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.legal import legal_here
@@ -31,7 +33,7 @@ from agent.campaign.outcome import note_best
 from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
 from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.worker_process import Workers
 from configs.errors import AutoinferError, DatabaseLocked, LeaseLost
 from configs.quantities import format_duration
 from db import campaign_lease, events
@@ -41,8 +43,8 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
-from db.states import CampaignState, ExperimentKind, ExperimentState
-from experiments.engines.port import DEVICE_BUSY
+from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
 from knowledge.approvals import awaits_approval
@@ -85,10 +87,11 @@ class LoopTimes:
 class CampaignLoop:
     """Drives one campaign until it stops; `run` returns why.
 
-    `worker` is kept alive when it is given, and wakes the loop when a job of it has ended; without it,
-    workers started elsewhere take the jobs. `wait` takes seconds, `clock` is monotonic ones; both are passed
-    in for tests. `attended` tells whether somebody may approve what waits for it: then the loop waits too,
-    else it ends. `announce` is called after every turn.
+    `workers` are kept alive when they are given, and wake the loop when a job has ended; without them,
+    workers started elsewhere take the jobs. `absent` are devices of the campaign that are not there now.
+    `wait` takes seconds, `clock` is monotonic ones; both are passed in for tests. `attended` tells whether
+    somebody may approve what waits for it: then the loop waits too, else it ends. `announce` is called after
+    every turn.
     """
 
     def __init__(
@@ -96,7 +99,8 @@ class CampaignLoop:
         database: Database,
         campaign_id: int,
         *,
-        worker: WorkerProcess | None = None,
+        workers: Workers | None = None,
+        absent: Collection[str] = (),
         times: LoopTimes | None = None,
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -105,9 +109,10 @@ class CampaignLoop:
     ) -> None:
         self._database = database
         self._campaign_id = campaign_id
-        self._worker = worker
+        self._workers = workers
+        self._absent = tuple(absent)
         self._times = times or LoopTimes()
-        self._wait = wait or (time.sleep if worker is None else worker.wait)
+        self._wait = wait or (time.sleep if workers is None else workers.wait)
         self._clock = clock
         self._attended = attended
         self._announce = announce
@@ -116,8 +121,9 @@ class CampaignLoop:
         self._counted_at = 0.0
         self._ranked_through = -1
         self._told_of_nobody = False
-        self._waits, self._waited_through = False, -1
+        self._waits, self._rests, self._waited_through = False, False, -1
         self._baselines: dict[int, Baseline] = {}
+        self._baseline_id: int | None = None
 
     def run(self) -> str:
         """Drive the campaign to its end and return the sentence that says why it stopped.
@@ -138,7 +144,7 @@ class CampaignLoop:
                 if reason is not None:
                     return reason
                 with self._database.read() as session:
-                    rarely = self._waits or nothing_soon(session, self._campaign_id)
+                    rarely = self._waits or self._rests or nothing_soon(session, self._campaign_id)
                 self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
             self._let_go()
@@ -177,43 +183,55 @@ class CampaignLoop:
                     format_label(Noun.CAMPAIGN, campaign.id),
                     campaign.id,
                 )
+            for device in self._absent:
+                rest = [each for each in devices_of_campaign(campaign) if each not in self._absent]
+                leave_out(session, campaign.id, device, "it is not there", rest)
         self._renewed_at = self._counted_at = self._clock()
 
     def _turn(self) -> str | None:
         """One look, and one step if there is one to take; the reason when the campaign ends."""
         self._keep_lease()
-        if self._worker is not None and self._worker.keep_alive():
-            self._tell(EventKind.WORKER_LOST, "The worker died and was started again")
         with self._database.read() as session:
             seen = look(session, self._campaign_id)
+        self._keep_workers(seen.devices)
         if seen.unlearnt:
-            return self._learn(seen.unlearnt[0])
+            return self._learn(seen.unlearnt[0], seen.devices)
         if seen.state == CampaignState.STOPPING and not seen.flying:
             return self._stop("stopped by the user", self._facts())
         if seen.flying:
             self._look_at_what_runs(seen)
-        free = not seen.flying and seen.state == CampaignState.RUNNING
         to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
-        if not free and not to_rank:
-            return None  # somebody measures, or the user wants peace: nothing is computed beside
-        if self._waits and seen.newest_cause <= self._waited_through:
-            return None  # nothing was approved, enqueued or withdrawn
+        if not seen.free and not to_rank:
+            return None  # everything measures, or the user wants peace: nothing is computed beside
+        if (self._waits or (self._rests and seen.flying)) and seen.newest_cause <= self._waited_through:
+            return None  # nothing was approved, enqueued or withdrawn, and no verdict came
         facts = self._facts()
         if facts.baseline is None:
             if self._left_s(seen) <= 0:
                 budget = format_duration(facts.spec.budget.wall_s)
                 return self._stop(f"the budget of {budget} is spent and the baseline not measured", facts)
-            self._start_baseline(facts)
-            return None
+            return self._start_baseline(facts, seen)
         if to_rank:
-            facts = self._propose_and_rank(facts, with_proposals=not seen.flying)
-        if not free or facts.state != CampaignState.RUNNING:
+            facts = self._propose_and_rank(facts, with_proposals=bool(seen.free) or not seen.flying)
+        if not seen.free or facts.state != CampaignState.RUNNING:
             return None
-        return self._next_experiment(facts)
+        return self._next_experiment(facts, seen.free[0], flying=seen.flying)
 
-    def _next_experiment(self, facts: Facts) -> str | None:
+    def _keep_workers(self, devices: Devices) -> None:
+        if self._workers is None:
+            return
+        for device in self._workers.keep_alive(devices.usable):
+            which = "The worker" if len(devices.every) == 1 else f"The worker of {device}"
+            self._tell(EventKind.WORKER_LOST, f"{which} died and was started again")
+
+    def _next_experiment(self, facts: Facts, device: str, *, flying: bool) -> str | None:
+        """Give the device the next test; the reason to end where there is none, and none flies either."""
         desk = self._desk(facts)
-        choice = desk.choose(self._left_s(facts))
+        choice = desk.choose(self._left_s(facts), flying=flying)
+        self._rests = flying and choice.hypothesis is None and choice.draft is None
+        if self._rests:
+            self._waited_through = self._ranked_through
+            return None
         if choice.waits:
             return self._wait_for_approval(choice, facts)
         self._go_on()
@@ -225,17 +243,17 @@ class CampaignLoop:
                     return None  # it is ranked, and then waits for approval
                 facts = read_facts(session, facts.id)
                 confirmation = next(each for each in facts.queue if each.id == accepted.hypothesis_id)
-                dispatch_test(session, facts, confirmation)
+                dispatch_test(session, facts, confirmation, device=device)
             if nothing_else:  # it is under test and in no queue: there is nothing to rank beside it
                 self._ranked_through = accepted.event_id
         elif choice.hypothesis is not None:
             prediction = desk.prediction_of(choice.hypothesis)
             with self._writing() as session:
-                if awaits_approval(session.get_one(Hypothesis, choice.hypothesis.id)):
-                    return None  # the approval was taken back meanwhile
-                dispatch_test(
-                    session, facts, replace(choice.hypothesis, prediction=prediction), choice.reason
-                )
+                row = session.get_one(Hypothesis, choice.hypothesis.id)
+                if awaits_approval(row) or row.state is not HypothesisState.QUEUED:
+                    return None  # its approval was taken back meanwhile, or it was withdrawn
+                chosen = replace(choice.hypothesis, prediction=prediction)
+                dispatch_test(session, facts, chosen, choice.reason, device)
         else:
             return self._stop(choice.reason, facts)
         reached(KillPoint.AFTER_DISPATCH)
@@ -270,7 +288,7 @@ class CampaignLoop:
         """
         spent = seen.state == CampaignState.RUNNING and self._left_s(seen) <= 0
         stopping = seen.state == CampaignState.STOPPING
-        ask = self._worker is None and (stopping or not self._told_of_nobody)
+        ask = self._workers is None and (stopping or not self._told_of_nobody)
         if not (ask or spent):
             return
         with self._database.read() as session:
@@ -289,7 +307,8 @@ class CampaignLoop:
             with self._writing() as session:
                 give_up(session, jobs, f"The campaign {ended} before a worker took it.")
 
-    def _start_baseline(self, facts: Facts) -> None:
+    def _start_baseline(self, facts: Facts, seen: Seen) -> str | None:
+        """Dispatch the baseline; the reason to end where no device is left for it."""
         with self._database.read() as session:
             tried = session.scalars(
                 select(Experiment)
@@ -300,6 +319,12 @@ class CampaignLoop:
                 )
                 .order_by(Experiment.id)
             ).all()
+            newest = tried[-1] if tried and tried[-1].id == self._baseline_id else None
+            gone = None if newest is None else device_gave_out(session, newest.id)
+        if gone is not None and gone.lost and len(seen.devices.every) > 1:
+            self._baseline_id = None
+            return self._give_up(gone, seen.devices)
+        tried = [each for each in tried if each.failure_kind != DEVICE_LOST or each.id == self._baseline_id]
         if len(tried) >= MAX_BASELINE_ATTEMPTS or (
             tried and tried[-1].failure_kind not in WORTH_ANOTHER_BASELINE
         ):
@@ -309,13 +334,22 @@ class CampaignLoop:
                 f"The baseline could not be measured: {cause}",
                 f"See its log with: autoinfer show {format_label(Noun.EXPERIMENT, tried[-1].id)} --log",
             )
+        device = seen.free[len(tried) % len(seen.free)]  # another one than before, where there is one
+        space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
         with self._writing() as session:
-            dispatch_baseline(session, facts, legal_here(facts.spec, facts.checkpoint, facts.cores).space)
+            self._baseline_id = dispatch_baseline(session, facts, space, device)
+        return None
 
-    def _learn(self, experiment_id: int) -> str | None:
+    def _give_up(self, gone: GaveOut, devices: Devices) -> str | None:
+        """Go on without a device; the reason to end where it was the last."""
+        with self._writing() as session:
+            reason = give_up_device(session, self._campaign_id, devices, gone)
+        return None if reason is None else self._stop(reason, self._facts())
+
+    def _learn(self, experiment_id: int, devices: Devices) -> str | None:
         """Conclude from an experiment; gives the reason where the campaign can't go on after it."""
         with self._writing() as session:
-            gave_out = device_gave_out(session, self._campaign_id, experiment_id)
+            device, gone = device_of(session, experiment_id), device_gave_out(session, experiment_id)
             experiment = session.get_one(Experiment, experiment_id)
             if experiment.kind == ExperimentKind.BASELINE:
                 learn_baseline(session, experiment_id)
@@ -323,10 +357,12 @@ class CampaignLoop:
                 learn_test(session, experiment_id)
                 follow_up(session, experiment_id)
                 note_best(session, self._campaign_id)
+            ended = None if gone is None else give_up_device(session, self._campaign_id, devices, gone)
             reached(KillPoint.BEFORE_LEARNT)
-        if self._worker is not None:
-            self._worker.did_well()
-        return None if gave_out is None else self._stop(gave_out, self._facts())
+        self._rests = False
+        if self._workers is not None and device is not None:
+            self._workers.did_well(device)
+        return None if ended is None else self._stop(ended, self._facts())
 
     def _propose_and_rank(self, facts: Facts, *, with_proposals: bool) -> Facts:
         desk = self._desk(facts)

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.facts import read_facts
 from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
@@ -93,7 +94,7 @@ def unfinished_reproduction(session: Session, experiment_id: int) -> int | None:
 
 
 def enqueue_reproduction(session: Session, experiment_id: int) -> int:
-    """Write the fresh experiment and its job; returns its id."""
+    """Write the fresh experiment and its job, on the device of the original; returns its id."""
     label = format_label(Noun.EXPERIMENT, experiment_id)
     original = session.get(Experiment, experiment_id)
     if original is None:
@@ -115,6 +116,7 @@ def enqueue_reproduction(session: Session, experiment_id: int) -> int:
         kind=ExperimentKind.REPRODUCE,
         hypothesis_id=original.hypothesis_id,
         reproduces_experiment_id=original.id,
+        device=device_of(session, experiment_id),
     )
 
 

@@ -8,19 +8,25 @@ from dataclasses import asdict, dataclass
 from configs.cpu import CpuProfile, probe_cpu
 from configs.errors import AutoinferError, UsageError
 from configs.registry import Port, names
-from configs.targets import CPU, kind_of
+from configs.targets import ALL_GPUS, CPU, devices_of, kind_of
 from experiments.engines.port import Engine
-from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
+from experiments.telemetry.identity import GB, DeviceIdentity, NoSuchDevice, cuda_devices, identify
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a campaign measures: the device as jobs name it, this machine's processor, and the GPU if it is
-    one."""
+    """Where a campaign measures: the devices as jobs name them, this machine's processor, and the GPU if they
+    are some. Several devices are GPUs of one kind; `gpu` describes the first."""
 
     device: str
     cpu: CpuProfile
     gpu: DeviceIdentity | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All of them, `device` first."""
+        return (self.device, *self.others)
 
     @property
     def key(self) -> str:
@@ -39,20 +45,59 @@ class Target:
         return {name: value for name, value in asdict(self.gpu).items() if name != "free_bytes"}
 
 
-def find_target(device: str, identity: Callable[[str], DeviceIdentity] = identify) -> Target:
-    """The target that `device` names here.
+def find_target(
+    target: str,
+    identity: Callable[[str], DeviceIdentity] = identify,
+    present: Callable[[], tuple[str, ...]] = cuda_devices,
+    *,
+    without_missing: bool = False,
+) -> Target:
+    """What `target` names here: a device, several GPUs of one kind, or all those of the kind of the first.
 
-    Raises `UsageError` for what is no target, and `AutoinferError` for a GPU that is not there.
+    `without_missing` leaves devices out that are not there, as long as one is. Raises `UsageError` for what
+    is no target and for GPUs that differ, and `AutoinferError` for a GPU that is not there.
     """
-    if kind_of(device) == CPU:
-        return Target(device, probe_cpu())
-    try:
-        return Target(device, probe_cpu(), identity(device))
-    except NoSuchDevice as reason:
+    named = devices_of(target)
+    if named == (CPU,):
+        return Target(CPU, probe_cpu())
+    everything = named == (ALL_GPUS,)
+    if everything:
+        named = present() or ("cuda:0",)
+    found: dict[str, DeviceIdentity] = {}
+    missing: dict[str, str] = {}
+    for each in named:
+        try:
+            found[each] = identity(each)
+        except NoSuchDevice as reason:
+            missing[each] = str(reason)
+    if not found or (missing and not (everything or without_missing)):
+        device, reason_told = next(iter(missing.items()))
         raise AutoinferError(
-            f"There is no {device} to measure on: {reason}",
+            f"There is no {device} to measure on: {reason_told}",
             "See what there is with: autoinfer devices. On this machine's processor: --target cpu",
-        ) from None
+        )
+    first, *others = found
+    like = [each for each in others if _differs(found[first], found[each]) is None]
+    if len(like) < len(others) and not everything:
+        other = next(each for each in others if each not in like)
+        raise UsageError(
+            f"The devices of a campaign are GPUs of one kind, and {first} and {other} differ: "
+            f"{_differs(found[first], found[other])}.",
+            f"Name those that are alike, or take {ALL_GPUS} for every GPU of the kind of the first.",
+        )
+    return Target(first, probe_cpu(), found[first], tuple(like))
+
+
+def _differs(one: DeviceIdentity, other: DeviceIdentity) -> str | None:
+    """In what two GPUs differ that a measurement depends on, as a clause; None where they are alike."""
+    if one.target_key != other.target_key:
+        first, second = (f"{each.name} with {each.memory_bytes / GB:.0f} GB" for each in (one, other))
+        return f"{first} and {second}"
+    if one.compute_capability != other.compute_capability:
+        return f"compute capability {one.compute_capability} and {other.compute_capability}"
+    if one.driver != other.driver:
+        return f"driver {one.driver} and {other.driver}"
+    return None
 
 
 def check_engine_is_here(engine: str, device: str) -> None:

@@ -25,16 +25,18 @@ MOST_NAMED = 5
 def nobody_takes(session: Session, campaign_id: int) -> str | None:
     """The device of a job of the campaign that waits and for which no live worker is there; None for none."""
     waiting = select(Job.device_class).where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
-    wanted = session.scalar(waiting.order_by(Job.id).limit(1))
-    if wanted is None:
+    wanted = list(session.scalars(waiting.order_by(Job.id)))
+    if not wanted:
         return None
-    present = session.scalars(
-        select(Worker.device).where(
-            Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
+    present = list(
+        session.scalars(
+            select(Worker.device).where(
+                Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
+            )
         )
     )
-    served = any(wanted in (device, device.partition(":")[0]) for device in present)
-    return None if served else wanted
+    served = {name for device in present for name in (device, device.partition(":")[0])}
+    return next((each for each in wanted if each not in served), None)
 
 
 def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[int]:

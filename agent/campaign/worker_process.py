@@ -1,4 +1,4 @@
-"""The worker that a campaign keeps running beside itself, as a process of its own."""
+"""The workers that a campaign keeps running beside itself, one a device, each a process of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -26,11 +27,13 @@ MOST_RINGS = 4096
 class WorkerProcess:
     """Starts `argv` and starts it again when it dies; ends it, and all it started, at the end.
 
-    The worker rings when a job of it has ended (`experiments.worker.bell`), which `wait` hears.
+    The worker rings when a job of it has ended (`experiments.worker.bell`), which `wait` hears. It, and all
+    that it starts, may use `processors` alone where they are given.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path) -> None:
+    def __init__(self, argv: Sequence[str], log: Path, processors: Collection[int] = ()) -> None:
         self._argv = list(argv)
+        self._processors = frozenset(processors)
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._deaths = 0
@@ -71,16 +74,26 @@ class WorkerProcess:
 
     def wait(self, timeout_s: float) -> None:
         """Block until a job of the worker has ended, the worker died, or the time is over."""
-        if self._heard is None:
-            time.sleep(timeout_s)
-            return
-        rung, _, _ = select.select([self._heard], [], [], timeout_s)
-        if rung and not os.read(self._heard, MOST_RINGS):
+        wait_for_any((self,), timeout_s)
+
+    @property
+    def heard(self) -> int | None:
+        """The end of the bell's pipe to listen at; None while the worker does not run."""
+        return self._heard
+
+    def take_rings(self) -> None:
+        """Take what has been rung, when there is something to read; a worker that is gone rings no more."""
+        if self._heard is not None and not os.read(self._heard, MOST_RINGS):
             self._stop_listening()
 
     def did_well(self) -> None:
         """A job came back: earlier deaths no longer count."""
         self._deaths = 0
+
+    def ask_to_stop(self) -> None:
+        """Ask the worker to end, and wait for nothing."""
+        if self._process is not None:
+            self._process.terminate()
 
     def stop(self) -> None:
         """Ask the worker to end, then wait; kill it when it does not."""
@@ -110,13 +123,69 @@ class WorkerProcess:
                     env={**os.environ, BELL_VARIABLE: str(rung)},
                     pass_fds=(rung,),
                 )
+            self._keep_to_processors(self._process.pid)
         finally:
             os.close(rung)
+
+    def _keep_to_processors(self, pid: int) -> None:
+        """Before it has read its own program, and so before it starts anything."""
+        if self._processors:
+            with suppress(OSError):  # it has ended already, which the next look finds
+                os.sched_setaffinity(pid, self._processors)
 
     def _stop_listening(self) -> None:
         if self._heard is not None:
             os.close(self._heard)
             self._heard = None
+
+
+class Workers:
+    """A worker process for each device of a campaign."""
+
+    def __init__(self, processes: Mapping[str, WorkerProcess]) -> None:
+        self._processes = dict(processes)
+
+    def keep_alive(self, devices: Collection[str]) -> tuple[str, ...]:
+        """Run the workers of these devices and end those of others; gives the devices whose worker had died
+        and was started again.
+
+        Raises `AutoinferError` as `WorkerProcess.keep_alive`.
+        """
+        for device, process in self._processes.items():
+            if device not in devices:
+                process.stop()
+        return tuple(
+            device
+            for device, process in self._processes.items()
+            if device in devices and process.keep_alive()
+        )
+
+    def wait(self, timeout_s: float) -> None:
+        """Block until a job of any of them has ended, one died, or the time is over."""
+        wait_for_any(tuple(self._processes.values()), timeout_s)
+
+    def did_well(self, device: str) -> None:
+        """A job came back from this device's worker: its earlier deaths no longer count."""
+        if device in self._processes:
+            self._processes[device].did_well()
+
+    def stop(self) -> None:
+        """Ask all to end, then wait; kill those that do not."""
+        for process in self._processes.values():
+            process.ask_to_stop()
+        for process in self._processes.values():
+            process.stop()
+
+
+def wait_for_any(processes: Collection[WorkerProcess], timeout_s: float) -> None:
+    """Block until one of the workers rings or dies, or the time is over."""
+    listening = {each.heard: each for each in processes if each.heard is not None}
+    if not listening:
+        time.sleep(timeout_s)
+        return
+    rung, _, _ = select.select(list(listening), [], [], timeout_s)
+    for each in rung:
+        listening[each].take_rings()
 
 
 def end_of(log: Path) -> str:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import Checkpoint
 from agent.campaign.create import Ground
-from agent.campaign.target import find_target
+from agent.campaign.target import Target, find_target
 from agent.plan.at_once import IN_TURN
 from agent.plan.card import card_of
 from agent.plan.duration import Stored
@@ -20,6 +20,7 @@ from agent.plan.plan import Plan, make_plan
 from agent.plan.stored_times import stored_times
 from configs.campaign import CampaignSpec
 from configs.catalog import Kind, packaged_names
+from configs.core_shares import shares_here
 from configs.errors import UsageError
 from configs.model_names import HubName
 from configs.registry import Port, registered
@@ -51,24 +52,42 @@ def plan_on(spec: CampaignSpec, ground: Ground, stored: Stored) -> Plan:
     hub = ground.hub
     source = None if hub is None else HubName(hub["repo"], hub["revision"])
     checkpoint = Checkpoint(ground.checkpoint, source, None if hub is None else hub["commit"], ground.note)
-    check, note = engine_check(spec, ground.checkpoint, ground.at_once)
+    target = find_target(spec.target)
+    check, note = engine_check(spec, ground.checkpoint, target.device, ground.at_once)
     return make_plan(
         spec,
         model_at(spec.model, checkpoint),
-        card_of(find_target(spec.target)),
+        card_of(target),
         cores=ground.cores,
         check=check,
         stored=stored,
-        notes=() if note is None else (note,),
+        notes=(*devices_told(target), *(() if note is None else (note,))),
         in_turn=ground.at_once == IN_TURN,
     )
 
 
+def devices_told(target: Target) -> tuple[str, ...]:
+    """What to say of a target of several devices; nothing of one."""
+    if not target.others:
+        return ()
+    together = " and ".join(target.devices)
+    own = shares_here(target.devices).get(target.device)
+    cores = (
+        "and share the processors, which are too few to share out"
+        if own is None
+        else f"each with {len(own)} of this machine's processors to itself"
+    )
+    return (
+        f"The baseline is measured on {target.device}; then {together} have one test each at a time, "
+        f"{cores}.",
+    )
+
+
 def engine_check(
-    spec: CampaignSpec, folder: Path | None, at_once: int | None = None
+    spec: CampaignSpec, folder: Path | None, device: str, at_once: int | None = None
 ) -> tuple[Check | None, str | None]:
-    """The engine's static check of a configuration of the checkpoint in `folder`; None, and why, where it
-    can't be asked."""
+    """The engine's static check of a configuration of the checkpoint in `folder` on `device`; None, and why,
+    where it can't be asked."""
     if folder is None:
         return None, "The engine itself was not asked: it looks at weights, and they are not here."
     try:
@@ -78,7 +97,7 @@ def engine_check(
     context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
 
     def check(configuration: Configuration) -> None:
-        engine.check(configuration, folder, spec.target, context)
+        engine.check(configuration, folder, device, context)
 
     return check, None
 

@@ -40,6 +40,7 @@ def print_campaign(campaign: CampaignView) -> None:
                 ("fingerprint", campaign.model_fingerprint),
                 ("target", campaign.target),
                 ("device", _device(campaign)),
+                ("devices", _devices(campaign)),
                 ("objective", configuration_words(campaign.objective)),
                 ("limits", configuration_words(campaign.limits)),
                 ("budget", configuration_words(_without_term(campaign.budget))),
@@ -87,6 +88,15 @@ def _device(campaign: CampaignView) -> str | None:
     capability = "" if gpu.compute_capability is None else f", compute capability {gpu.compute_capability}"
     driver = "" if gpu.driver is None else f", driver {gpu.driver}"
     return f"{gpu.name}, {gpu.memory_bytes / GB:.1f} GB{capability}{driver}"
+
+
+def _devices(campaign: CampaignView) -> str | None:
+    """Which devices take part, where they are several."""
+    if len(campaign.devices) < 2:
+        return None
+    out = campaign.devices_out
+    left_out = f"; left out: {', '.join(out)} (see the log, then resume)" if out else ""
+    return f"{', '.join(campaign.devices)}{left_out}"
 
 
 def _more(campaign: CampaignView) -> str:

@@ -76,6 +76,7 @@ def _head(out: Console, detail: ExperimentDetail) -> None:
                 ("control", configuration_words(detail.control)),
                 ("candidate", None if detail.candidate is None else configuration_words(detail.candidate)),
                 ("target", detail.target),
+                ("device", detail.device),
                 ("speaks of", f"{LATENCY_ONLY}; {UNKNOWN_QUALITY}" if detail.latency_only else None),
                 ("now", progress),
                 ("failed", detail.failure and f"{detail.failure_kind}: {detail.failure}"),

@@ -108,6 +108,7 @@ def machine_in_short(detail: ExperimentDetail) -> tuple[tuple[str, str], ...]:
         ("GPU", str(graphics) if graphics else ""),
         ("CPU", f"{processor}, {cores} cores" if processor and cores else str(processor or "")),
         ("Target", detail.target),
+        ("Device", detail.device or ""),
         ("Revision", str(known.get("machine.git_revision") or "")[:12]),
     ]
     return tuple((name, words) for name, words in rows if words)

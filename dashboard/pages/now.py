@@ -31,6 +31,7 @@ MARKS: dict[str, tuple[str, str]] = {
     EventKind.FINDING_CHANGED.value: ("finding", "Finding"),
     EventKind.CAMPAIGN_PAUSED.value: ("approval", "Paused"),
     EventKind.CAMPAIGN_WAITS.value: ("approval", "Waits"),
+    EventKind.CAMPAIGN_DEVICE_OUT.value: ("infeasible", "Left out"),
     EventKind.CAMPAIGN_BEST.value: ("up", "Better"),
     EventKind.DIRECTIVE_GIVEN.value: ("pin", "Steered"),
     EventKind.DIRECTIVE_LIFTED.value: ("pin", "Steered"),

@@ -136,7 +136,7 @@ def _asking(board: QueueBoard) -> str:
 def why(row: QueueRow) -> str:
     """Why a hypothesis stands where it stands, in one sentence."""
     if row.state is HypothesisState.TESTING:
-        return "Under test now."
+        return "Under test now." if row.device is None else f"Under test now on {row.device}."
     text = row.move_reason or row.reason or "It waits for its first place."
     if row.move_reason is None and row.score is not None:
         text = "It has kept the place that it was given"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.telemetry.driver import Driver, NoDriver, as_number, open_driver
-from experiments.telemetry.visible_device import NotVisible, is_divided, visible_handle
+from experiments.telemetry.visible_device import NotVisible, is_divided, visible_count, visible_handle
 
 GB = 1e9
 
@@ -55,6 +55,20 @@ def identify(
         return _identity(driver, visible_handle(driver, device, environment), device)
     except NotVisible as reason:
         raise NoSuchDevice(str(reason)) from None
+    finally:
+        driver.close()
+
+
+def cuda_devices(
+    open_library: Callable[[], Driver] = open_driver, environment: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
+    """The CUDA devices that a process started from here sees, as `cuda:N`; none where there is no driver."""
+    try:
+        driver = open_library()
+    except NoDriver:
+        return ()
+    try:
+        return tuple(f"cuda:{number}" for number in range(visible_count(driver, environment)))
     finally:
         driver.close()
 

@@ -28,6 +28,12 @@ def visible_handle(driver: Driver, device: str, environment: Mapping[str, str] =
     return handle
 
 
+def visible_count(driver: Driver, environment: Mapping[str, str] = os.environ) -> int:
+    """How many devices a process started from here sees."""
+    visible = environment.get(VISIBLE_DEVICES)
+    return driver.number("DeviceGetCount") or 0 if visible is None else len(_names(visible))
+
+
 def is_divided(driver: Driver, handle: Any) -> bool:
     """Whether the device is divided into instances (MIG) now."""
     mode = driver.ask("DeviceGetMigMode", handle)  # now, and after the next reset
@@ -37,10 +43,14 @@ def is_divided(driver: Driver, handle: Any) -> bool:
 def _by_place(driver: Driver, device: str, number: int, visible: str | None) -> Any:
     if visible is None:
         return driver.ask("DeviceGetHandleByIndex", number)
-    names = [name.strip() for name in visible.split(",") if name.strip()]
+    names = _names(visible)
     if number >= len(names):
         raise NotVisible(f"{VISIBLE_DEVICES} lets a process see {len(names)} devices, and no {device}.")
     name = names[number]
     if name.isdigit():
         return driver.ask("DeviceGetHandleByIndex", int(name))
     return driver.ask("DeviceGetHandleByUUID", name)
+
+
+def _names(visible: str) -> list[str]:
+    return [name.strip() for name in visible.split(",") if name.strip()]

@@ -17,6 +17,7 @@ from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
+from knowledge.queries.devices import devices_left_out
 from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of
@@ -67,7 +68,8 @@ class CampaignView(View):
     """A campaign; `hypotheses` counts them by state, `discovery` is what the online control of false
     discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither. What is expected
     to take more than `approve_above_s` waits for approval, `awaiting` now; None: nothing ever does.
-    `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed."""
+    `latency_only`: the weights are made up, so that quality is not known and nothing is to be deployed.
+    `devices` are those that it measures on, `devices_out` those of them that it has left out."""
 
     id: str
     name: str
@@ -77,6 +79,8 @@ class CampaignView(View):
     hub: HubView | None
     target: str
     gpu: GpuView | None
+    devices: tuple[str, ...]
+    devices_out: tuple[str, ...]
     state: CampaignState
     stopped_because: str | None
     objective: JsonObject
@@ -146,6 +150,8 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             hub=_found(HubView, each, "hub"),
             target=each.target,
             gpu=_found(GpuView, each, "gpu"),
+            devices=_devices(each),
+            devices_out=_devices_out(session, each),
             state=each.state,
             stopped_because=each.stopped_because,
             objective=each.objective,
@@ -191,6 +197,17 @@ def _directives(session: Session, ids: Sequence[int]) -> Mapping[int, tuple[Dire
     for each in session.scalars(query):
         found[each.campaign_id] += (directive_view(each),)
     return found
+
+
+def _devices(campaign: Campaign) -> tuple[str, ...]:
+    return tuple(str(campaign.spec.get("target", "")).split(","))
+
+
+def _devices_out(session: Session, campaign: Campaign) -> tuple[str, ...]:
+    """Those left out, in the order of the target; nothing is asked for of a campaign on one device."""
+    devices = _devices(campaign)
+    out = devices_left_out(session, campaign.id) if len(devices) > 1 else frozenset()
+    return tuple(each for each in devices if each in out)
 
 
 def _awaiting(session: Session, campaigns: Sequence[Campaign]) -> Mapping[int, tuple[str, ...]]:

@@ -1,15 +1,17 @@
-"""What runs on which device."""
+"""What runs on which device, where experiments were measured, and which devices a campaign left out."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis, Job
-from db.states import JobState
+from db.models import Event, Experiment, Hypothesis, Job
+from db.states import ExperimentKind, JobState
 from knowledge.queries.view import View
 
 
@@ -49,3 +51,40 @@ def on_devices(session: Session) -> dict[str, OnDevice]:
         for job, stage, hypothesis, claim in session.execute(query)
         if job.device is not None
     }
+
+
+def devices_of_experiments(session: Session, experiment_ids: Collection[int]) -> dict[int, str]:
+    """Where experiments run or ran, such as `desk/cuda:1`; of one that waits for a worker the device that it
+    waits for. One statement."""
+    query = (
+        select(Job.experiment_id, func.coalesce(Job.device, Job.device_class))
+        .where(Job.experiment_id.in_(experiment_ids))
+        .order_by(Job.id)
+    )
+    return {number: device for number, device in session.execute(query) if number is not None}
+
+
+def devices_of_tests(session: Session, hypothesis_ids: Collection[int]) -> dict[int, str]:
+    """The same of hypotheses under test, by hypothesis: where the newest test of each is."""
+    query = (
+        select(Experiment.hypothesis_id, func.coalesce(Job.device, Job.device_class))
+        .join(Job, Job.experiment_id == Experiment.id)
+        .where(Experiment.hypothesis_id.in_(hypothesis_ids), Experiment.kind == ExperimentKind.TEST)
+        .order_by(Job.id)
+    )
+    return {number: device for number, device in session.execute(query) if number is not None}
+
+
+def devices_left_out(session: Session, campaign_id: int) -> frozenset[str]:
+    """Devices that a campaign has left out since it was last resumed."""
+    resumed = (
+        select(func.coalesce(func.max(Event.id), 0))
+        .where(Event.campaign_id == campaign_id, Event.kind == EventKind.CAMPAIGN_RESUMED.value)
+        .scalar_subquery()
+    )
+    told = select(Event.data).where(
+        Event.campaign_id == campaign_id,
+        Event.kind == EventKind.CAMPAIGN_DEVICE_OUT.value,
+        Event.id > resumed,
+    )
+    return frozenset(str((data or {}).get("device")) for data in session.scalars(told))

@@ -23,6 +23,7 @@ from db.states import Arm
 from experiments.rejudging import judged_again
 from experiments.sealing import tampered
 from knowledge.latency_only import plan_is_latency_only
+from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
 from knowledge.queries.gpu_blocks import GpuBlocksView, gpu_blocks
@@ -127,6 +128,7 @@ def experiment_detail(
         control_knobs,
         candidate_knobs,
         latency_only=plan_is_latency_only(experiment.plan),
+        device=devices_of_experiments(session, (experiment_id,)).get(experiment_id),
     )
     return ExperimentDetail(
         **short.model_dump(),

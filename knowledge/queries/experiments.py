@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -18,6 +18,7 @@ from db.models import Configuration, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.figures import DEFAULT_METRIC
+from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.view import (
     ChangeView,
     EffectView,
@@ -32,7 +33,7 @@ from knowledge.stored import LEVER_JOINT
 
 class ExperimentRow(View):
     """An experiment as one line; `wall_s` in seconds, `predicted` with its 80 % interval. `latency_only`: the
-    weights are made up, and quality is not known."""
+    weights are made up, and quality is not known. `device` is where it runs or ran, `desk/cuda:1`."""
 
     id: str
     campaign: str
@@ -44,6 +45,7 @@ class ExperimentRow(View):
     stage: str | None
     progress: JsonObject | None
     target: str
+    device: str | None
     change: tuple[ChangeView, ...]
     predicted: EffectView | None
     latency_only: bool
@@ -141,7 +143,10 @@ def find_experiments(
 
 def experiment_rows(session: Session, numbers: Sequence[int]) -> tuple[ExperimentRow, ...]:
     """Return the experiments with these ids, in this order; those that do not exist are left out."""
-    found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Experiment.id.in_(numbers)))}
+    devices = devices_of_experiments(session, numbers)
+    found = {
+        row[0].id: _row(devices, *row) for row in session.execute(_rows().where(Experiment.id.in_(numbers)))
+    }
     return tuple(found[number] for number in numbers if number in found)
 
 
@@ -184,6 +189,7 @@ def experiment_row(
     candidate: JsonObject | None,
     *,
     latency_only: bool,
+    device: str | None,
 ) -> ExperimentRow:
     """Return the row of an experiment; `verdict` holds outcome, effect, low, high (natural logs), reason and
     metric."""
@@ -199,6 +205,7 @@ def experiment_row(
         stage=experiment.stage,
         progress=experiment.progress,
         target=experiment.target,
+        device=device,
         change=changes_between(control, candidate),
         predicted=prediction_view(prediction or {}, metric or DEFAULT_METRIC),
         latency_only=latency_only,
@@ -263,6 +270,7 @@ def _rows() -> Select[Any]:
 
 
 def _row(
+    devices: Mapping[int, str],
     experiment: Experiment,
     claim: str | None,
     lever: str | None,
@@ -284,6 +292,7 @@ def _row(
         control,
         candidate,
         latency_only=bool(latency_only),
+        device=devices.get(experiment.id),
     )
 
 

@@ -12,6 +12,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.devices import devices_of_tests
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of
 from knowledge.summary import CampaignFacts, JudgedFact, WaitingFact
@@ -56,9 +57,17 @@ def under_test(session: Session, campaign_id: int) -> tuple[WaitingFact, ...]:
         .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state == HypothesisState.TESTING)
         .order_by(Hypothesis.id)
     )
+    rows = session.execute(query).all()
+    devices = devices_of_tests(session, [row.id for row in rows]) if rows else {}
     return tuple(
-        WaitingFact(format_label(Noun.HYPOTHESIS, number_), claim, stage, None)
-        for number_, claim, stage in session.execute(query)
+        WaitingFact(
+            format_label(Noun.HYPOTHESIS, number_),
+            claim,
+            stage,
+            None,
+            devices.get(number_),
+        )
+        for number_, claim, stage in rows
     )
 
 

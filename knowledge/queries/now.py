@@ -47,6 +47,7 @@ TOLD_KINDS = (
     EventKind.CAMPAIGN_PAUSED,
     EventKind.CAMPAIGN_RESUMED,
     EventKind.CAMPAIGN_WAITS,
+    EventKind.CAMPAIGN_DEVICE_OUT,
     EventKind.CAMPAIGN_STOPPED,
     EventKind.QUEUE_RANKED,
     EventKind.JOB_REQUEUED,

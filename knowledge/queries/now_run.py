@@ -17,7 +17,7 @@ from db.states import Arm, ExperimentKind, ExperimentState, JobState
 from knowledge.queries.view import ChangeView, EffectView, View, changes_between, prediction_view
 from knowledge.stored import number
 
-MOST_RUNS = 4
+MOST_RUNS = 16
 """Experiments of a campaign that are shown as running: more than one only where it has several devices."""
 
 TEST_STEPS = (

@@ -13,11 +13,13 @@ from db.models import Configuration, Event, Hypothesis, Move
 from db.models.base import JsonObject
 from db.states import HypothesisState
 from knowledge.approvals import ApprovalView, approval_of, waits_in_queue
+from knowledge.queries.devices import devices_of_tests
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
 
 
 class QueueRow(View):
-    """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it."""
+    """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it,
+    `device` where it is under test."""
 
     rank: int | None
     id: str
@@ -37,6 +39,7 @@ class QueueRow(View):
     cause: str | None
     cause_subject: str | None = None
     approval: ApprovalView | None = None
+    device: str | None = None
 
 
 def queue_page(
@@ -72,6 +75,9 @@ def queue_page(
     total = session.scalar(select(func.count()).select_from(Hypothesis).where(where)) or 0
     numbers = session.scalars(chosen).all()
     found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))}
+    testing = [number for number in numbers if found[number].state is HypothesisState.TESTING]
+    for number, device in (devices_of_tests(session, testing) if testing else {}).items():
+        found[number] = found[number].model_copy(update={"device": device})
     items = tuple(found[number] for number in numbers)
     return Page[QueueRow](items=items, total=total, limit=limit, offset=offset)
 

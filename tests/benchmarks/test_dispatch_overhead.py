@@ -22,7 +22,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from sqlalchemy import func, select
 
 from agent.campaign.loop import CampaignLoop
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.worker_process import WorkerProcess, Workers
 from db.models import Campaign, Job, Verdict
 from db.session import Database
 from db.states import CampaignState
@@ -62,7 +62,7 @@ def test_planning_and_dispatch_take_less_than_two_percent_of_an_experiment(
         worker = WorkerProcess(worker_words(tmp_path), tmp_path / "worker.log")
         enough = stop_after(database, campaign_id, VERDICTS)
         with worker:
-            loop = CampaignLoop(database, campaign_id, worker=worker, announce=enough)
+            loop = CampaignLoop(database, campaign_id, workers=Workers({"cpu": worker}), announce=enough)
             benchmark.pedantic(loop.run, rounds=1)
     gaps = gaps_of(database, tmp_path / "jobs")
     database.close()

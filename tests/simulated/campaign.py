@@ -9,12 +9,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from agent.campaign.create import create_campaign, survey
+from agent.campaign.glance import devices_of_campaign
 from agent.campaign.loop import CampaignLoop, LoopTimes
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.target import Target, find_target
+from agent.campaign.worker_process import WorkerProcess, Workers
 from configs.campaign import CampaignSpec, load_campaign
+from configs.cpu import probe_cpu
+from configs.targets import devices_of
+from db.models import Campaign
 from db.session import Database, open_database
+from experiments.telemetry.identity import DeviceIdentity
 from tests.new_database import database_url, new_database
 
 SPACE = """
@@ -95,33 +102,46 @@ def simulated_spec(folder: Path, space_text: str = SPACE, **changes: object) -> 
     return load_campaign("default", small | changes)
 
 
+def made_up_target(target: str, **_: object) -> Target:
+    """A target whose devices nobody has: names alone, on which the simulated engine runs as on any."""
+    named = devices_of(target)
+    if named == ("cpu",):
+        return find_target(target)
+    return Target(named[0], probe_cpu(), DeviceIdentity("Made-up device", 24 * 10**9), named[1:])
+
+
 def start(folder: Path, **changes: object) -> tuple[Database, int]:
-    """A database with a campaign that nobody drives yet."""
+    """A database with a campaign that nobody drives yet; a target other than `cpu` is made up."""
     spec = simulated_spec(folder, **changes)
     database = new_database(folder)
-    with registered_here(folder):
+    with registered_here(folder), patch("agent.campaign.create.find_target", made_up_target):
         ground = survey(spec)
     with database.write() as session:
         return database, create_campaign(session, spec, ground)
 
 
-def worker_process(folder: Path) -> WorkerProcess:
-    argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main"]
-    return WorkerProcess(
-        [*argv, database_url(folder), str(folder), str(LEASE_S), str(os.getpid())], folder / "worker.log"
-    )
+def worker_process(folder: Path, device: str = "cpu") -> WorkerProcess:
+    argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main", database_url(folder), str(folder)]
+    return WorkerProcess([*argv, str(LEASE_S), str(os.getpid()), device], folder / "worker.log")
+
+
+def workers_of(database: Database, folder: Path, campaign_id: int) -> Workers:
+    """A worker for each device of the campaign."""
+    with database.read() as session:
+        devices = devices_of_campaign(session.get_one(Campaign, campaign_id))
+    return Workers({device: worker_process(folder, device) for device in devices})
 
 
 def drive(
     database: Database, folder: Path, campaign_id: int, announce: Callable[[], None] = lambda: None
 ) -> str:
-    """Drive the campaign to its end with a worker of its own; returns why it stopped."""
-    process = worker_process(folder)
+    """Drive the campaign to its end with workers of its own; returns why it stopped."""
+    workers = workers_of(database, folder, campaign_id)
     times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
     try:
-        return CampaignLoop(database, campaign_id, worker=process, times=times, announce=announce).run()
+        return CampaignLoop(database, campaign_id, workers=workers, times=times, announce=announce).run()
     finally:
-        process.stop()
+        workers.stop()
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ def test_nothing_is_dispatched_whose_approval_was_taken_back_after_it_was_chosen
 
     choose, taken_back = Desk.choose, []
 
-    def chosen(desk: Desk, left_s: float) -> Choice:
-        found = choose(desk, left_s)
+    def chosen(desk: Desk, left_s: float, *, flying: bool) -> Choice:
+        found = choose(desk, left_s, flying=flying)
         if found.hypothesis is not None and not taken_back:
             taken_back.append(found.hypothesis.id)
             hold_back_first(bench)

@@ -122,7 +122,7 @@ def test_looks_are_rare_while_another_campaign_measures_on_the_device(bench: Ben
 def test_nothing_is_ranked_beside_the_confirmation(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     ranked: list[Desk] = []
 
-    def choose(desk: Desk, _: float) -> Choice:
+    def choose(desk: Desk, _: float, *, flying: bool) -> Choice:
         return Choice(draft=confirmation(desk))
 
     monkeypatch.setattr(Desk, "choose", choose)

@@ -94,7 +94,7 @@ def test_the_checkpoint_is_not_read_while_others_wait_for_the_database(
         create_campaign(session, spec, survey(spec))
     other = open_database(f"sqlite:///{tmp_path / 'a.db'}", busy_timeout_s=0.01)
 
-    def look(*_: object) -> Ground:
+    def look(*_: object, **__: object) -> Ground:
         with other.write():
             raise UsageError("The checkpoint is gone.")
 

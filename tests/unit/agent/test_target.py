@@ -3,6 +3,10 @@ driver's answers are a stand-in's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from agent.campaign import create
@@ -10,13 +14,13 @@ from agent.campaign.create import create_campaign, survey
 from agent.campaign.facts import read_facts
 from agent.campaign.target import Target, check_serves, find_target
 from agent.campaign.waiting import nobody_takes
-from agent.plan.begin import known_times
+from agent.plan.begin import devices_told, known_times
 from agent.plan.duration import Stored
 from cli.asked import campaign_asked
 from configs.campaign import load_campaign
 from configs.cpu import probe_cpu
 from configs.errors import AutoinferError, UsageError
-from configs.targets import kind_of
+from configs.targets import check_one_device, devices_of, kind_of
 from db import workers
 from db.session import Database
 from experiments.engines.reference.engine import ReferenceEngine
@@ -68,7 +72,7 @@ def test_an_engine_without_campaigns_on_a_gpu_says_so() -> None:
 
 
 def with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(create, "find_target", lambda device: Target(device, probe_cpu(), INVENTED))
+    monkeypatch.setattr(create, "find_target", lambda device, **_: Target(device, probe_cpu(), INVENTED))
 
 
 def test_a_gpu_without_an_engine_for_it_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +138,81 @@ def test_without_earlier_runs_nothing_is_known_of_times(database: Database) -> N
     assert found == Stored(same_model=False)
 
 
-def test_several_devices_are_refused_with_what_is_done_instead() -> None:
-    with pytest.raises(UsageError, match="names several devices, and a campaign measures on one"):
-        kind_of("cuda:0,cuda:1")
+def identities(**given: DeviceIdentity) -> Callable[[str], DeviceIdentity]:
+    """A stand-in's answers by number: `_0=INVENTED`; the driver shows no other device."""
+
+    def identity(device: str) -> DeviceIdentity:
+        try:
+            return given[f"_{device.partition(':')[2]}"]
+        except KeyError:
+            raise NoSuchDevice(f"The driver shows no {device}.") from None
+
+    return identity
+
+
+def test_several_devices_of_one_kind_are_one_target_in_the_order_they_are_named() -> None:
+    found = find_target("cuda:1,cuda:0", identities(_0=INVENTED, _1=replace(INVENTED, free_bytes=1)))
+    assert found.devices == ("cuda:1", "cuda:0")
+    assert found.key == "cuda:NVIDIA Invented 9000:24 GB"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"name": "NVIDIA Other"}, "NVIDIA Invented 9000 with 24 GB and NVIDIA Other with 24 GB"),
+        ({"memory_bytes": 48 * 10**9}, "9000 with 24 GB and NVIDIA Invented 9000 with 48 GB"),
+        ({"compute_capability": "8.9"}, "compute capability 9.0 and 8.9"),
+        ({"driver": "581.1"}, "driver 580.10 and 581.1"),
+    ],
+)
+def test_devices_that_differ_are_refused_with_what_differs(change: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=f"cuda:0 and cuda:1 differ: .*{told}") as caught:
+        find_target("cuda:0,cuda:1", identities(_0=INVENTED, _1=replace(INVENTED, **change)))
+    assert "cuda:all" in caught.value.hint
+
+
+def test_all_gpus_are_those_of_the_kind_of_the_first_that_can_be_measured() -> None:
+    other = replace(INVENTED, name="NVIDIA Other")
+    known = identities(_0=INVENTED, _1=other, _3=INVENTED)
+    found = find_target("cuda:all", known, lambda: ("cuda:0", "cuda:1", "cuda:2", "cuda:3"))
+    assert found.devices == ("cuda:0", "cuda:3")
+    with pytest.raises(AutoinferError, match="There is no cuda:0 to measure on"):
+        find_target("cuda:all", identities(), lambda: ())
+
+
+def test_a_named_device_that_is_missing_is_told_unless_a_campaign_goes_on_without_it() -> None:
+    known = identities(_1=INVENTED)
+    with pytest.raises(AutoinferError, match="There is no cuda:0 to measure on"):
+        find_target("cuda:0,cuda:1", known)
+    assert find_target("cuda:0,cuda:1", known, without_missing=True).devices == ("cuda:1",)
+    with pytest.raises(AutoinferError, match="There is no cuda:0 to measure on"):
+        find_target("cuda:0,cuda:2", known, without_missing=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("cuda:0,cuda:0", "names cuda:0 twice"),
+        ("cpu,cuda:0", "puts the processor beside GPUs"),
+        ("cuda:0,", "There is no target ''"),
+        ("cuda:0, cuda:1", "There is no target ' cuda:1'"),
+        ("cuda:all,cuda:0", "There is no target 'cuda:all'"),
+    ],
+)
+def test_what_is_no_list_of_devices_is_refused(target: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        devices_of(target)
+
+
+def test_a_series_measures_on_one_device() -> None:
+    for target in ("cuda:0,cuda:1", "cuda:all"):
+        with pytest.raises(UsageError, match="An A/A series measures on one device"):
+            check_one_device(target, "An A/A series")
+    check_one_device("cuda:1", "An A/A series")
+
+
+def test_a_plan_says_which_devices_take_part() -> None:
+    several = Target("cuda:0", probe_cpu(), INVENTED, ("cuda:1",))
+    (told,) = devices_told(several)
+    assert told.startswith("The baseline is measured on cuda:0; then cuda:0 and cuda:1 have one test each")
+    assert devices_told(Target("cuda:0", probe_cpu(), INVENTED)) == ()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.worker_process import WorkerProcess
+from agent.campaign.worker_process import WorkerProcess, Workers
 from experiments.worker.bell import BELL_VARIABLE, ring
 
 LONG_S = 60.0
@@ -79,3 +79,22 @@ def test_a_bell_that_nobody_empties_does_not_hold_the_worker_up(tmp_path: Path) 
         assert made._process is not None
         assert made._process.wait(LONG_S) == 0
     assert (tmp_path / "log" / "worker.log").read_text() == "rung\n"
+
+
+def test_the_ring_of_any_worker_wakes_and_a_device_that_is_out_has_none(tmp_path: Path) -> None:
+    silent, ringing = worker(tmp_path, RINGS, "0"), worker(tmp_path, RINGS, "1")
+    workers = Workers({"cuda:0": silent, "cuda:1": ringing})
+    try:
+        assert workers.keep_alive(("cuda:0", "cuda:1")) == ()
+        began = time.monotonic()
+        workers.wait(LONG_S)
+        assert time.monotonic() - began < LONG_S
+        assert workers.keep_alive(("cuda:0",)) == ()
+        assert ringing.pid is None
+        os.kill(silent.pid or 0, signal.SIGKILL)
+        while not (again := workers.keep_alive(("cuda:0",))):  # until the system tells that it died
+            workers.wait(0.01)
+        assert again == ("cuda:0",)
+    finally:
+        workers.stop()
+    assert silent.pid is None

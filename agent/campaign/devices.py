@@ -1,0 +1,98 @@
+"""The devices of a campaign: which of them takes the next test, which is at work, which is out.
+
+One test flies on a device at a time, and all of its launches are on that device: the arms are paired within
+it. A device is out after it was lost, or after others held it too often, until the campaign is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Job
+from db.states import JobState
+from knowledge.queries.devices import devices_left_out
+
+ALIVE = (JobState.QUEUED, JobState.RUNNING)
+"""States of a job that is out: its device is not free for another of the campaign."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices of a campaign in the order of its target, at one moment.
+
+    `own` have a job of the campaign, waiting or running; `others` run one of somebody else's; `out` are left
+    out.
+    """
+
+    every: tuple[str, ...]
+    own: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+    out: frozenset[str] = frozenset()
+
+    @property
+    def usable(self) -> tuple[str, ...]:
+        """Those that are not out."""
+        return tuple(each for each in self.every if each not in self.out)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Those that may get a test, first those on which nobody else measures: there it waits its turn."""
+        mine = [each for each in self.usable if each not in self.own]
+        return tuple(sorted(mine, key=lambda each: each in self.others))
+
+    @property
+    def is_all_taken(self) -> bool:
+        """Whether every usable device has a job of this campaign or of another."""
+        return all(each in self.own or each in self.others for each in self.usable)
+
+
+def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> Devices:
+    """The campaign's devices as they are now; two statements."""
+    jobs = session.execute(
+        select(Job.device_class, Job.campaign_id, Job.state).where(
+            Job.state.in_(ALIVE), Job.device_class.in_(every)
+        )
+    ).all()
+    return Devices(
+        every,
+        own=frozenset(row.device_class for row in jobs if row.campaign_id == campaign_id),
+        others=frozenset(
+            row.device_class
+            for row in jobs
+            if row.campaign_id != campaign_id and row.state is JobState.RUNNING
+        ),
+        out=devices_left_out(session, campaign_id) if len(every) > 1 else frozenset(),
+    )
+
+
+def device_of(session: Session, experiment_id: int) -> str | None:
+    """The device that an experiment was given to; None where it has no job."""
+    query = select(Job.device_class).where(Job.experiment_id == experiment_id)
+    return session.scalar(query.order_by(Job.id.desc()).limit(1))
+
+
+def leave_out(
+    session: Session, campaign_id: int, device: str, why: str, goes_on_with: Sequence[str] = ()
+) -> None:
+    """Give the device no test any more until the campaign is resumed, and say so."""
+    rest = f"; the campaign goes on with {' and '.join(goes_on_with)}" if goes_on_with else ""
+    events.append(
+        session,
+        EventKind.CAMPAIGN_DEVICE_OUT,
+        f"{device} is out, because {why}{rest}",
+        format_label(Noun.CAMPAIGN, campaign_id),
+        campaign_id,
+        {"device": device, "why": why},
+    )
+
+
+def without(devices: Devices, gone: Collection[str]) -> tuple[str, ...]:
+    """What is usable when these are gone too."""
+    return tuple(each for each in devices.usable if each not in gone)
