@@ -140,7 +140,7 @@ class _Worker:
 
     def _run_or_release(self, taken: Taken, reporter: Reporter) -> bool:
         try:
-            spec = _parse(taken)
+            spec = parse_taken(taken)
         except ValueError as error:
             reporter.fail("spec", str(error))
             return True
@@ -243,7 +243,8 @@ class _Worker:
             events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
 
 
-def _parse(taken: Taken) -> AnyJob:
+def parse_taken(taken: Taken) -> AnyJob:
+    """The spec of a taken job; raises `ValueError`, in a sentence, for one that this worker can't read."""
     version = taken.job.spec.get("version")
     if version != SPEC_VERSION:
         raise ValueError(
