@@ -38,7 +38,6 @@ class Waiting:
 
     id: int
     kind: str
-    spec: dict[str, object]
     campaign_id: int | None
     experiment_id: int | None
 
@@ -71,7 +70,7 @@ class Dispatcher:
 
     def _waiting(self) -> list[Waiting]:
         query = (
-            select(Job.id, Job.kind, Job.spec, Job.campaign_id, Job.experiment_id)
+            select(Job.id, Job.kind, Job.campaign_id, Job.experiment_id)
             .where(Job.state == JobState.QUEUED, Job.device_class == self._name.device)
             .order_by(Job.priority, Job.seq, Job.id)
             .limit(LOOKS_AHEAD)
@@ -116,8 +115,10 @@ class Dispatcher:
         kept = self._prices.get(job.id)
         if kept is not None and time.monotonic() - kept[0] < self._times.quote_lasts_s:
             return kept[1]
+        with self._database.read() as session:
+            data = session.execute(select(Job.spec).where(Job.id == job.id)).scalar_one()
         try:
-            spec = parse_job(job.spec)
+            spec = parse_job(data)
         except ValueError:
             return None
         quote = self._executor.quote(spec)

@@ -106,7 +106,7 @@ class RemoteWorker:
 
         Raises `AutoinferError` when the database or the disk fails.
         """
-        self._register()
+        self.begin()
         try:
             while not self._is_to_end():
                 try:
@@ -116,7 +116,7 @@ class RemoteWorker:
                     idle = False
                 if once and idle:
                     break
-                self._stop.wait(self._wait_s())
+                self._stop.wait(self.wait_s())
         finally:
             self._let_go()
             if self._threads is not None:
@@ -380,8 +380,8 @@ class RemoteWorker:
 
         return list(map(answer, items) if self._threads is None else self._threads.map(answer, items))
 
-    def _wait_s(self) -> float:
-        """Until something is due: a run, the queue, the leases."""
+    def wait_s(self) -> float:
+        """Seconds until something is due: a run, the queue, the leases."""
         moment = time.monotonic()
         soon = [self._looked_at + self._times.look_s, self._beat_at + self._times.heartbeat_s]
         if self._due:
@@ -408,7 +408,8 @@ class RemoteWorker:
         with self._database.write() as session:
             remote_runs.let_go(session, self._name.owner)
 
-    def _register(self) -> None:
+    def begin(self) -> None:
+        """Enter the worker into the roll; `run` does so itself."""
         name = self._name
         with self._database.write() as session:
             self._id = workers.register(session, name.owner, name.host, name.pid, name.device)

@@ -1,6 +1,7 @@
-"""A remote worker as a process for tests: `remote_worker_main URL DATA_DIR LEASE_S [once|leave|pid=PID …]`.
+"""A remote worker as a process for tests, with words after its arguments.
 
-It takes jobs for `files:T`."""
+URL DATA_DIR LEASE_S [once|leave|pid=PID|at-once=N …]; it takes jobs for `files:T`.
+"""
 
 import signal
 import sys
@@ -23,6 +24,7 @@ def main() -> None:
         open_database(url),
         FileProvider(data_dir / "jobs", target=TARGET),
         TARGET,
+        at_once=next((int(word[8:]) for word in words if word.startswith("at-once=")), 20),
         times=RemoteTimes(lease_s=lease_s, look_s=0.05, soonest_s=0.05, latest_s=0.1),
         logs_root=data_dir / "jobs",
         stop=stop,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from db import money
-from db.session import Database
+from db.session import Database, open_database
 from db.states import BudgetScope
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
@@ -97,3 +97,30 @@ def workers(tmp_path: Path, database: Database) -> Iterator[RemoteWorkers]:
     made = RemoteWorkers(tmp_path)
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[object]:
+    """A server of the machine's own programs."""
+    module = pytest.importorskip("tests.postgresql", reason="needs the tests' PostgreSQL")
+    if module.programs() is None:
+        pytest.skip(module.MISSING)
+    with module.serving() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a new database of each kind."""
+    if request.param == "sqlite":
+        new_database(tmp_path).close()
+        return database_url(tmp_path)
+    server = request.getfixturevalue("postgresql")
+    return str(server.url(server.new_database()))
+
+
+@pytest.fixture
+def any_database(any_url: str) -> Iterator[Database]:
+    opened = open_database(any_url)
+    yield opened
+    opened.close()
