@@ -83,7 +83,9 @@ class Executor(Protocol):
     One of this machine is made with `(root, place)` and runs one job at a time for `experiments.worker`. One
     of rented or remote machines is made with `(root, place, target=…)`, what the user named such as
     `modal:H100!`; its runs outlive the process that submitted them, and `experiments.remote` keeps many of
-    them in flight. Where it sets `threads`, so many calls may be made at once.
+    them in flight. Where it sets `threads`, so many calls may be made at once; where it sets
+    `logs_elsewhere`, its logs are copied to `<root>/<key>/log.txt`, where pages look, and else it keeps them
+    there itself.
     """
 
     name: str

@@ -54,7 +54,8 @@ Answer = TypeVar("Answer")
 
 class RemoteWorker:
     """Runs the jobs of `target` by `executor`. `on_submit` is told the seconds from each lease to its submit;
-    `logs_root` is where logs are copied to, None for nowhere."""
+    `logs_root` is where the logs of an executor that keeps none here are
+    copied to, None for nowhere."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class RemoteWorker:
         self._name = WorkerName.here(target)
         self._times = times or RemoteTimes()
         self._at_once = at_once
-        self._logs_root = logs_root
+        self._logs_root = logs_root if getattr(executor, "logs_elsewhere", False) else None
         self._stop = stop or threading.Event()
         self._leave_running = leave_running
         self._parent = end_with_parent

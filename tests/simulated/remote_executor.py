@@ -34,6 +34,7 @@ class FileProvider:
     """`(root, place, target)` as entry points make it; `root` is unused but for its parent's `cloud`."""
 
     name = "files"
+    logs_elsewhere = True
 
     def __init__(self, root: Path, place: object = None, *, target: str = "files:T") -> None:
         self.cloud = root.parent / "cloud"
