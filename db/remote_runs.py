@@ -86,10 +86,17 @@ def submitted(session: Session, refs: Mapping[int, str]) -> None:
 
 
 def settle(
-    session: Session, run_id: int, outcome: str, actual_s: float | None = None, actual: int | None = None
+    session: Session,
+    run_id: int,
+    outcome: str,
+    actual_s: float | None = None,
+    actual: int | None = None,
+    *,
+    billed: bool = False,
 ) -> bool:
     """End a run: nothing of it runs any more. `actual` is what it cost in millionths of a dollar; where that
-    is None, what was reserved still counts. False when it had ended."""
+    is None, what was reserved still counts; `billed` where the provider's bill says so.
+    False when it had ended."""
     ended = session.execute(
         update(RemoteRun)
         .where(RemoteRun.id == run_id, RemoteRun.state != RemoteRunState.ENDED)
@@ -98,6 +105,7 @@ def settle(
             outcome=outcome,
             actual_s=actual_s,
             actual_microusd=actual,
+            billed=billed,
             ended_at=now(),
         )
         .returning(RemoteRun.id)

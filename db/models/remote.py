@@ -71,6 +71,8 @@ class RemoteRun(Base):
     basis: Mapped[str] = mapped_column(Text)
     actual_s: Mapped[float | None]
     actual_microusd: Mapped[int | None] = mapped_column(BigInteger)
+    billed: Mapped[bool] = mapped_column(default=False)
+    """Whether the provider's own bill says so."""
     outcome: Mapped[str | None] = mapped_column(String(NAME_LENGTH))
     created_at: Mapped[datetime] = mapped_column(Instant, default=now())
     submitted_at: Mapped[datetime | None] = mapped_column(Instant)

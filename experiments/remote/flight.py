@@ -72,7 +72,8 @@ def settle_run(
 ) -> None:
     """Settle a run against its quote, with the event; `cost` None where the provider could not tell it."""
     actual = None if cost is None else microusd(cost.usd)
-    if not settle(session, run.id, outcome, None if cost is None else cost.wall_s, actual):
+    took_s, billed = (None, False) if cost is None else (cost.wall_s, cost.billed)
+    if not settle(session, run.id, outcome, took_s, actual, billed=billed):
         return
     label = format_label(Noun.JOB, run.job_id)
     most = format_usd(usd(run.reserved))

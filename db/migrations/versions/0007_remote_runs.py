@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("basis", sa.Text(), nullable=False),
         sa.Column("actual_s", sa.Double(), nullable=True),
         sa.Column("actual_microusd", sa.BigInteger(), nullable=True),
+        sa.Column("billed", sa.Boolean(), nullable=False),
         sa.Column("outcome", sa.String(200), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("submitted_at", sa.BigInteger(), nullable=True),
