@@ -118,6 +118,7 @@ def drop(
 
 def _scope(session: Session, campaign: str | None, day: bool, target: str | None) -> tuple[BudgetScope, str]:
     from configs.errors import UsageError
+    from configs.targets import is_rented
     from db.labels import Noun
     from db.states import BudgetScope
     from knowledge.queries.lookup import labelled
@@ -130,7 +131,7 @@ def _scope(session: Session, campaign: str | None, day: bool, target: str | None
     if campaign is not None:
         return BudgetScope.CAMPAIGN, str(labelled(session, Noun.CAMPAIGN, campaign))
     if target is not None:
-        if not 0 < len(target) <= 100 or ":" not in target:
+        if not is_rented(target):
             raise UsageError(f"{target!r} is no paid target.", "Write one such as modal:H100!.")
         return BudgetScope.TARGET, target
     return BudgetScope.DAY, ""

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 _DEVICE = re.compile(r"cpu|cuda(?::[0-9]{1,3})?", re.ASCII)
 """A device that jobs can be for, as PyTorch names it."""
 
-_TARGET = re.compile(r"[a-z][a-z0-9-]{0,30}:[A-Za-z0-9][A-Za-z0-9._-]{0,40}!?", re.ASCII)
-"""Rented machines: the provider's executor, and what it calls the GPU."""
-
 
 def worker(
     ctx: typer.Context,
@@ -122,9 +119,10 @@ def _check_device(ctx: typer.Context, device: str) -> None:
 def check_target(ctx: typer.Context, target: str) -> None:
     """Raise `UsageError` for what names no rented machines, and for options that are about this one."""
     from configs.errors import UsageError
+    from configs.targets import is_rented
 
     _refuse_beside(ctx, ("device",), "is about this machine, and --target about rented ones")
-    if _TARGET.fullmatch(target) is None:
+    if not is_rented(target):
         raise UsageError(f"There is no target {target!r}.", "Write one such as modal:H100!.")
 
 

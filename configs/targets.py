@@ -21,7 +21,15 @@ SWEEP_FOR: Mapping[str, Mapping[str, list[str]]] = {
 """What the sweep before trial 0 crosses with an engine. vLLM's own choice of kernels that read prompts is
 compiled when it first runs and is not to be had everywhere; Triton's come with vLLM."""
 
+_RENTED = re.compile(r"(?!cpu:|cuda:)[a-z][a-z0-9-]{0,30}:[A-Za-z0-9][A-Za-z0-9._-]{0,40}!?", re.ASCII)
+"""Rented machines: the provider's executor, and what it calls the GPU, such as `modal:H100!`."""
+
 _TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
+
+
+def is_rented(target: str) -> bool:
+    """Whether a target names rented machines, such as `modal:H100!`."""
+    return _RENTED.fullmatch(target) is not None
 
 
 def kind_of(target: str) -> str:
@@ -30,6 +38,11 @@ def kind_of(target: str) -> str:
         raise UsageError(
             f"{target!r} names several devices, and a campaign measures on one.",
             "Name one, such as --target cuda:0; another campaign may measure on another one meanwhile.",
+        )
+    if is_rented(target):
+        raise UsageError(
+            f"A campaign measures on this machine, and {target} is a rented one.",
+            f"Jobs that are queued for it are run by: autoinfer worker --target {target}",
         )
     if _TARGET.fullmatch(target) is None:
         hint = "Write cuda:0." if target == CUDA else "Targets are cpu, cuda:0, cuda:1 …"

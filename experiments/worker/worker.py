@@ -156,6 +156,13 @@ class _Worker:
             return False
 
     def _run(self, taken: Taken, spec: AnyJob, reporter: Reporter) -> bool:
+        if self._executor.quote(spec).upper_bound_usd > 0:  # no budget is asked here
+            reporter.fail(
+                "price",
+                f"The executor {self._executor.name} costs money, and a worker for a device has no budget. "
+                "Start one for its target: autoinfer worker --target TARGET",
+            )
+            return True
         try:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written

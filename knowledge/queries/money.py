@@ -26,8 +26,8 @@ MOST_BASES = 5
 
 MONEY_BASIS = (
     "Dollars of rented machines. Quoted: the most that could have been billed. Estimated: what was expected "
-    "when a run was submitted. Actual: what the executor told when it had ended, by the provider's bill or by "
-    "time and rates; where it told nothing, the quote counts. The difference is actual less estimate, over "
+    "when a run was submitted. Actual: what the executor told when it had ended, by the provider's bill or "
+    "by time and rates; where it told nothing, the quote counts. The difference is actual less estimate, of "
     "runs with both."
 )
 

@@ -68,13 +68,13 @@ def enqueue(database: Database, campaign: int, **more: object) -> tuple[int, int
 class RemoteWorkers:
     """Starts remote workers over one folder; `end` kills what is left of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *words: str, lease_s: float = LEASE_S, **environment: str) -> subprocess.Popen[bytes]:
         module = [sys.executable, "-m", "tests.simulated.remote_worker_main"]
-        arguments = [database_url(self.folder), str(self.folder), str(lease_s), *words]
+        arguments = [self.url, str(self.folder), str(lease_s), *words]
         with (self.folder / "workers.log").open("ab") as log:
             process = subprocess.Popen(
                 [*module, *arguments], cwd=REPOSITORY, env={**os.environ, **environment}, stderr=log
@@ -94,7 +94,7 @@ class RemoteWorkers:
 
 @pytest.fixture
 def workers(tmp_path: Path, database: Database) -> Iterator[RemoteWorkers]:
-    made = RemoteWorkers(tmp_path)
+    made = RemoteWorkers(tmp_path, database_url(tmp_path))
     yield made
     made.end()
 
@@ -124,3 +124,10 @@ def any_database(any_url: str) -> Iterator[Database]:
     opened = open_database(any_url)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def any_workers(tmp_path: Path, any_url: str) -> Iterator[RemoteWorkers]:
+    made = RemoteWorkers(tmp_path, any_url)
+    yield made
+    made.end()

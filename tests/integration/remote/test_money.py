@@ -14,11 +14,13 @@ from db.states import BudgetScope, JobState
 from experiments.executors.port import RunState
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
+from experiments.worker.worker import run_worker
 from tests.integration.remote.conftest import enqueue, give_budget
 from tests.integration.worker.processes import events_of, wait_for
-from tests.simulated.queueing import start_campaign
+from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.remote_executor import BOUND_USD, FileProvider
 from tests.simulated.remote_worker_main import TARGET
+from tests.simulated.specs import a_test_job
 
 WORKERS = 20
 JOBS = 20
@@ -216,3 +218,11 @@ def test_a_cancelled_job_s_run_is_ended_and_paid_for_as_far_as_it_came(
     assert provider.reconcile() == []
     assert provider.poll(f"fc-{provider.submits()[0]}").state is RunState.CANCELLED
     assert standing(database).reserved == 0
+
+
+def test_a_worker_for_a_device_submits_nothing_that_costs_money(database: Database, provider: FileProvider):
+    """It knows no budget: a job that is run by a paid executor there fails with what to do."""
+    enqueue_job(database, start_campaign(database), a_test_job)
+    run_worker(database, provider, "cpu", once=True)
+    assert provider.submits() == []
+    assert "autoinfer worker --target TARGET" in events_of(database, "job.failed")[0]

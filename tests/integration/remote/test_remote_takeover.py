@@ -17,6 +17,7 @@ from experiments.executors.port import RunState
 from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, KillPoint
 from tests.integration.remote.conftest import RemoteWorkers, enqueue, give_budget
 from tests.integration.worker.processes import all_done, assert_recorded_once, events_of, job_states, wait_for
+from tests.simulated.queueing import start_campaign
 from tests.simulated.remote_executor import FileProvider
 
 
@@ -42,8 +43,11 @@ KILLED = (
 
 @pytest.mark.parametrize("point", KILLED)
 def test_the_next_worker_goes_on_with_the_run_of_one_killed(
-    workers: RemoteWorkers, database: Database, provider: FileProvider, experiment: int, point: KillPoint
+    any_workers: RemoteWorkers, any_database: Database, provider: FileProvider, point: KillPoint
 ):
+    workers, database = any_workers, any_database
+    give_budget(database, 5.0)
+    experiment, _ = enqueue(database, start_campaign(database))
     first = workers.start(lease_s=60, **{KILL_VARIABLE: point.value})
     if point is not KillPoint.BEFORE_SUBMIT:
         wait_for(lambda: bool(provider.submits()))

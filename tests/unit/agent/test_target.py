@@ -134,6 +134,12 @@ def test_without_earlier_runs_nothing_is_known_of_times(database: Database) -> N
     assert found == Stored(same_model=False)
 
 
+def test_rented_machines_are_no_target_of_a_campaign_and_it_is_said_what_runs_jobs_there():
+    with pytest.raises(UsageError, match="modal:H100! is a rented one") as refused:
+        kind_of("modal:H100!")
+    assert "autoinfer worker --target modal:H100!" in refused.value.hint
+
+
 def test_several_devices_are_refused_with_what_is_done_instead() -> None:
     with pytest.raises(UsageError, match="names several devices, and a campaign measures on one"):
         kind_of("cuda:0,cuda:1")
