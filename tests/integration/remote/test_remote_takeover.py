@@ -14,7 +14,7 @@ from db.models import Job, RemoteRun
 from db.session import Database
 from db.states import JobState, RemoteRunState
 from experiments.executors.port import RunState
-from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, KillPoint
+from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
 from tests.integration.remote.conftest import RemoteWorkers, enqueue, give_budget
 from tests.integration.worker.processes import all_done, assert_recorded_once, events_of, job_states, wait_for
 from tests.simulated.queueing import start_campaign
@@ -76,11 +76,13 @@ def test_a_lost_lease_re_attaches_and_a_woken_worker_changes_nothing(
     workers: RemoteWorkers, database: Database, provider: FileProvider, experiment: int
 ):
     """The fence: the first holds the result when it freezes; the second records it; then the first wakes."""
-    first = workers.start(**{FREEZE_VARIABLE: KillPoint.BEFORE_RESULT.value})
+    first = workers.start(
+        **{FREEZE_VARIABLE: KillPoint.BEFORE_RESULT.value, ONCE_VARIABLE: str(workers.folder / "once")}
+    )
     wait_for(lambda: len(provider.reconcile()) == 1)
     provider.end(provider.reconcile()[0])
     wait_for(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
-    workers.start()
+    workers.start(lease_s=60)
     wait_for(lambda: all_done(database))
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGTERM)
@@ -88,6 +90,24 @@ def test_a_lost_lease_re_attaches_and_a_woken_worker_changes_nothing(
     assert_recorded_once(database, [experiment])
     assert len(provider.submits()) == 1
     assert "taken over by another worker" in workers.said
+
+
+def test_a_woken_worker_leaves_the_run_that_another_took_over_alone(
+    workers: RemoteWorkers, database: Database, provider: FileProvider, experiment: int
+):
+    once = {ONCE_VARIABLE: str(workers.folder / "once")}
+    first = workers.start(**{FREEZE_VARIABLE: KillPoint.WHILE_RUNNING.value}, **once)
+    wait_for(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
+    workers.start(lease_s=60)
+    wait_for(lambda: len(events_of(database, "job.taken_over")) == 1)
+    first.send_signal(signal.SIGCONT)
+    wait_for(lambda: "taken over by another worker" in workers.said)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 0
+    assert len(provider.reconcile()) == 1, "it goes on for the second"
+    provider.end(provider.reconcile()[0])
+    wait_for(lambda: all_done(database))
+    assert_recorded_once(database, [experiment])
 
 
 def test_a_job_that_may_run_remotely_is_never_requeued_by_whoever_reaps(
