@@ -6,6 +6,7 @@ what is reserved has a key by which it is found again.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass
 
@@ -21,12 +22,14 @@ from db.remote_runs import Run, intend
 from db.session import Database
 from db.states import JobState, WorkerState
 from experiments.executors.port import Executor
-from experiments.job.spec import parse_job
+from experiments.job.spec import SPEC_VERSION, parse_job
 from experiments.remote.quoting import Price, price_by_history
 from experiments.remote.settings import RemoteTimes
 from experiments.worker.claiming import Taken, run_key, tell_claimed
 from experiments.worker.reaping import experiment_label
 from experiments.worker.settings import WorkerName
+
+_LOG = logging.getLogger(__name__)
 
 LOOKS_AHEAD = 50
 """Waiting jobs that are looked at: one whose price has no room lets a cheaper one behind it go first."""
@@ -54,6 +57,7 @@ class Dispatcher:
         self._times = times
         self._worker_id = worker_id
         self._prices: dict[int, tuple[float, Price]] = {}
+        self._of_other_versions: set[int] = set()
 
     def take(self) -> tuple[Taken, Run | None] | None:
         """Claim the next job that has a price within its budgets; None when there is none.
@@ -80,6 +84,8 @@ class Dispatcher:
 
     def _take(self, job: Waiting) -> tuple[Taken, Run | None] | None:
         price = self._price(job)
+        if job.id in self._of_other_versions:
+            return None
         if price is not None and self._is_still_held(job, price):
             return None
         with self._database.write() as session:
@@ -111,12 +117,19 @@ class Dispatcher:
         return taken, run
 
     def _price(self, job: Waiting) -> Price | None:
-        """What the job costs; None for a spec that can't be read."""
+        """What the job costs; None for a spec that can't be read, or is for workers of another version."""
+        if job.id in self._of_other_versions:
+            return None
         kept = self._prices.get(job.id)
         if kept is not None and time.monotonic() - kept[0] < self._times.quote_lasts_s:
             return kept[1]
         with self._database.read() as session:
             data = session.execute(select(Job.spec).where(Job.id == job.id)).scalar_one()
+        if data.get("version") != SPEC_VERSION:
+            self._of_other_versions.add(job.id)
+            label, version = format_label(Noun.JOB, job.id), data.get("version")
+            _LOG.warning("%s is of version %s, and is left to a worker of that version.", label, version)
+            return None
         try:
             spec = parse_job(data)
         except ValueError:

@@ -226,3 +226,24 @@ def test_a_worker_for_a_device_submits_nothing_that_costs_money(database: Databa
     run_worker(database, provider, "cpu", once=True)
     assert provider.submits() == []
     assert "autoinfer worker --target TARGET" in events_of(database, "job.failed")[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "count"),
+    [({"version": 2}, JobState.QUEUED, 0), ({"engine": 7}, JobState.FAILED, 1)],
+    ids=["another version is left in the queue", "a malformed spec fails"],
+)
+def test_what_this_worker_can_t_read_is_never_paid_for(
+    database: Database, provider: FileProvider, changed: dict[str, object], state: JobState, count: int
+):
+    give_budget(database, 5.0)
+    _, job_id = enqueue(database, start_campaign(database))
+    with database.write() as session:
+        job = session.get_one(Job, job_id)
+        job.spec = {**job.spec, **changed}
+    work(database, provider).run(once=True)
+    with database.read() as session:
+        assert session.get_one(Job, job_id).state is state
+    assert len(events_of(database, "job.failed")) == count
+    assert provider.submits() == []
+    assert standing(database).left == 5_000_000
