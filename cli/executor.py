@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from configs.registry import Port, registered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from configs.settings import Settings
     from experiments.executors.port import Executor
+    from experiments.job.place import Place
     from experiments.worker.settings import WorkerTimes
+
+LOCAL = "local"
+"""The executor of this machine."""
 
 JOBS_FOLDER = "jobs"
 """Where the runs of an executor lie, in the data folder."""
@@ -22,10 +28,38 @@ def make_executor(settings: Settings, name: str) -> Executor:
 
     Raises `UsageError` when none is registered under the name.
     """
+    made = registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place_of(settings))
+    return cast("Executor", made)
+
+
+def make_remote_executor(settings: Settings, name: str, target: str | None) -> Executor:
+    """Return the executor of this name for rented machines such as `modal:H100!`; without a target, one that
+    only looks after what runs.
+
+    Raises `UsageError` when none is registered under the name, or the one that is runs on this machine.
+    """
+    from configs.errors import UsageError
+
+    if name == LOCAL:
+        raise UsageError(
+            "The executor local runs jobs on this machine.", "Its worker is: autoinfer worker --device DEVICE"
+        )
+    named = {} if target is None else {"target": target}
+    found = registered(Port.EXECUTOR, name)
+    return cast("Executor", found(settings.data_dir / JOBS_FOLDER, place_of(settings), **named))
+
+
+def remote_executors(settings: Settings) -> Callable[[str, str | None], Executor]:
+    """Return what makes an executor by name and target, each once."""
+    return cache(lambda name, target: make_remote_executor(settings, name, target))
+
+
+def place_of(settings: Settings) -> Place:
+    """Return the folders and limits of this machine that executors hand on to jobs."""
     from experiments.job.context import stage_limits_s
     from experiments.job.place import Place
 
-    place = Place(
+    return Place(
         artifacts_dir=settings.artifacts_dir,
         cache_dir=settings.cache_dir,
         quantize_python=quantize_python_of(settings),
@@ -36,7 +70,6 @@ def make_executor(settings: Settings, name: str) -> Executor:
         limits_s=stage_limits_s(settings.stage_limit_s),
         load_limit_s=settings.load_limit_s,
     )
-    return cast("Executor", registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place))
 
 
 def quantize_python_of(settings: Settings) -> Path | None:

@@ -35,7 +35,12 @@ COMMANDS = (
     Entry("judge", "cli.judge:judge", "Judge times from a CSV: latency alone, without a campaign.", _RUN),
     Entry("aa", "cli.aa:aa", "Measure how much launches vary here, and what that says of the judge.", _RUN),
     Entry("table", "cli.table:app", "Measure every configuration of a grid, and export it.", _RUN),
-    Entry("worker", "cli.worker:worker", "Take jobs from the queue and run them on this machine.", _RUN),
+    Entry(
+        "worker",
+        "cli.worker:worker",
+        "Take jobs from the queue and run them here or on rented machines.",
+        _RUN,
+    ),
     Entry(
         "summary",
         "cli.summary:summary",
@@ -63,6 +68,9 @@ COMMANDS = (
     Entry("pin", "cli.pin:pin", "Put one hypothesis first.", _STEER),
     Entry("move", "cli.move:move", "Put one hypothesis at a place of the queue.", _STEER),
     Entry("approve", "cli.approve:approve", "Let what waits for your approval be tested.", _STEER),
+    Entry("budget", "cli.budget:app", "What may be spent on rented machines, in dollars.", _STEER),
+    Entry("stop", "cli.stop:stop", "End every run on rented machines.", _STEER),
+    Entry("reconcile", "cli.reconcile:reconcile", "Find runs that only a provider knows of.", _STEER),
     Entry("withdraw", "cli.withdraw:withdraw", "Take a hypothesis out of the queue.", _STEER),
     Entry("note", "cli.note:note", "Write down work done outside; may mark findings stale.", _STEER),
     Entry(

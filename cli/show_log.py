@@ -99,8 +99,12 @@ def _check_kept(label: str, runs: ExperimentRuns, kept: bool) -> None:
 
 
 def _executor_name(database: Database, experiment_id: int) -> str:
-    from db.models import Campaign, Experiment
+    from sqlalchemy import select
+
+    from db.models import Campaign, Experiment, RemoteRun
 
     with database.read() as session:
+        if session.scalar(select(RemoteRun.id).where(RemoteRun.experiment_id == experiment_id).limit(1)):
+            return "local"  # what was copied of a rented machine's log lies where this machine's logs do
         campaign = session.get_one(Campaign, session.get_one(Experiment, experiment_id).campaign_id)
         return str(campaign.spec.get("executor", "local"))

@@ -22,12 +22,14 @@ class Kind(Enum):
     SPACES = "spaces"
     CAMPAIGNS = "campaigns"
     GRIDS = "grids"
+    PRICES = "prices"
 
     @property
     def word(self) -> str:
         """One of the kind, as it stands in a sentence."""
         words = {Kind.MODELS: "model profile", Kind.HARDWARE: "hardware profile",
-                 Kind.SPACES: "space", Kind.CAMPAIGNS: "campaign", Kind.GRIDS: "grid"}  # fmt: skip
+                 Kind.SPACES: "space", Kind.CAMPAIGNS: "campaign", Kind.GRIDS: "grid",
+                 Kind.PRICES: "price list"}  # fmt: skip
         return words[self]
 
 

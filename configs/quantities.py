@@ -72,6 +72,25 @@ def parse_percent(text: str) -> float:
     return float(match[1].replace("−", "-")) / 100
 
 
+_USD = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,6})?)\$?", re.ASCII)
+
+
+def parse_usd(text: str) -> float:
+    """US dollars of `5`, `$5` or `0.50`; raises `UsageError` for anything else, less than nothing too."""
+    match = _USD.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is no amount in US dollars.", "Write a number such as 5 or 0.50.")
+    return float(match[1])
+
+
+def format_usd(usd: float) -> str:
+    """An amount as people read it: cents from a dollar on, three significant digits below."""
+    sign, size = ("−" if usd < 0 else ""), abs(usd)
+    if size >= 1 or size == 0:
+        return f"{sign}${size:,.2f}"
+    return f"{sign}${size:.{2 - math.floor(math.log10(size))}f}" if size >= 1e-6 else f"{sign}$0.000001"
+
+
 @dataclass(frozen=True)
 class ExpectedEffect:
     """A predicted relative change of a metric: −0.10 is ten percent less.

@@ -24,17 +24,31 @@ compiled when it first runs and is not to be had everywhere; Triton's come with 
 ALL_GPUS = "cuda:all"
 """The target that stands for every GPU of a machine of the kind of its first."""
 
+_RENTED = re.compile(r"(?!cpu:|cuda:)[a-z][a-z0-9-]{0,30}:[A-Za-z0-9][A-Za-z0-9._-]{0,40}!?", re.ASCII)
+"""Rented machines: the provider's executor, and what it calls the GPU, such as `modal:H100!`."""
+
 _TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
+
+
+def is_rented(target: str) -> bool:
+    """Whether a target names rented machines, such as `modal:H100!`."""
+    return _RENTED.fullmatch(target) is not None
 
 
 def devices_of(target: str) -> tuple[str, ...]:
     """The devices that a target names, in its order: `cpu`, `cuda:0`, or GPUs with commas between, such as
     `cuda:0,cuda:1`. `cuda:all` names itself, until somebody looks what there is.
 
-    Raises `UsageError` for what is no target, a device that stands twice, and several that are not all GPUs.
+    Raises `UsageError` for what is no target or a rented one, a device that stands twice, and several that
+    are not all GPUs.
     """
     if target == ALL_GPUS:
         return (ALL_GPUS,)
+    if is_rented(target):
+        raise UsageError(
+            f"A campaign measures on this machine, and {target} is a rented one.",
+            f"Jobs that are queued for it are run by: autoinfer worker --target {target}",
+        )
     named = tuple(target.split(","))
     for each in named:
         if _TARGET.fullmatch(each) is None:

@@ -72,6 +72,27 @@ class EventKind(StrEnum):
         "A job went back to its place in the queue, because its lease ran out or by hand.",
     )
     JOB_FAILED = ("job.failed", "A job failed or used up its attempts, with the cause.")
+    JOB_QUOTED = (
+        "job.quoted",
+        "The most that a job may cost was reserved within its budgets, before it was submitted.",
+    )
+    JOB_HELD = (
+        "job.held",
+        "A job for a paid target waits because of its price, for a budget or for the user's approval.",
+    )
+    JOB_APPROVED = (
+        "job.approved",
+        "The user approved the price of a job for a paid target, or took that back.",
+    )
+    JOB_TAKEN_OVER = (
+        "job.taken_over",
+        "A worker took over jobs that run on a remote target, and goes on with the same runs.",
+    )
+    JOB_SETTLED = (
+        "job.settled",
+        "A run on a remote target ended, and what it cost was settled against its quote.",
+    )
+    BUDGET_SET = ("budget.set", "The user set, changed or dropped a budget in dollars.")
     JOB_CANCELLED = ("job.cancelled", "A job was cancelled.")
     STAGE_STARTED = ("stage.started", "A stage of an experiment began.")
     STAGE_PROGRESSED = (

@@ -8,6 +8,9 @@ and another owner may claim it, under the next attempt. Whatever the first owner
 transaction that carried its results. So a job may run more than once, but is recorded once. Call `finish` in
 the transaction that writes the results.
 
+A job that has an open run on a remote target (`db.remote_runs`) is never put back by `reap`: another worker
+takes it over, under the next attempt, and goes on looking at the same run.
+
 At most one job runs on a device, held by a unique index. All functions work inside the caller's session:
 writing ones want `Database.write()`, whose transaction excludes other writers on SQLite; on PostgreSQL rows
 are claimed with `FOR UPDATE SKIP LOCKED`.
@@ -20,7 +23,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import CursorResult, Executable
+from sqlalchemy import CursorResult, Executable, Row
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -39,11 +42,14 @@ __all__ = [
     "bind_process",
     "cancel",
     "claim",
+    "claim_one",
+    "claimed_job",
     "enqueue",
     "finish",
     "forget_process",
     "give_up",
     "heartbeat",
+    "heartbeat_all",
     "hold",
     "is_cancel_requested",
     "leftovers",
@@ -99,8 +105,30 @@ def claim(
             row = session.connection().execute(sql.claim(len(device_classes)), wanted).one_or_none()
     except IntegrityError:  # another transaction claimed for this device and has committed since
         return None
-    if row is None:
-        return None
+    return None if row is None else claimed_job(row)
+
+
+def claim_one(session: Session, job_id: int, owner: str, device: str, lease_s: float) -> ClaimedJob | None:
+    """Take this job for `owner`, for `lease_s` seconds; None when it does not wait any more.
+
+    `device` must be unique to the job while it runs.
+    """
+    given = {"given_id": job_id, "given_owner": owner, "given_device": device}
+    given["given_lease_ms"] = _milliseconds(lease_s)
+    row = session.connection().execute(sql.CLAIM_ONE, given).one_or_none()
+    return None if row is None else claimed_job(row)
+
+
+def heartbeat_all(session: Session, owner: str, lease_s: float) -> frozenset[tuple[int, int]]:
+    """Extend all leases of `owner` to `lease_s` seconds from now; return the jobs that it holds, each with
+    its attempt."""
+    given = {"given_owner": owner, "given_lease_ms": _milliseconds(lease_s)}
+    rows = session.connection().execute(sql.HEARTBEAT_ALL, given)
+    return frozenset((row.id, row.attempt) for row in rows)
+
+
+def claimed_job(row: Row[Any]) -> ClaimedJob:
+    """The claim that a statement of `queue_statements` gave back."""
     return ClaimedJob(
         id=row.id,
         attempt=row.attempt,
@@ -109,9 +137,9 @@ def claim(
         campaign_id=row.campaign_id,
         experiment_id=row.experiment_id,
         priority=row.priority,
-        device=device,
+        device=row.device,
         device_class=row.device_class,
-        owner=owner,
+        owner=row.owner,
         lease_expires_at=row.lease_expires_at,
         predecessor=_process(row.process),
     )

@@ -32,9 +32,10 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from db.clock import Instant, now
 from db.models.base import Base
-from db.states import JobState
+from db.states import JobState, RemoteRunState
 
 JOB = Base.metadata.tables["job"]
+REMOTE_RUN = Base.metadata.tables["remote_run"]
 
 _LEASE_END = type_coerce(
     type_coerce(now(), BigInteger) + bindparam("given_lease_ms", type_=BigInteger), Instant
@@ -79,6 +80,34 @@ _device_is_busy = (
 )
 
 
+_CLAIMED = {
+    "state": JobState.RUNNING,
+    "attempt": JOB.c.attempt + 1,
+    "owner": bindparam("given_owner"),
+    "device": bindparam("given_device"),
+    "lease_expires_at": _LEASE_END,
+    "started_at": now(),
+    "error": None,
+}
+"""What a claim writes."""
+
+_TAKEN = (
+    JOB.c.id,
+    JOB.c.attempt,
+    JOB.c.kind,
+    JOB.c.spec,
+    JOB.c.campaign_id,
+    JOB.c.experiment_id,
+    JOB.c.priority,
+    JOB.c.device,
+    JOB.c.device_class,
+    JOB.c.owner,
+    JOB.c.lease_expires_at,
+    JOB.c.process,
+)
+"""What a claim gives back."""
+
+
 @cache
 def claim(device_classes: int) -> ReturningUpdate[Any]:
     """Return the statement that claims a job of any of so many classes, `given_class_0` and so on."""
@@ -94,28 +123,36 @@ def claim(device_classes: int) -> ReturningUpdate[Any]:
     return (
         update(JOB)
         .where(JOB.c.id == first, _is(JobState.QUEUED), ~_device_is_busy)
-        .values(
-            state=JobState.RUNNING,
-            attempt=JOB.c.attempt + 1,
-            owner=bindparam("given_owner"),
-            device=bindparam("given_device"),
-            lease_expires_at=_LEASE_END,
-            started_at=now(),
-            error=None,
-        )
-        .returning(
-            JOB.c.id,
-            JOB.c.attempt,
-            JOB.c.kind,
-            JOB.c.spec,
-            JOB.c.campaign_id,
-            JOB.c.experiment_id,
-            JOB.c.priority,
-            JOB.c.device_class,
-            JOB.c.lease_expires_at,
-            JOB.c.process,
-        )
+        .values(**_CLAIMED)
+        .returning(*_TAKEN)
     )
+
+
+CLAIM_ONE = (
+    update(JOB)
+    .where(JOB.c.id == bindparam("given_id", type_=Integer), _is(JobState.QUEUED))
+    .values(**_CLAIMED)
+    .returning(*_TAKEN)
+)
+"""Claims the job of this id, if it still waits."""
+
+RUNS_REMOTELY = (
+    select(REMOTE_RUN.c.id)
+    .where(
+        REMOTE_RUN.c.job_id == JOB.c.id,
+        REMOTE_RUN.c.state != literal_column(f"'{RemoteRunState.ENDED.value}'"),
+    )
+    .exists()
+)
+"""Whether something of the job may run on a remote target: it is taken over then, never queued again."""
+
+HEARTBEAT_ALL = (
+    update(JOB)
+    .where(JOB.c.owner == bindparam("given_owner"), _is(JobState.RUNNING))
+    .values(lease_expires_at=_LEASE_END)
+    .returning(JOB.c.id, JOB.c.attempt)
+)
+"""Extends every lease of an owner at once."""
 
 
 HEARTBEAT = update(JOB).where(HELD).values(lease_expires_at=_LEASE_END)
@@ -167,7 +204,7 @@ GIVE_UP = (
 
 REAP = (
     update(JOB)
-    .where(_is(JobState.RUNNING), JOB.c.lease_expires_at <= now())
+    .where(_is(JobState.RUNNING), JOB.c.lease_expires_at <= now(), ~RUNS_REMOTELY)
     .values(
         state=case(
             (JOB.c.cancel_requested, _word(JobState.CANCELLED)),

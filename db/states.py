@@ -132,3 +132,23 @@ class JobState(StrEnum):
 
 FINAL_JOB_STATES = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 """The states that a job never leaves."""
+
+
+class RemoteRunState(StrEnum):
+    """How far a run on a remote target has come, as far as this database knows."""
+
+    INTENDED = "intended"
+    """It is about to be submitted under its key, or was and the answer is not stored."""
+    SUBMITTED = "submitted"
+    """The executor gave its ref."""
+    ENDED = "ended"
+    """Nothing of it runs any more, and what it cost is settled."""
+
+
+class BudgetScope(StrEnum):
+    """What a budget in US dollars bounds."""
+
+    CAMPAIGN = "campaign"
+    DAY = "day"
+    """Every day, of UTC."""
+    TARGET = "target"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlalchemy import CursorResult, select, update
 from sqlalchemy.orm import Session
 
@@ -28,6 +30,19 @@ def beat(session: Session, worker_id: int, state: WorkerState) -> bool:
     )
     assert isinstance(result, CursorResult)
     return result.rowcount == 1
+
+
+def give_up_named(session: Session, names: Collection[str]) -> list[str]:
+    """Mark as lost the present workers of these names, and return those that were present."""
+    if not names:
+        return []
+    gone = update(Worker).where(Worker.name.in_(list(names)), Worker.state.in_(_PRESENT))
+    lost = session.scalars(
+        gone.values(state=WorkerState.LOST)
+        .returning(Worker.name)
+        .execution_options(synchronize_session=False)
+    )
+    return sorted(lost)
 
 
 def give_up_silent(session: Session, silence_s: float) -> list[Worker]:

@@ -13,6 +13,7 @@ from dashboard.pages.experiment import CHANGED_BY, number_of
 from db.address import parse_address
 from db.labels import Noun, format_label
 from db.models import Job, StageRun
+from db.remote_runs import keys_of
 from experiments.worker.claiming import run_key_in
 from experiments.worker.log_tails import TAIL_BYTES, log_tails
 from knowledge.queries.view import View
@@ -66,7 +67,8 @@ def read(session: Session, request: Request[ExperimentLogFilters], ground: Groun
         .limit(1)
     )
     job = session.execute(query).first()
-    attempts = 0 if job is None else job.attempt
+    remote = [] if job is None else keys_of(session, job.id)
+    attempts = len(remote) or (0 if job is None else job.attempt)
     attempt = min(asked.attempt or attempts, attempts)
     stages = session.scalars(
         select(StageRun.stage)
@@ -76,7 +78,8 @@ def read(session: Session, request: Request[ExperimentLogFilters], ground: Groun
     tails = None
     if job is not None and attempt:
         shown = parse_address(ground.settings.database_url).shown
-        key = run_key_in(shown, job.id, job.created_at, attempt)
+        # A run on a rented machine is shared by the attempts of the workers that looked after it.
+        key = remote[attempt - 1] if remote else run_key_in(shown, job.id, job.created_at, attempt)
         tails = log_tails(ground.settings.data_dir / RUNS, key, asked.stage)
     return ExperimentLogView(
         id=format_label(Noun.EXPERIMENT, experiment_id),

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from configs.quantities import format_usd
 from dashboard.rendering import figures
 from dashboard.rendering.linking import breakable, came_up, coded, pieces, together
 from dashboard.rendering.subjects import subject_url
@@ -48,6 +49,7 @@ def environment() -> Environment:
         "age",
     ):
         found.filters[name] = getattr(figures, name)
+    found.filters["usd"] = format_usd
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dashboard.web.timing import BOUNDS_S, Timings
 from experiments.telemetry.history import DeviceHistory
 from experiments.telemetry.reading import DeviceReading
+from knowledge.queries.money import MoneyRow
 from knowledge.queries.vitals import VitalsView
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -85,12 +86,37 @@ def prometheus(
             "Seconds that the experiments of all campaigns took.",
             [({}, found.spent_s)],
         ),
+        *_of_money(found),
         *_family("autoinfer_events_total", "counter", "Events in the log.", [({}, found.last_event_id)]),
         *_family("autoinfer_viewers", "gauge", "Browsers that watch a page.", [({}, viewers)]),
         *_of_devices(devices),
         *_histogram(timings),
     ]
     return "\n".join(lines) + "\n"
+
+
+_PAID: tuple[tuple[str, str, str, Callable[[MoneyRow], float]], ...] = (
+    ("runs_open", "gauge", "Runs in flight on rented machines.", lambda row: row.open),
+    ("reserved_usd", "gauge", "Dollars reserved for runs in flight, at most.", lambda row: row.reserved_usd),
+    ("quoted_usd_total", "counter", "Dollars that all runs were quoted at most.", lambda row: row.quoted_usd),
+    ("estimated_usd_total", "counter", "Dollars expected when runs began.", lambda row: row.estimated_usd),
+    ("actual_usd_total", "counter", "Dollars that ended runs cost, as told.", lambda row: row.actual_usd),
+    ("untold_usd_total", "counter", "Dollars that count for ended runs untold.", lambda row: row.unknown_usd),
+    ("seconds_total", "counter", "Seconds that ended runs took.", lambda row: row.wall_s),
+)
+
+
+def _of_money(found: VitalsView) -> list[str]:
+    """What rented machines cost, by target, and what is left of each budget; nothing where there is none."""
+    lines: list[str] = []
+    if found.paid:
+        for name, kind, about, value in _PAID:
+            samples = [({"target": row.name}, value(row)) for row in found.paid]
+            lines += _family(f"autoinfer_remote_{name}", kind, about, samples)
+    if found.budgets:
+        left = [({"scope": each.scope, "name": each.name}, each.left_usd) for each in found.budgets]
+        lines += _family("autoinfer_budget_left_usd", "gauge", "Dollars left of a budget.", left)
+    return lines
 
 
 def _of_devices(devices: Sequence[DeviceHistory]) -> list[str]:

@@ -8,6 +8,7 @@ from db.models.event import Directive, Event, Move
 from db.models.experiment import Environment, Experiment, Launch, Measurement, NoiseLaunch
 from db.models.hypothesis import Hypothesis, HypothesisParent
 from db.models.job import Job, Worker
+from db.models.remote import JobQuote, MoneyBudget, RemoteRun
 from db.models.verdict import Finding, FindingEvidence, Verdict
 
 __all__ = [
@@ -26,11 +27,14 @@ __all__ = [
     "Hypothesis",
     "HypothesisParent",
     "Job",
+    "JobQuote",
     "JsonObject",
     "Launch",
     "Measurement",
+    "MoneyBudget",
     "Move",
     "NoiseLaunch",
+    "RemoteRun",
     "StageRun",
     "Verdict",
     "Worker",

@@ -104,6 +104,11 @@ class LocalExecutor:
                     self._start(key, folder)
         return key
 
+    def find(self, key: str) -> str | None:
+        """The key itself, which is the ref, where a run was started under it."""
+        started = _KEY.fullmatch(key) is not None and (self.root / key / _PROCESS_NAME).exists()
+        return key if started else None
+
     def poll(self, ref: str) -> Status:
         """Where the run stands, from its folder alone; reads only what was added since the last poll."""
         folder = self.root / ref

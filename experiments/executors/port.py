@@ -1,8 +1,13 @@
-"""The executor's port: seven verbs that run a job somewhere. Entry-point group `autoinfer.executors`.
+"""The executor's port: eight verbs that run a job somewhere. Entry-point group `autoinfer.executors`.
 
 One suite of tests (`tests/integration/executors/conformance.py`) holds every executor to this page:
 
-- `submit` is idempotent by key: a second submit with the key of a live or finished job gives its ref.
+- `submit` is idempotent by key: a second submit with the key of a live or finished job gives its ref, or,
+  where a provider can't promise that, a ref whose body ends at its first act.
+- `find(key)` gives the ref of what was submitted under a key, so that a ref that was lost is looked up, never
+  submitted again.
+- what could not be asked because the provider did not answer raises `configs.errors.ProviderUnreachable`: the
+  caller asks again. `submit` raises another `AutoinferError` only when nothing was started.
 - after any crash, `poll(ref)` of a stored ref tells the truth, and `reconcile` finds what no ref is known of.
 - `cancel` returns only when nothing of the job runs any more, and may be called twice.
 """
@@ -64,14 +69,24 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run has cost so far, seconds and US dollars."""
+    """What a run has cost so far, seconds and US dollars; `billed` where the provider's own bill says so,
+    else it is time by rates."""
 
     wall_s: float
     usd: float
+    billed: bool = False
 
 
 class Executor(Protocol):
-    """Runs jobs on one kind of place."""
+    """Runs jobs on one kind of place.
+
+    One of this machine is made with `(root, place)` and runs one job at a time for `experiments.worker`. One
+    of rented or remote machines is made with `(root, place, target=…)`, what the user named such as
+    `modal:H100!`; its runs outlive the process that submitted them, and `experiments.remote` keeps many of
+    them in flight. Where it sets `threads`, so many calls may be made at once; where it sets
+    `logs_elsewhere`, its logs are copied to `<root>/<key>/log.txt`, where pages look, and else it keeps them
+    there itself.
+    """
 
     name: str
 
@@ -81,6 +96,10 @@ class Executor(Protocol):
 
     def submit(self, key: str, spec: AnyJob) -> str:
         """Start the job; `key` names job and attempt. Returns a ref that survives this process."""
+        ...
+
+    def find(self, key: str) -> str | None:
+        """The ref of what was submitted under the key, by whomever; None where nothing is known of it."""
         ...
 
     def poll(self, ref: str) -> Status:

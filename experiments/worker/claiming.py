@@ -74,7 +74,7 @@ def take(
         created_at = session.execute(select(Job.created_at).where(Job.id == job.id)).scalar_one()
         taken = Taken(job, run_key(database, job.id, created_at, job.attempt))
         workers.beat(session, worker_id, WorkerState.BUSY)
-        _tell_claimed(session, taken)
+        tell_claimed(session, taken)
     if job.predecessor is not None:
         _end(job.predecessor, name)
     _end_runs(executor, taken.key)
@@ -125,7 +125,8 @@ def _end_runs(executor: Executor, key: str) -> None:
             executor.cancel(ref)
 
 
-def _tell_claimed(session: Session, taken: Taken) -> None:
+def tell_claimed(session: Session, taken: Taken) -> None:
+    """Write what a claim means for its experiment and its hypothesis, with the events."""
     job = taken.job
     label = format_label(Noun.JOB, job.id)
     text = f"{job.owner} took {label}, attempt {job.attempt}."

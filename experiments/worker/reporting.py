@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from enum import StrEnum
 
 from sqlalchemy import update
 from sqlalchemy.orm import Session
@@ -35,10 +37,35 @@ PROGRESS_EVENT_S = 60.0
 """At most one event of progress in so many seconds: the log is read by people."""
 
 
-class Reporter:
-    """Writes about one taken job. Every method raises `LeaseLost` when the attempt no longer holds it."""
+class RunOutcome(StrEnum):
+    """How a run ended, for whoever keeps account of runs."""
 
-    def __init__(self, database: Database, taken: Taken, times: WorkerTimes, worker_id: int) -> None:
+    DONE = "done"
+    FAILED = "failed"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    RELEASED = "released"
+
+
+def _nothing(session: Session, outcome: RunOutcome) -> None:
+    return
+
+
+class Reporter:
+    """Writes about one taken job. Every method raises `LeaseLost` when the attempt no longer holds it.
+
+    `at_end` is called in the transaction that ends the job or gives it back.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        taken: Taken,
+        times: WorkerTimes,
+        worker_id: int,
+        at_end: Callable[[Session, RunOutcome], None] = _nothing,
+    ) -> None:
+        self._at_end = at_end
         self._database = database
         self._taken = taken
         self._times = times
@@ -64,39 +91,55 @@ class Reporter:
             if not queue.heartbeat(session, job.id, job.attempt, self._times.lease_s):
                 raise _lost(self._taken)
             workers.beat(session, self._worker_id, WorkerState.BUSY)
-            if progress is None or progress == self._told or job.experiment_id is None:
-                return
-            session.execute(
-                update(Experiment)
-                .where(Experiment.id == job.experiment_id)
-                .values(
-                    stage=progress.stage.value,
-                    progress=_stored(progress),
-                )
-                .execution_options(synchronize_session=False)
+            told = self.store(session, progress)
+        if told:
+            self._told = progress
+
+    def store(self, session: Session, progress: JobProgress | None) -> bool:
+        """Store what the job told last, in a transaction of a caller that holds the job; a new stage is an
+        event. False where it is nothing new."""
+        job = self._taken.job
+        if progress is None or progress == self._told or job.experiment_id is None:
+            return False
+        session.execute(
+            update(Experiment)
+            .where(Experiment.id == job.experiment_id)
+            .values(
+                stage=progress.stage.value,
+                progress=_stored(progress),
             )
-            if self._told is None or self._told.stage is not progress.stage:
-                text = f"{self._taken.subject}: {progress.text}."
-                events.append(
-                    session,
-                    EventKind.STAGE_STARTED,
-                    text,
-                    self._taken.subject,
-                    job.campaign_id,
-                    {"stage": progress.stage.value},
-                )
-                self._progressed_at = time.monotonic()
-            elif progress.stage in BUILDS and time.monotonic() - self._progressed_at >= PROGRESS_EVENT_S:
-                events.append(
-                    session,
-                    EventKind.STAGE_PROGRESSED,
-                    f"{self._taken.subject}: {progress.text}.",
-                    self._taken.subject,
-                    job.campaign_id,
-                    {"stage": progress.stage.value, "done": progress.done, "planned": progress.planned},
-                )
-                self._progressed_at = time.monotonic()
+            .execution_options(synchronize_session=False)
+        )
+        if self._told is None or self._told.stage is not progress.stage:
+            text = f"{self._taken.subject}: {progress.text}."
+            events.append(
+                session,
+                EventKind.STAGE_STARTED,
+                text,
+                self._taken.subject,
+                job.campaign_id,
+                {"stage": progress.stage.value},
+            )
+            self._progressed_at = time.monotonic()
+        elif progress.stage in BUILDS and time.monotonic() - self._progressed_at >= PROGRESS_EVENT_S:
+            events.append(
+                session,
+                EventKind.STAGE_PROGRESSED,
+                f"{self._taken.subject}: {progress.text}.",
+                self._taken.subject,
+                job.campaign_id,
+                {"stage": progress.stage.value, "done": progress.done, "planned": progress.planned},
+            )
+            self._progressed_at = time.monotonic()
+        return True
+
+    def told(self, progress: JobProgress | None) -> None:
+        """What `store` wrote was committed."""
         self._told = progress
+
+    def is_news(self, progress: JobProgress | None) -> bool:
+        """Whether the job told something else than what is stored."""
+        return progress is not None and progress != self._told
 
     def record(self, spec: AnyJob, result: JobResult) -> None:
         """Store the result and end the job, in one transaction."""
@@ -126,6 +169,7 @@ class Reporter:
             reached(KillPoint.BETWEEN_RESULT_AND_STATE)
             cause = failure.cause if failed and failure else None
             queue.finish(session, job, JobState.FAILED if failed else JobState.DONE, cause)
+            self._at_end(session, RunOutcome.FAILED if failed else RunOutcome.DONE)
             for stage in result.stages:
                 text = f"{subject}: {stage.stage.value} {stage.outcome} after {stage.wall_s:.1f} s."
                 data = {"stage": stage.stage.value, "outcome": stage.outcome, "wall_s": stage.wall_s}
@@ -155,6 +199,7 @@ class Reporter:
         job = self._taken.job
         with self._database.write() as session:
             queue.finish(session, job, JobState.FAILED, cause)
+            self._at_end(session, RunOutcome.FAILED)
             if job.experiment_id is not None:
                 end_experiment(session, job.experiment_id, ExperimentState.FAILED, kind, cause)
             self._tell(session, EventKind.JOB_FAILED, f"failed: {cause}")
@@ -163,7 +208,9 @@ class Reporter:
         """The run broke off; the job goes back to its place, or fails when its attempts are used up."""
         job = self._taken.job
         with self._database.write() as session:
-            if queue.give_up(session, job, cause) is JobState.QUEUED:
+            state = queue.give_up(session, job, cause)
+            self._at_end(session, RunOutcome.LOST)
+            if state is JobState.QUEUED:
                 self._tell(session, EventKind.JOB_REQUEUED, f"goes back to its place: {cause}")
                 return
             if job.experiment_id is not None:
@@ -175,6 +222,7 @@ class Reporter:
         job = self._taken.job
         with self._database.write() as session:
             queue.finish(session, job, JobState.CANCELLED, "cancelled on request")
+            self._at_end(session, RunOutcome.CANCELLED)
             if job.experiment_id is not None:
                 end_experiment(
                     session,
@@ -189,6 +237,7 @@ class Reporter:
         """The worker ends in good order; the job goes back, and the attempt is not held against it."""
         with self._database.write() as session:
             queue.release(session, self._taken.job)
+            self._at_end(session, RunOutcome.RELEASED)
             self._tell(session, EventKind.JOB_REQUEUED, "goes back to its place: its worker was stopped.")
 
     def _tell(self, session: Session, kind: EventKind, what: str) -> None:

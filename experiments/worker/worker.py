@@ -140,7 +140,7 @@ class _Worker:
 
     def _run_or_release(self, taken: Taken, reporter: Reporter) -> bool:
         try:
-            spec = _parse(taken)
+            spec = parse_taken(taken)
         except ValueError as error:
             reporter.fail("spec", str(error))
             return True
@@ -156,6 +156,13 @@ class _Worker:
             return False
 
     def _run(self, taken: Taken, spec: AnyJob, reporter: Reporter) -> bool:
+        if self._executor.quote(spec).upper_bound_usd > 0:  # no budget is asked here
+            reporter.fail(
+                "price",
+                f"The executor {self._executor.name} costs money, and a worker for a device has no budget. "
+                "Start one for its target: autoinfer worker --target TARGET",
+            )
+            return True
         try:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written
@@ -243,7 +250,8 @@ class _Worker:
             events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
 
 
-def _parse(taken: Taken) -> AnyJob:
+def parse_taken(taken: Taken) -> AnyJob:
+    """The spec of a taken job; raises `ValueError`, in a sentence, for one that this worker can't read."""
     version = taken.job.spec.get("version")
     if version != SPEC_VERSION:
         raise ValueError(

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
+from knowledge.queries.money import MoneyView, money
 from knowledge.queries.view import View
 
 EPOCH = date(1970, 1, 1)
@@ -20,7 +21,7 @@ BASIS = (
     "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building "
     "and scoring, without a campaign's time between its experiments. A quote is what a test takes if all of "
     "its plan is measured, by the baseline's speed; an estimate is what the ranking expected when it began. "
-    "No money: no paid target is built in, and time on your own machines has no price here."
+    "Time on your own machines has no price here; dollars of rented ones stand apart."
 )
 """How time is counted."""
 
@@ -48,7 +49,7 @@ class CostRow(View):
 class CostsView(View):
     """Time spent, grouped; days are of UTC, newest first. `saved_s` is what stopping early saved against the
     plans of the `timed` experiments that tell both. Everything is time of machines; `basis` says how it is
-    counted, and that there is no price."""
+    counted. `money` is what rented machines cost."""
 
     total: CostRow
     timed: int
@@ -59,11 +60,13 @@ class CostsView(View):
     days: tuple[CostRow, ...]
     outcomes: tuple[CostRow, ...]
     levers: tuple[CostRow, ...]
+    money: MoneyView
     basis: str = BASIS
 
 
 def costs(session: Session, campaign_id: int | None = None) -> CostsView:
     """Return what the experiments of a campaign, or of all, cost."""
+    paid = money(session, campaign_id)
     named = {row.id: row.name for row in session.execute(select(Campaign.id, Campaign.name))}
     timed, planned, spent = _stopping(session, campaign_id)
     groups = _groups(session, campaign_id)
@@ -83,6 +86,7 @@ def costs(session: Session, campaign_id: int | None = None) -> CostsView:
         days=tuple(sorted(days, key=lambda row: row.name, reverse=True)[:MOST_DAYS]),
         outcomes=rows(3, lambda key: "no verdict" if key is None else str(key.value)),
         levers=rows(4, lambda key: "no hypothesis" if key is None else str(key)),
+        money=paid,
     )
 
 

@@ -12,13 +12,14 @@ from db.clock import now
 from db.models import Campaign, Experiment, Hypothesis, Job
 from db.states import CampaignState, ExperimentState, HypothesisState, JobState
 from knowledge.approvals import waits_in_queue
+from knowledge.queries.money import BudgetView, MoneyRow, budget_views, by_target
 from knowledge.queries.view import View
 
 
 class VitalsView(View):
     """Counts by state; `awaiting` are hypotheses that wait for the user's approval, `expired_leases`
     running jobs whose worker has not renewed in time, `spent_s` is the time that the experiments of all
-    campaigns took."""
+    campaigns took; `paid` is by target, in dollars."""
 
     campaigns: dict[str, int]
     hypotheses: dict[str, int]
@@ -29,6 +30,8 @@ class VitalsView(View):
     expired_leases: int
     spent_s: float
     last_event_id: int
+    paid: tuple[MoneyRow, ...]
+    budgets: tuple[BudgetView, ...]
 
 
 def vitals(session: Session) -> VitalsView:
@@ -45,6 +48,8 @@ def vitals(session: Session) -> VitalsView:
         expired_leases=session.scalar(expired) or 0,
         spent_s=session.scalar(select(func.sum(Experiment.wall_s))) or 0.0,
         last_event_id=events.last_id(session),
+        paid=by_target(session),
+        budgets=budget_views(session),
     )
 
 

@@ -40,6 +40,7 @@ def enqueue_job(
     make_spec: Callable[..., BaselineJob | TestJob],
     *,
     max_attempts: int = queue.DEFAULT_MAX_ATTEMPTS,
+    device_class: str = "cpu",
 ) -> tuple[int, int]:
     """Write the experiment and its job; returns the ids of both. `make_spec` takes the ids as keywords."""
     draft = make_spec(campaign_id=campaign_id, experiment_id=0)
@@ -73,5 +74,6 @@ def enqueue_job(
             campaign_id=campaign_id,
             experiment_id=experiment_id,
             max_attempts=max_attempts,
+            device_class=device_class,
         )
     return experiment_id, job_id

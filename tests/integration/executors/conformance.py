@@ -91,6 +91,23 @@ class ExecutorConformance:
         assert executor.submit(key, a_test_job()) == ref
         assert executor.poll(ref).state is RunState.DONE
 
+    def test_a_run_is_found_by_its_key_by_whomever_it_was_submitted(self, place: ExecutorPlace):
+        key = self.key()
+        assert place.executor().find(key) is None
+        executor = place.executor()
+        ref = executor.submit(key, a_test_job())
+        assert place.executor().find(key) == ref
+        self.ended(place, executor, ref)
+        assert place.executor().find(key) == ref, "a run that has ended is found too"
+
+    def test_a_run_submitted_twice_by_two_executors_does_the_work_once(self, place: ExecutorPlace):
+        """As after a crash between a submit and the storing of its ref."""
+        key = self.key()
+        first, second = place.executor(), place.executor()
+        refs = {first.submit(key, a_test_job()), second.submit(key, a_test_job())}
+        results = [self.ended(place, second, ref).result for ref in sorted(refs)]
+        assert sum(result is not None and bool(result.launches) for result in results) == 1
+
     def test_a_running_job_tells_where_it_is(self, place: ExecutorPlace):
         executor, ref = self.started(place, a_test_job(SLOW))
         status = executor.poll(ref)
@@ -168,6 +185,7 @@ class ExecutorConformance:
         self.ended(place, executor, ref)
         cost = executor.cost(ref)
         assert cost.wall_s > 0
+        assert 0 <= cost.usd <= quote.upper_bound_usd, "a quote bounds what is paid"
         assert executor.cost(ref) == cost
 
     @pytest.mark.parametrize("key", ["", "../elsewhere", "a b", "x" * 200])

@@ -216,3 +216,9 @@ def test_a_plan_says_which_devices_take_part() -> None:
     (told,) = devices_told(several)
     assert told.startswith("The baseline is measured on cuda:0; then cuda:0 and cuda:1 have one test each")
     assert devices_told(Target("cuda:0", probe_cpu(), INVENTED)) == ()
+
+
+def test_rented_machines_are_no_target_of_a_campaign_and_it_is_said_what_runs_jobs_there() -> None:
+    with pytest.raises(UsageError, match="modal:H100! is a rented one") as refused:
+        kind_of("modal:H100!")
+    assert "autoinfer worker --target modal:H100!" in refused.value.hint

@@ -1,0 +1,93 @@
+"""One job in flight on a remote target: what its worker keeps of it, and how its end is settled."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from configs.quantities import format_duration, format_usd
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.money import microusd, usd
+from db.remote_runs import Run, settle
+from db.session import Database
+from experiments.executors.port import Cost
+from experiments.job.spec import AnyJob
+from experiments.remote.logs import LogCopy
+from experiments.remote.settings import RemoteTimes
+from experiments.worker.claiming import Taken
+from experiments.worker.reporting import Reporter, RunOutcome
+from experiments.worker.worker import parse_taken
+
+
+class Flight:
+    """A taken job and its run; `ref` None until it is submitted, or found again by its key."""
+
+    def __init__(
+        self,
+        database: Database,
+        taken: Taken,
+        run: Run,
+        times: RemoteTimes,
+        worker_id: int,
+        logs_root: Path | None,
+    ) -> None:
+        self.taken = taken
+        self.run = run
+        self.ref = run.ref
+        self.cost: Cost | None = None
+        self.asked = True
+        """Whether it may have been submitted: a worker that has just written its intent knows better."""
+        self.reporter = Reporter(database, taken, times.as_worker, worker_id, self._settle)
+        self.log = None if logs_root is None else LogCopy(logs_root, run.key)
+        self.polled = 0
+        self._began = time.monotonic() - run.age_s
+
+    @property
+    def fence(self) -> tuple[int, int]:
+        """Job and attempt, as the queue tells who holds what."""
+        return self.taken.job.id, self.taken.job.attempt
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was intended."""
+        return time.monotonic() - self._began
+
+    def spec(self) -> AnyJob:
+        """The job's spec; raises `ValueError` in a sentence for one that can't be read."""
+        return parse_taken(self.taken)
+
+    def _settle(self, session: Session, outcome: RunOutcome) -> None:
+        """In the transaction that ends the job or gives it back."""
+        settle_run(
+            session, self.run, outcome.value, self.cost, self.taken.job.campaign_id, self.taken.subject
+        )
+
+
+def settle_run(
+    session: Session, run: Run, outcome: str, cost: Cost | None, campaign_id: int | None, subject: str | None
+) -> None:
+    """Settle a run against its quote, with the event; `cost` None where the provider could not tell it."""
+    actual = None if cost is None else microusd(cost.usd)
+    took_s, billed = (None, False) if cost is None else (cost.wall_s, cost.billed)
+    if not settle(session, run.id, outcome, took_s, actual, billed=billed):
+        return
+    label = format_label(Noun.JOB, run.job_id)
+    most = format_usd(usd(run.reserved))
+    if cost is None or actual is None:
+        text = f"{label}: what its run cost is not known, so the {most} that it was quoted at most count."
+    else:
+        rests_on = "by the provider's bill" if cost.billed else "by time and rates"
+        text = (
+            f"{label} cost {format_usd(usd(actual))} {rests_on} in {format_duration(round(cost.wall_s))}; "
+            f"quoted {most} at most."
+        )
+    data = {
+        "outcome": outcome,
+        "actual_usd": None if actual is None else usd(actual),
+        "bound_usd": usd(run.reserved),
+    }
+    events.append(session, EventKind.JOB_SETTLED, text, subject or label, campaign_id, data)

@@ -1,0 +1,61 @@
+"""The quote of a job on a paid target: the executor's upper bound, and what similar jobs took. Pure but for a
+look at the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from sqlalchemy.orm import Session
+
+from db.money import microusd, usd
+from db.remote_runs import past_seconds
+from experiments.executors.port import Quote
+
+SIMILAR = 20
+"""The newest runs of the same kind on the same target that an expectation rests on."""
+
+FEWEST_SIMILAR = 3
+"""With fewer the executor's own expectation is taken."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """A quote as it is kept: amounts in millionths of a dollar, and what they rest on."""
+
+    expected_s: float
+    bound_s: float
+    expected: int
+    bound: int
+    basis: str
+
+    @property
+    def expected_usd(self) -> float:
+        """The expectation in dollars."""
+        return usd(self.expected)
+
+    @property
+    def bound_usd(self) -> float:
+        """The bound in dollars."""
+        return usd(self.bound)
+
+
+def price_of(quote: Quote, took_s: list[float]) -> Price:
+    """The price of a job by its executor's quote and the seconds that similar jobs took, newest first.
+
+    The expectation is the median of those, at the rate of the bound, and never above the bound; the bound is
+    the executor's alone.
+    """
+    bound = microusd(quote.upper_bound_usd)
+    if len(took_s) < FEWEST_SIMILAR or quote.upper_bound_s <= 0:
+        expected = min(bound, microusd(quote.expected_usd))
+        return Price(quote.expected_s, quote.upper_bound_s, expected, bound, quote.basis)
+    expected_s = min(median(took_s), quote.upper_bound_s)
+    expected = min(bound, microusd(quote.upper_bound_usd * expected_s / quote.upper_bound_s))
+    basis = f"{quote.basis}; expected by the median of the last {len(took_s)} such jobs here"
+    return Price(expected_s, quote.upper_bound_s, expected, bound, basis)
+
+
+def price_by_history(session: Session, quote: Quote, target: str, kind: str) -> Price:
+    """The price of a job of this kind on the target."""
+    return price_of(quote, past_seconds(session, target, kind, SIMILAR))

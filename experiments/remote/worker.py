@@ -1,0 +1,431 @@
+"""The remote worker's loop: keeps many jobs of one target in flight, each paid for within its budgets.
+
+A turn extends all leases at once, takes over runs that nobody looks after, submits what may be submitted,
+and looks at the runs that are due. Losing a lease drops the job and touches nothing of its run: another
+worker has taken it over. The loop ends when `stop` is set, or its parent dies; then every run is ended and
+its job given back, or, with `leave_running`, left to the next worker. After SIGKILL the next worker takes
+over: the runs go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from configs.errors import AutoinferError, DatabaseLocked, LeaseLost, ProviderUnreachable
+from db import events, queue, remote_runs, workers
+from db.event_kinds import EventKind
+from db.session import Database
+from db.states import WorkerState
+from experiments.executors.port import Cost, Executor, RunState, Status
+from experiments.job.seal import TAMPERED, broken_seal
+from experiments.job.spec import TestJob
+from experiments.kill_points import KillPoint, reached
+from experiments.remote.dispatching import Dispatcher
+from experiments.remote.flight import Flight
+from experiments.remote.settings import MOST_IN_FLIGHT, RemoteTimes
+from experiments.worker.bell import ring
+from experiments.worker.claiming import Taken
+from experiments.worker.reaping import reap
+from experiments.worker.settings import WorkerName
+
+_LOG = logging.getLogger(__name__)
+
+LOOKS_A_TURN = 64
+"""Runs that are looked at in one turn, so that leases are extended in time however slow a provider is."""
+
+SUBMITS_A_TURN = 8
+"""Likewise for submits, which are slower."""
+
+_RUNS = (RunState.PENDING, RunState.RUNNING)
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class RemoteWorker:
+    """Runs the jobs of `target` by `executor`. `on_submit` is told the seconds from each lease to its submit;
+    `logs_root` is where the logs of an executor that keeps none here are
+    copied to, None for nowhere."""
+
+    def __init__(
+        self,
+        database: Database,
+        executor: Executor,
+        target: str,
+        *,
+        times: RemoteTimes | None = None,
+        at_once: int = MOST_IN_FLIGHT,
+        logs_root: Path | None = None,
+        stop: threading.Event | None = None,
+        leave_running: bool = False,
+        end_with_parent: int | None = None,
+        on_submit: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._database = database
+        self._executor = executor
+        self._name = WorkerName.here(target)
+        self._times = times or RemoteTimes()
+        self._at_once = at_once
+        self._logs_root = logs_root if getattr(executor, "logs_elsewhere", False) else None
+        self._stop = stop or threading.Event()
+        self._leave_running = leave_running
+        self._parent = end_with_parent
+        self._on_submit = on_submit
+        self._id = 0
+        self._dispatcher: Dispatcher | None = None
+        self._flights: dict[int, Flight] = {}
+        self._due: list[tuple[float, int, int]] = []
+        """When each run is to be looked at next: its id, and its job's."""
+        self._beat_at = self._looked_at = float("-inf")
+        self._ended = 0
+        threads = int(getattr(executor, "threads", 1))
+        self._threads = ThreadPoolExecutor(threads, "remote") if threads > 1 else None
+
+    @property
+    def in_flight(self) -> int:
+        """How many jobs it holds."""
+        return len(self._flights)
+
+    @property
+    def looked_at(self) -> int:
+        """How many of them it has looked at since it took them."""
+        return sum(flight.polled > 0 for flight in self._flights.values())
+
+    def run(self, *, once: bool = False) -> int:
+        """Take and run jobs until the worker is to end, and return how many came to an end; with `once` until
+        nothing is in flight and nothing can be submitted.
+
+        Raises `AutoinferError` when the database or the disk fails.
+        """
+        self.begin()
+        try:
+            while not self._is_to_end():
+                try:
+                    idle = self.turn()
+                except DatabaseLocked as locked:
+                    _LOG.warning("%s", locked)
+                    idle = False
+                if once and idle:
+                    break
+                self._stop.wait(self.wait_s())
+        finally:
+            self._let_go()
+            if self._threads is not None:
+                self._threads.shutdown()
+            self._unregister()
+        return self._ended
+
+    def turn(self) -> bool:
+        """One round; true when nothing is in flight and nothing could be taken."""
+        moment = time.monotonic()
+        if moment - self._beat_at >= self._times.heartbeat_s:
+            self._beat()
+            self._take_over()
+            self._beat_at = moment
+        if moment - self._looked_at >= self._times.look_s:
+            self._end_cancelled()
+            self._looked_at = moment
+        self._submit_next()
+        self._look_at_runs()
+        return not self._flights
+
+    def _beat(self) -> None:
+        state = WorkerState.BUSY if self._flights else WorkerState.IDLE
+        with self._database.write() as session:
+            held = queue.heartbeat_all(session, self._name.owner, self._times.lease_s)
+            workers.beat(session, self._id, state)
+        for flight in list(self._flights.values()):
+            if flight.fence not in held:
+                self._lost(flight)
+
+    def _lost(self, flight: Flight) -> None:
+        """Another worker has it, and looks after its run."""
+        _LOG.warning("Job %d was taken over by another worker.", flight.taken.job.id)
+        self._flights.pop(flight.taken.job.id, None)
+
+    def _take_over(self) -> None:
+        """Take the runs that nobody looks after: their worker's lease ran out, or its process on this host
+        is gone. What was claimed and never intended goes back into the queue."""
+        with self._database.read() as session:
+            owners = remote_runs.owners(session, self._executor.name, self._name.device)
+            gone = [name for name, host, pid in owners if host == self._name.host and _is_gone(pid)]
+            found = remote_runs.abandoned(session, self._executor.name, self._name.device, gone)
+        with self._database.write() as session:
+            reap(session)
+            for name in workers.give_up_named(session, gone):
+                events.append(session, EventKind.WORKER_LOST, f"{name} stopped answering.", name)
+            if not found:
+                return
+            taken = remote_runs.take_over(session, found, self._name.owner, self._times.lease_s, gone)
+            if taken:
+                label = f"{self._name.owner} took over {len(taken)} {'run' if len(taken) == 1 else 'runs'}."
+                events.append(session, EventKind.JOB_TAKEN_OVER, label, self._name.owner)
+        for claimed, run in taken:
+            self._keep(
+                Flight(self._database, Taken(claimed, run.key), run, self._times, self._id, self._logs_root)
+            )
+
+    def _keep(self, flight: Flight, wait_s: float = 0.0) -> None:
+        self._flights[flight.taken.job.id] = flight
+        heapq.heappush(self._due, (time.monotonic() + wait_s, flight.run.id, flight.taken.job.id))
+
+    def _end_cancelled(self) -> None:
+        with self._database.read() as session:
+            asked = remote_runs.cancels_asked(session, self._name.owner)
+        flights = [self._flights[each] for each in sorted(asked) if each in self._flights]
+        for flight, fault in zip(flights, self._each(self._cancel, flights), strict=True):
+            if isinstance(fault, AutoinferError):
+                _LOG.warning("%s", fault)  # asked again at the next look
+            else:
+                self._end(flight, flight.reporter.cancelled)
+
+    def _cancel(self, flight: Flight) -> None:
+        """End the run and everything of it, and learn what it cost; raises what the executor raises."""
+        ref = flight.ref or (self._executor.find(flight.run.key) if flight.asked else None)
+        if ref is None:
+            flight.cost = Cost(0.0, 0.0)
+            return
+        flight.ref = ref
+        self._executor.cancel(ref)
+        flight.cost = self._cost(ref)
+
+    def _submit_next(self) -> None:
+        dispatcher = self._dispatcher
+        assert dispatcher is not None  # made when the worker was entered
+        for _ in range(SUBMITS_A_TURN):
+            if len(self._flights) >= self._at_once:
+                return
+            begun = time.monotonic()
+            try:
+                found = dispatcher.take()
+            except ProviderUnreachable as error:
+                _LOG.warning("%s", error)
+                return
+            if found is None:
+                return
+            taken, run = found
+            if run is None:
+                self._fail_unread(taken)
+                continue
+            flight = Flight(self._database, taken, run, self._times, self._id, self._logs_root)
+            flight.asked = False
+            self._keep(flight, self._times.soonest_s)
+            reached(KillPoint.BEFORE_SUBMIT)
+            self._submit(flight, begun)
+
+    def _fail_unread(self, taken: Taken) -> None:
+        """A job whose spec nobody here can read; nothing was submitted."""
+        from experiments.worker.reporting import Reporter
+        from experiments.worker.worker import parse_taken
+
+        try:
+            parse_taken(taken)
+        except ValueError as error:
+            Reporter(self._database, taken, self._times.as_worker, self._id).fail("spec", str(error))
+            self._ended += 1
+            ring()
+
+    def _submit(self, flight: Flight, begun: float | None = None) -> None:
+        """Submit the run under its key, or find it where it was submitted before, and store its ref."""
+        try:
+            spec = flight.spec()
+        except ValueError as error:
+            self._never_ran(flight, "spec", str(error))
+            return
+        broken = broken_seal(spec) if isinstance(spec, TestJob) else None
+        if broken is not None:
+            what = f"{flight.taken.subject} was changed after it was preregistered: {broken}"
+            self._never_ran(flight, TAMPERED, what)
+            return
+        try:
+            ref = self._executor.find(flight.run.key) if flight.asked else None
+            if ref is None:
+                if begun is not None:
+                    self._on_submit(time.monotonic() - begun)
+                flight.asked = True
+                ref = self._executor.submit(flight.run.key, spec)
+        except ProviderUnreachable as error:
+            _LOG.warning("%s", error)  # it is looked for by its key when it is due
+            return
+        except AutoinferError as error:
+            self._never_ran(flight, "error", str(error))
+            return
+        reached(KillPoint.AFTER_SUBMIT)
+        flight.ref = ref
+        with self._database.write() as session:
+            remote_runs.submitted(session, {flight.run.id: ref})
+
+    def _never_ran(self, flight: Flight, kind: str, cause: str) -> None:
+        flight.cost = Cost(0.0, 0.0)
+        self._end(flight, lambda: flight.reporter.fail(kind, cause))
+
+    def _look_at_runs(self) -> None:
+        """Look at the runs that are due, and write what they told in one transaction."""
+        flights = self._take_due()
+        for flight in [each for each in flights if each.ref is None]:
+            self._submit(flight)
+        flights = [each for each in flights if each.ref is not None and each.fence[0] in self._flights]
+        running: list[tuple[Flight, Status]] = []
+        for flight, status in zip(flights, self._each(self._poll, flights), strict=True):
+            if isinstance(status, AutoinferError):
+                _LOG.warning("%s", status)
+                continue
+            flight.polled += 1
+            if status.state in _RUNS:
+                running.append((flight, status))
+            else:
+                self._conclude(flight, status)
+        self._tell(running)
+        if running:
+            reached(KillPoint.WHILE_RUNNING)
+
+    def _take_due(self) -> list[Flight]:
+        """The runs that are due, at most `LOOKS_A_TURN`; each is due again after its wait."""
+        moment = time.monotonic()
+        found: list[Flight] = []
+        while self._due and self._due[0][0] <= moment and len(found) < LOOKS_A_TURN:
+            _, run_id, job_id = heapq.heappop(self._due)
+            flight = self._flights.get(job_id)
+            if flight is not None and flight.run.id == run_id:
+                found.append(flight)
+        for flight in found:
+            wait_s = self._times.wait_s(flight.age_s, len(self._flights))
+            heapq.heappush(self._due, (moment + wait_s, flight.run.id, flight.taken.job.id))
+        return found
+
+    def _poll(self, flight: Flight) -> Status:
+        assert flight.ref is not None
+        status = self._executor.poll(flight.ref)
+        if flight.log is not None and status.state is not RunState.PENDING:
+            try:
+                flight.log.update(self._executor, flight.ref)
+            except (AutoinferError, OSError) as error:
+                _LOG.warning("The log of %s was not copied: %s", flight.run.key, error)
+        return status
+
+    def _tell(self, running: list[tuple[Flight, Status]]) -> None:
+        news = [each for each in running if each[0].reporter.is_news(each[1].progress)]
+        if not news:
+            return
+        lost: list[Flight] = []
+        with self._database.write() as session:
+            for flight, status in news:
+                try:
+                    queue.hold(session, flight.taken.job)
+                except LeaseLost:
+                    lost.append(flight)
+                    continue
+                flight.reporter.store(session, status.progress)
+        for flight, status in news:
+            flight.reporter.told(status.progress)
+        for flight in lost:
+            self._lost(flight)
+
+    def _conclude(self, flight: Flight, status: Status) -> None:
+        assert flight.ref is not None
+        flight.cost = self._cost(flight.ref)
+        result = status.result
+        match status.state:
+            case RunState.DONE:
+                assert result is not None
+                self._end(flight, lambda: flight.reporter.record(flight.spec(), result))
+            case RunState.CANCELLED:
+                self._end(flight, flight.reporter.cancelled)
+            case RunState.FAILED:
+                cause = status.failure or "The run failed."
+                self._end(flight, lambda: flight.reporter.fail("error", cause))
+            case _:
+                cause = status.failure or "The run ended without a result."
+                self._end(flight, lambda: flight.reporter.give_up(cause))
+
+    def _end(self, flight: Flight, write: Callable[[], None]) -> None:
+        """Write the end of a job; a database that another process keeps locked is tried again at the next
+        look, and a lost lease drops what was measured: another worker records it."""
+        try:
+            write()
+        except LeaseLost:
+            self._lost(flight)
+            return
+        except DatabaseLocked as locked:
+            _LOG.warning("%s", locked)
+            return
+        self._flights.pop(flight.taken.job.id, None)
+        self._ended += 1
+        ring()
+
+    def _cost(self, ref: str) -> Cost | None:
+        try:
+            return self._executor.cost(ref)
+        except AutoinferError as error:
+            _LOG.warning("%s", error)
+            return None
+
+    def _each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer | AutoinferError]:
+        """What the executor answers for each, or its fault, in as many threads as it allows."""
+
+        def answer(item: Item) -> Answer | AutoinferError:
+            try:
+                return ask(item)
+            except AutoinferError as error:
+                return error
+
+        return list(map(answer, items) if self._threads is None else self._threads.map(answer, items))
+
+    def wait_s(self) -> float:
+        """Seconds until something is due: a run, the queue, the leases."""
+        moment = time.monotonic()
+        soon = [self._looked_at + self._times.look_s, self._beat_at + self._times.heartbeat_s]
+        if self._due:
+            soon.append(self._due[0][0])
+        return max(0.0, min(soon) - moment)
+
+    def _is_to_end(self) -> bool:
+        orphaned = self._parent is not None and os.getppid() != self._parent
+        return self._stop.is_set() or orphaned
+
+    def _let_go(self) -> None:
+        """End every run and give its job back, or leave them to the next worker."""
+        flights = list(self._flights.values())
+        if not self._leave_running:
+            for flight, fault in zip(flights, self._each(self._cancel, flights), strict=True):
+                if isinstance(fault, AutoinferError):
+                    _LOG.warning(
+                        "The run %s was not ended: %s End it with: autoinfer stop --remote",
+                        flight.run.key,
+                        fault,
+                    )
+                else:
+                    self._end(flight, flight.reporter.release)
+        with self._database.write() as session:
+            remote_runs.let_go(session, self._name.owner)
+
+    def begin(self) -> None:
+        """Enter the worker into the roll; `run` does so itself."""
+        name = self._name
+        with self._database.write() as session:
+            self._id = workers.register(session, name.owner, name.host, name.pid, name.device)
+            events.append(session, EventKind.WORKER_STARTED, f"{name.owner} takes jobs.", name.owner)
+        self._dispatcher = Dispatcher(self._database, self._executor, name, self._times, self._id)
+
+    def _unregister(self) -> None:
+        with self._database.write() as session:
+            workers.beat(session, self._id, WorkerState.STOPPED)
+            events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
+
+
+def _is_gone(pid: int) -> bool:
+    """Whether there is no such process here any more; one that waits to be reaped does nothing either."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,144 @@
+"""Rented machines from the command line: budgets, a worker, approval, an end to all that is paid for."""
+
+import json
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from db.session import Database
+from tests.integration.cli.command import ROOT, Autoinfer
+from tests.integration.worker.processes import events_of, wait_for
+from tests.new_database import new_database
+from tests.simulated.queueing import enqueue_job, start_campaign
+from tests.simulated.remote_executor import FileProvider
+from tests.simulated.specs import a_test_job
+
+TARGET = "files:T"
+ENTRY_POINTS = "[autoinfer.executors]\nfiles = tests.simulated.remote_executor:FileProvider\n"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return new_database(tmp_path / "data")
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> FileProvider:
+    return FileProvider(tmp_path / "data" / "jobs", target=TARGET)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where Python finds the provider, as if a package had brought it."""
+    info = tmp_path / "site" / "files_provider-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: files-provider\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    return os.pathsep.join((str(tmp_path / "site"), str(ROOT)))
+
+
+def enqueue(database: Database) -> str:
+    _, job_id = enqueue_job(database, start_campaign(database), partial(a_test_job), device_class=TARGET)
+    return f"J-{job_id}"
+
+
+def test_a_paid_target_without_a_budget_is_refused_in_a_sentence(
+    autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
+) -> None:
+    refused = autoinfer.fresh(f"worker --target {TARGET} --once", PYTHONPATH=path)
+    assert refused.code == 2
+    assert "No budget in dollars covers files:T" in refused.err
+    assert "autoinfer budget set --target files:T USD" in refused.err
+    assert provider.submits() == []
+
+
+def test_from_a_budget_to_a_run_and_its_end(
+    autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
+) -> None:
+    job = enqueue(database)
+    said = autoinfer(f"budget set --target {TARGET} 5 --approve-above 0.50")
+    assert said.out == "The budget of files:T is $5.00; above $0.500 a job waits for approval.\n"
+    assert autoinfer.fresh(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
+    assert provider.submits() == []
+    assert (
+        "is quoted $1.00 at most, which is more than $0.990"
+        in autoinfer(f"approve {job} --up-to-usd 0.99").err
+    )
+    approved = autoinfer(f"approve {job}")
+    assert approved.out.startswith(f"{job} may be submitted when its turn comes (quoted $1.00 at most")
+
+    worker = autoinfer.start(f"worker --target {TARGET} --leave-running", PYTHONPATH=path)
+    wait_for(lambda: len(provider.reconcile()) == 1 and bool(events_of(database, "job.quoted")))
+    [budget] = autoinfer("budget list --json").json()["budgets"]
+    assert (budget["reserved_usd"], budget["left_usd"]) == (1.0, 4.0)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.communicate()[0]
+    assert worker.returncode == 0
+    assert len(provider.reconcile()) == 1, "it was asked to leave it running"
+
+    stopped = autoinfer.fresh("stop --remote --json", PYTHONPATH=path)
+    assert stopped.code == 0
+    assert [run["ended"] for run in stopped.json()["runs"]] == [True]
+    assert provider.reconcile() == []
+    [budget] = autoinfer("budget list --json").json()["budgets"]
+    assert budget["reserved_usd"] == 0
+
+
+def test_what_can_t_be_ended_is_said_and_stays_reserved(
+    autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
+) -> None:
+    job = enqueue(database)
+    autoinfer(f"budget set --target {TARGET} 5")
+    worker = autoinfer.start(f"worker --target {TARGET} --leave-running", PYTHONPATH=path)
+    wait_for(lambda: len(provider.reconcile()) == 1)
+    worker.terminate()
+    worker.communicate()
+    [ref] = provider.reconcile()
+    (provider.cloud / ref / "refuses-to-end").touch()
+    stopped = autoinfer.fresh("stop --remote", PYTHONPATH=path)
+    assert stopped.code == 1
+    assert f"{job} on files:T" in stopped.out
+    assert "NOT ended: The provider does not end" in stopped.out
+    assert autoinfer("budget list --json").json()["budgets"][0]["reserved_usd"] == 1.0
+
+
+def test_runs_that_only_the_provider_knows_of_are_found_and_ended(
+    autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
+) -> None:
+    provider.submit("stray-1", a_test_job())
+    found = autoinfer.fresh("reconcile --executor files", PYTHONPATH=path)
+    assert found.out.startswith("fc-stray-1 at files: alive\n")
+    assert len(provider.reconcile()) == 1, "they are listed, not ended"
+    ended = autoinfer.fresh("reconcile --executor files --end --json", PYTHONPATH=path)
+    assert json.loads(ended.out)["runs"] == [
+        {"executor": "files", "ref": "fc-stray-1", "ended": True, "fault": None}
+    ]
+    assert provider.reconcile() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("budget set 5", "A budget is one of a campaign, of a day or of a target."),
+        ("budget set --day five", "'five' is no amount in US dollars."),
+        ("budget set --target cpu 5", "'cpu' is no paid target."),
+        ("budget set --campaign C-9 5", "C-9 does not exist"),
+        ("budget drop --day", "There is no such budget."),
+        ("stop", "Say what is to be stopped."),
+        ("worker --target cpu", "There is no target 'cpu'."),
+        ("worker --target nobody:H100", "There is no executor 'nobody'."),
+        ("worker --target files:T --device cpu", "--device is about this machine"),
+        ("worker --at-once 5", "--at-once is about rented machines"),
+        ("reconcile --executor local", "The executor local runs jobs on this machine."),
+        ("approve J-7", "J-7 does not exist."),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    autoinfer: Autoinfer, database: Database, line: str, says: str
+) -> None:
+    refused = autoinfer(line)
+    assert refused.code == 2
+    assert says in refused.err
