@@ -32,7 +32,7 @@ from experiments.executors.modal.client import (
 from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S
 from experiments.executors.modal.gpus import gpu_of_target
 from experiments.executors.modal.prices import Rates, current_rates
-from experiments.executors.modal.protocol import CANCELLED, Asked, Envelope, Head, Outcome, Piece, piece_key
+from experiments.executors.modal.protocol import CANCELLED, Asked, Envelope, Head, Outcome, Piece, cancelled_key, piece_key
 from experiments.executors.modal.run_folder import LOG_NAME, Call, Ended, Intent, RunFolder, folder_of_call
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.job.journal import Journal
@@ -190,6 +190,8 @@ class ModalExecutor:
             owner = self._claimed(folder.key)
             calls += [each for each in (owner,) if each is not None and each != ref]
         for call_id in calls:
+            with in_our_words():
+                self._board().claims.put(cancelled_key(call_id), call_id)
             self._calls.cancel(call_id)
         for call_id in calls:
             self._wait_until_gone(call_id)
@@ -363,7 +365,7 @@ class ModalExecutor:
         except CallGone as gone:
             return self._gone(ref, folder, gone)
         state = _STATES[envelope.outcome]
-        if state is RunState.LOST and folder.cancelled():
+        if state is RunState.LOST and self._was_cancelled(ref, folder):
             state = RunState.CANCELLED
         if envelope.outcome is Outcome.LOST and envelope.sentence:
             folder.add_to_log(f"{envelope.sentence}\n")
@@ -401,7 +403,7 @@ class ModalExecutor:
             return Status(RunState.LOST, failure=sentence)
         journal = self._journal(folder)
         state = RunState.FAILED if gone.limit else RunState.LOST
-        if folder.cancelled():
+        if self._was_cancelled(ref, folder):
             state = RunState.CANCELLED
         elif journal.fold.ended:
             state = RunState.DONE
@@ -414,6 +416,17 @@ class ModalExecutor:
         folder.write_ended(ended)
         self._mark_ended(ref)
         return self._final(folder, ended)
+
+    def _was_cancelled(self, ref: str, folder: RunFolder) -> bool:
+        """Whether somebody asked for the call's end, here or on another machine."""
+        if folder.cancelled():
+            return True
+        try:
+            with in_our_words():
+                return self._board().claims.get(cancelled_key(ref)) is not None
+        except AutoinferError as reason:
+            _LOG.warning("%s", reason)
+            return False
 
     def _final(self, folder: RunFolder, ended: Ended) -> Status:
         journal = self._journal(folder)

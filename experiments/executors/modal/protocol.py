@@ -3,7 +3,8 @@
 Three of Modal's Dicts hold it, whose entries last seven days after they were last touched, as results do:
 
     autoinfer-claims   KEY -> the call that works on the job, put by its first act and never overwritten;
-                       `start:CALL:N` -> the same, once for each time the call was started
+                       `start:CALL:N` -> the same, once for each time the call was started; and
+                       `cancelled:CALL` -> the same, where somebody asked for its end
     autoinfer-heads    CALL -> `Head`: what stands where, of every call, small: all are read at once
     autoinfer-pieces   `CALL:START:N` -> `Piece`: what the job told since the piece before
 """
@@ -144,6 +145,11 @@ def piece_key(call_id: str, start: int, number: int) -> str:
 def start_key(call_id: str, start: int) -> str:
     """The claim on the `start`-th start of a call, counted from 1."""
     return f"start:{call_id}:{start}"
+
+
+def cancelled_key(call_id: str) -> str:
+    """The claim that says that somebody asked for a call's end."""
+    return f"cancelled:{call_id}"
 
 
 def model_folder(fingerprint: str) -> str:
