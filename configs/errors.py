@@ -48,6 +48,10 @@ class DiskFull(AutoinferError):
     """No space is left where something had to be written; what was stored before is untouched."""
 
 
+class ProviderUnreachable(AutoinferError):
+    """A provider of remote machines did not answer: whether it did what it was asked for is not known."""
+
+
 class LeaseLost(AutoinferError):
     """The lease ran out and another process took over: nothing of this attempt may be recorded."""
 

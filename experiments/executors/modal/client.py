@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from configs.errors import AutoinferError, UsageError
+from configs.errors import AutoinferError, ProviderUnreachable, UsageError
 from experiments.executors.modal.body import Boards
 from experiments.executors.modal.protocol import (
     APP_NAME,
@@ -36,7 +36,7 @@ NOT_YET_S = 0.0
 """How long to wait for a result: not at all."""
 
 
-class ModalUnreachable(AutoinferError):
+class ModalUnreachable(ProviderUnreachable):
     """Modal did not answer, or asked to be asked less often; what was asked may or may not have happened."""
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,16 @@ from experiments.executors.modal.client import (
 from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S
 from experiments.executors.modal.gpus import gpu_of_target
 from experiments.executors.modal.prices import Rates, current_rates
-from experiments.executors.modal.protocol import CANCELLED, Asked, Envelope, Head, Outcome, Piece, cancelled_key, piece_key
+from experiments.executors.modal.protocol import (
+    CANCELLED,
+    Asked,
+    Envelope,
+    Head,
+    Outcome,
+    Piece,
+    cancelled_key,
+    piece_key,
+)
 from experiments.executors.modal.run_folder import LOG_NAME, Call, Ended, Intent, RunFolder, folder_of_call
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.job.journal import Journal
@@ -57,6 +67,9 @@ ASK_S = 5.0
 
 GONE_S = 60.0
 """How long `cancel` waits for Modal to say that the call has ended."""
+
+THREADS = 8
+"""How many calls of an executor may be made at once: each waits for a network."""
 
 LONGEST_S = 24 * 3600
 """Modal's longest time limit of a call (its documentation, version 1.6)."""
@@ -84,6 +97,7 @@ class ModalExecutor:
     """
 
     name = "modal"
+    threads = THREADS
 
     def __init__(
         self,
@@ -105,6 +119,7 @@ class ModalExecutor:
         self._rates: Rates | None = None
         self._startup_s = startup_s
         self._boards: Boards | None = None
+        self._reading = threading.Lock()
         self._heads: dict[str, Head] = {}
         self._heads_at_s = float("-inf")
         self._asked_at_s: dict[str, float] = {}
@@ -150,8 +165,17 @@ class ModalExecutor:
         self._announce(Head(call_id=call_id, key=key, gpu=intent.gpu, submitted_at_s=intent.submitted_at_s))
         return call_id
 
+    def find(self, key: str) -> str | None:
+        """The call that was made for the key, by whomever: the one that works on it, or waits to."""
+        if (known := RunFolder(self.root, key).call()) is not None:
+            return known.call_id
+        if (owner := self._claimed(key)) is not None:
+            return owner
+        made = [head for head in self._all_heads(fresh=True).values() if head.key == key]
+        return min(made, key=lambda head: head.submitted_at_s).call_id if made else None
+
     def poll(self, ref: str) -> Status:
-        """Where the run stands. While Modal does not answer, what was last known."""
+        """Where the run stands; raises `ModalUnreachable`, after which it is asked again."""
         folder = folder_of_call(self.root, ref)
         if folder is not None and (ended := folder.ended()) is not None:
             return self._final(folder, ended)
@@ -161,9 +185,6 @@ class ModalExecutor:
             if head is not None and folder is not None:
                 self._copy(folder, head)
             envelope = self._result(ref, head, folder)
-        except ModalUnreachable as reason:
-            _LOG.warning("%s", reason)
-            return self._running(folder, None)
         except CallGone as gone:
             return self._gone(ref, folder, gone)
         if envelope is None:
@@ -292,11 +313,15 @@ class ModalExecutor:
             _LOG.warning("%s", reason)
 
     def _all_heads(self, *, fresh: bool = False) -> dict[str, Head]:
-        now_s = time.monotonic()
-        if fresh or now_s - self._heads_at_s >= self._patience.heads_s:
-            self._heads = heads_of(self._board())
-            self._heads_at_s = now_s
-        return self._heads
+        asked_s = time.monotonic()
+        with self._reading:
+            old = (
+                self._heads_at_s < asked_s if fresh else asked_s - self._heads_at_s >= self._patience.heads_s
+            )
+            if old:
+                self._heads_at_s = time.monotonic()
+                self._heads = heads_of(self._board())
+            return self._heads
 
     def _head(self, ref: str) -> Head | None:
         return self._all_heads().get(ref)
@@ -359,9 +384,6 @@ class ModalExecutor:
         head = Head(call_id=ref, key=folder.key, gpu=None, start=envelope.start, pieces=envelope.pieces)
         try:
             self._copy(folder, head)
-        except ModalUnreachable as reason:
-            _LOG.warning("%s", reason)
-            return self._running(folder, None)
         except CallGone as gone:
             return self._gone(ref, folder, gone)
         state = _STATES[envelope.outcome]
@@ -389,9 +411,6 @@ class ModalExecutor:
             if head is not None:
                 self._copy(folder, head)
             envelope = self._result(owner, head, folder)
-        except ModalUnreachable as reason:
-            _LOG.warning("%s", reason)
-            return self._running(folder, head)
         except CallGone as gone:
             return self._gone(owner, folder, gone)
         return self._running(folder, head) if envelope is None else self._ended(owner, folder, envelope)

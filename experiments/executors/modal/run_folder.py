@@ -1,11 +1,11 @@
 """The folder of a run on this machine: who works on it remotely, and a copy of what it told so far.
 
-    <root>/<key>/asked.json      what is submitted, written before it is
-    <root>/<key>/call.json       the call's id, written as soon as it is known
-    <root>/<key>/records.jsonl, log.txt, gpu.jsonl      what the job told, piece by piece
-    <root>/<key>/copied.json     how far that copy goes
-    <root>/<key>/cancelled.json, ended.json             somebody asked for its end; how it ended
-    <root>/.modal/<call id>      the key of a call
+    <root>/.modal/runs/<key>/asked.json      what is submitted, written before it is
+                             call.json       the call's id, written as soon as it is known
+                             records.jsonl, log.txt, gpu.jsonl      what the job told, piece by piece
+                             copied.json     how far that copy goes
+                             cancelled.json, ended.json    somebody asked for its end; how it ended
+    <root>/.modal/calls/<call id>            the key of a call
 
 Every file is replaced whole, or only grows; a copy that is cut off goes on where `copied.json` says.
 """
@@ -25,6 +25,9 @@ from pydantic import BaseModel, ConfigDict
 from experiments.executors.modal.protocol import Envelope, Piece
 from experiments.executors.port import RunState
 from experiments.job.place import RECORDS_NAME
+
+FOLDER = ".modal"
+"""No key of a job, so that no folder of a run lies there."""
 
 LOG_NAME = "log.txt"
 GPU_NAME = "gpu.jsonl"
@@ -80,7 +83,7 @@ class RunFolder:
     @property
     def path(self) -> Path:
         """Where it is."""
-        return self.root / self.key
+        return self.root / FOLDER / "runs" / self.key
 
     @property
     def records(self) -> Path:
@@ -109,8 +112,8 @@ class RunFolder:
 
     def write_call(self, call: Call) -> None:
         """Store the call; its id leads back to the key from now on."""
-        index = self.root / ".modal"
-        index.mkdir(exist_ok=True)
+        index = self.root / FOLDER / "calls"
+        index.mkdir(parents=True, exist_ok=True)
         for call_id in (call.call_id, *call.others):
             (index / call_id).write_text(self.key)
         self._write("call.json", call.model_dump_json())
@@ -180,6 +183,6 @@ class RunFolder:
 def folder_of_call(root: Path, call_id: str) -> RunFolder | None:
     """The folder of a call that was submitted from, or looked at on, this machine."""
     try:
-        return RunFolder(root, (root / ".modal" / call_id).read_text())
+        return RunFolder(root, (root / FOLDER / "calls" / call_id).read_text())
     except (FileNotFoundError, OSError, ValueError):
         return None

@@ -66,6 +66,18 @@ class Service:
         return handle
 
 
+class _Server(Server):
+    """One that can end its connections at once."""
+
+    def __init__(self, handlers: list[Any]) -> None:
+        super().__init__(handlers)
+        self.connections: list[Any] = []
+
+    def _protocol_factory(self) -> Any:
+        self.connections.append(super()._protocol_factory())
+        return self.connections[-1]
+
+
 class Loopback:
     """The service on a port of this machine, in a thread of its own; can be cut off and put back."""
 
@@ -74,7 +86,7 @@ class Loopback:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._server: Server | None = None
+        self._server: _Server | None = None
         self.port = 0
         self.mend()
 
@@ -91,7 +103,11 @@ class Loopback:
         async def cut() -> None:
             assert self._server is not None
             self._server.close()
-            await self._server.wait_closed()
+            for each in self._server.connections:
+                transport = getattr(getattr(each, "connection", None), "_transport", None)
+                if transport is not None:
+                    transport.abort()
+            await asyncio.sleep(0.01)  # what was aborted is told so
 
         self.do(cut())
 
@@ -99,7 +115,7 @@ class Loopback:
         """Listen (again), at the same port."""
 
         async def mend() -> None:
-            self._server = Server([self._service])
+            self._server = _Server([self._service])
             await self._server.start("127.0.0.1", self.port or 0)
             sockets = self._server._server.sockets
             self.port = sockets[0].getsockname()[1]

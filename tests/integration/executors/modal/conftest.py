@@ -28,6 +28,7 @@ def modal_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeModa
         app = deployment.make_app(function=simulated.job, image=modal.Image.debian_slim())
         deployment.deploy(app=app)
         yield fake
+        modal.Client.from_env().close()
         fake.close()
 
 
