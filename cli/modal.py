@@ -26,7 +26,7 @@ def deploy(
     ] = "20m",
     as_json: Json = False,
 ) -> None:
-    """Write the app on Modal, or bring it up to date; nothing runs there, or costs anything, until a job does."""
+    """Write the app on Modal, or bring it up to date; nothing costs anything until a job runs."""
     from cli.output import print_json, say
     from configs.quantities import parse_duration_s
     from experiments.executors.modal import deployment

@@ -75,7 +75,7 @@ class Boards:
 
 @dataclass(frozen=True)
 class Container:
-    """What the container has: its folders, what starts jobs, how its GPU is asked, and what makes files last."""
+    """What the container has: folders, what starts jobs, how its GPU is asked, and what makes files last."""
 
     work: Path = Path(WORK_FOLDER)
     models: Path = Path(MODELS_FOLDER)
@@ -87,7 +87,7 @@ class Container:
 
 
 def run_body(packed: bytes, call_id: str, boards: Boards, container: Container) -> str:
-    """Run the job that `packed` asks for as the call `call_id`; returns an `Envelope` as JSON, whatever happens."""
+    """Run the job that `packed` asks for as the call `call_id`; returns an `Envelope` as JSON, always."""
     began_at_s = time.time()
     try:
         envelope = _run(packed, call_id, boards, container, began_at_s)

@@ -73,7 +73,7 @@ def boards() -> Boards:
 
 @contextmanager
 def in_our_words() -> Iterator[None]:
-    """Raise Modal's errors as ours: `ModalUnreachable` for what may pass, `AutoinferError` for what will not."""
+    """Raise Modal's errors as ours: `ModalUnreachable` for what may pass, `AutoinferError` for the rest."""
     error = library().exception
     try:
         with warnings.catch_warnings():

@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import distribution, requires, version
@@ -58,7 +59,7 @@ NOT_UP = ["**/__pycache__/**", "**/*.pyc"]
 
 @dataclass(frozen=True)
 class Running:
-    """A call that has not ended: the job it works on, its GPU, how long and for how much; 0 while it waits."""
+    """A call that has not ended: its job, its GPU, how long and for how much; 0 while it waits."""
 
     call_id: str
     key: str
@@ -90,7 +91,7 @@ def make_app(
 ) -> modal.App:
     """The app, not yet deployed: one function, which each call asks for a GPU and a time limit of its own."""
     modal = library()
-    app = modal.App(APP_NAME, include_source=False)
+    app: modal.App = modal.App(APP_NAME, include_source=False)
     app.function(
         name=FUNCTION_NAME,
         image=make_image() if image is None else image,
@@ -212,9 +213,6 @@ def stop() -> tuple[str, ...]:
         with in_our_words():
             board.heads.put(head.call_id, head.model_copy(update={"ended": True}).model_dump_json())
     modal = library()
-    with in_our_words():
-        try:
-            modal.App.lookup(APP_NAME).stop()
-        except modal.exception.NotFoundError:
-            pass
+    with in_our_words(), suppress(modal.exception.NotFoundError):
+        modal.App.lookup(APP_NAME).stop()
     return tuple(head.call_id for head in running)

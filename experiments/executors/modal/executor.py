@@ -1,9 +1,9 @@
 """The executor `modal`: a job is one call of the deployed function; a ref is the call's id.
 
-`submit` writes what it is about to do, calls, and stores the id. Killed in between, the next submit of the key
-looks for the call that claimed the job, and takes its id. A call that has not begun yet claimed nothing: then
-the function is called once more, and whichever of the two begins second gives way to the first before it does
-anything; its start-up seconds, at most those of the deployment, are counted in `cost`.
+`submit` writes what it is about to do, calls, and stores the id. Killed in between, the next submit of the
+key looks for the call that claimed the job, and takes its id. A call that has not begun yet claimed nothing:
+then the function is called once more, and whichever of the two begins second gives way to the first before it
+does anything; its start-up seconds, at most those of the deployment, are counted in `cost`.
 
 `poll` copies what the job told into the run's folder, so that its pages read a remote run as a local one.
 """
@@ -354,7 +354,7 @@ class ModalExecutor:
             copied = folder.append(copied, Piece.model_validate_json(told))
 
     def _result(self, ref: str, head: Head | None, folder: RunFolder | None) -> Envelope | None:
-        """The call's envelope; asked for only where the call may have ended, which one that just spoke has not."""
+        """The call's envelope; asked for only where it may have ended, which one that just spoke has not."""
         now_s = time.monotonic()
         speaks = head is not None and head.start and not head.ended
         if speaks and head is not None and time.time() - head.told_at_s < self._patience.silent_s:
@@ -365,7 +365,7 @@ class ModalExecutor:
         self._asked_at_s[ref] = now_s
         envelope = self._calls.result(ref)
         if envelope is None and folder is not None and (intent := folder.intent()) is not None:
-            # Not even Modal's own limits ended it: a builtin TimeoutError of the container looks like this too.
+            # Modal's own limits would have ended it: a TimeoutError of the container looks like this too.
             limit_s = intent.timeout_s + self._startup_s + LONGEST_S
             if intent.submitted_at_s and time.time() - intent.submitted_at_s > limit_s:
                 raise CallGone(f"Call {ref} has told nothing for longer than its limits allow.")
@@ -495,7 +495,7 @@ class ModalExecutor:
                 return
             time.sleep(self._patience.look_s)
         raise AutoinferError(
-            f"Modal did not end call {call_id} within {self._patience.gone_s:.0f} s; it may still cost money.",
+            f"Modal did not end call {call_id} in {self._patience.gone_s:.0f} s; it may still cost money.",
             "End everything there with: autoinfer modal stop",
         )
 

@@ -76,7 +76,7 @@ def gpu_of_target(target: str) -> str | None:
 
 
 def other_than_asked(asked: str, name: str, memory_bytes: int) -> str | None:
-    """Why a GPU, by its driver's name and memory, is not the type asked for, in a sentence; None when it is."""
+    """Why a GPU, by its driver's name and memory, is not the type asked for, in a sentence; None if it is."""
     wanted = TYPES[asked]
     memory_gb = memory_bytes / GB
     if wanted.words.search(name) and wanted.least_gb <= memory_gb <= wanted.most_gb:

@@ -1,6 +1,6 @@
-"""What Modal asks for a second of GPU, processor and memory: its own answer, or packaged rates with their date.
+"""What Modal asks for a second of GPU, processor and memory: its own answer, or packaged rates with a date.
 
-The names of the rates in Modal's answer, and whether they are per second or per hour, are written down nowhere
+The names of the rates in Modal's answer, and whether they are per second or hour, are written down nowhere
 that was at hand: a rate is taken only where exactly one name fits, and its unit is read off by comparing it
 with the packaged one, of which it must be within a factor of five. Anything else leaves the packaged rate.
 """

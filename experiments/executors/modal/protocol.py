@@ -1,4 +1,4 @@
-"""What this machine and the function on Modal tell each other: typed data as JSON, and where it is kept. Pure.
+"""What this machine and the function on Modal tell each other: typed data as JSON, and its place. Pure.
 
 Three of Modal's Dicts hold it, whose entries last seven days after they were last touched, as results do:
 
@@ -22,7 +22,7 @@ from experiments.measurement.evidence import Stage
 APP_NAME = "autoinfer"
 FUNCTION_PREFIX = "job_v"
 FUNCTION_NAME = f"{FUNCTION_PREFIX}{SPEC_VERSION}"
-"""The deployed function; its name carries the version of the specs it takes, so that another one is not found."""
+"""The deployed function; its name carries the version of the specs it takes: another one is not found."""
 
 CLAIMS, HEADS, PIECES = "autoinfer-claims", "autoinfer-heads", "autoinfer-pieces"
 DEPLOYMENT = "deployment"
@@ -113,7 +113,7 @@ class Outcome(StrEnum):
 
 class Envelope(_Told):
     """What the function returns, always: it never raises, for a builtin `TimeoutError` would look as if the
-    call had not ended. `sentence` says why where it is not done; `owner` is the call a duplicate gave way to."""
+    call had not ended. `sentence` says why it is not done; `owner` is the call a duplicate gave way to."""
 
     outcome: Outcome
     call_id: str

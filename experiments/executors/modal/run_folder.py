@@ -48,8 +48,7 @@ class Intent(_File):
 
 
 class Call(_File):
-    """The run's call, and the others of its key that are known: duplicates that did nothing, or the call that a
-    duplicate gave way to."""
+    """The run's call, and the others of its key that are known: a duplicate, or what it gave way to."""
 
     call_id: str
     others: tuple[str, ...] = ()

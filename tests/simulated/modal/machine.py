@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -101,10 +102,8 @@ def end(pid: int) -> None:
     """End a container as its host does: at once, with everything in it."""
     found = processes(pid)
     for each in found:
-        try:
+        with suppress(psutil.NoSuchProcess):
             each.kill()
-        except psutil.NoSuchProcess:
-            pass
     psutil.wait_procs(found, timeout=10)
 
 

@@ -1,4 +1,4 @@
-"""A process that submits a job and follows it to its end: `python -m tests.simulated.modal.submitting FOLDER KEY`.
+"""A process that submits a job and follows it: `python -m tests.simulated.modal.submitting FOLDER KEY`.
 
 It says the ref as soon as it has it, and at the end the state.
 """
