@@ -121,8 +121,11 @@ def make_image() -> modal.Image:
     image = (
         modal.Image.from_registry(CUDA_IMAGE, add_python=PYTHON_SERIES)
         .entrypoint([])
-        .uv_pip_install(*needs, *reference)
-        .run_commands("python -m venv /opt/vllm", f"/opt/vllm/bin/pip install --no-cache-dir '{VLLM}'")
+        .uv_pip_install("uv", *needs, *reference)
+        .run_commands(
+            "python -m uv venv /opt/vllm",
+            f"python -m uv pip install --no-cache --python {remote.VLLM_PYTHON} '{VLLM}'",
+        )
         .env(
             {
                 "HF_HOME": f"{MODELS_FOLDER}/hub",
