@@ -17,7 +17,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
-from experiments.executors.modal.gpus import other_than_asked
+from experiments.executors.modal.gpus import NO_GPU, TARGET_PREFIX, other_than_asked
 from experiments.executors.modal.protocol import (
     CANCELLED,
     MODELS_FOLDER,
@@ -34,7 +34,8 @@ from experiments.executors.modal.protocol import (
 )
 from experiments.executors.port import RunState
 from experiments.job.place import RECORDS_NAME, Place
-from experiments.job.spec import SPEC_VERSION, AnyJob, parse_job
+from experiments.job.seal import broken_seal, sealed
+from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.telemetry.collect import Sampler
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
 from experiments.telemetry.trace import line_of, without_names
@@ -216,7 +217,7 @@ def _work(asked: Asked, teller: Teller, container: Container) -> Envelope:
         teller.say(got_gpu=found.name)
         if other := other_than_asked(asked.gpu, found.name, found.memory_bytes):
             return ended(Outcome.OTHER_GPU, other)
-    if (there := _with_its_model(spec, container.models)) is None:
+    if (there := as_here(spec, asked.gpu, container.models)) is None:
         return ended(
             Outcome.FAILED,
             f"The checkpoint {spec.model} is not on Modal. Put it there with: modal volume put "
@@ -265,12 +266,21 @@ def _follow(
     return ended(outcome, status.failure or "The run ended without a result.")
 
 
-def _with_its_model(spec: AnyJob, models: Path) -> AnyJob | None:
-    """The spec with its checkpoint where the volume of models has it; None where it has none.
+def as_here(spec: AnyJob, gpu: str | None, models: Path) -> AnyJob | None:
+    """The spec with its device and its checkpoint as the container has them; None where it has no checkpoint.
 
-    A checkpoint without a folder (the packaged one) went up with the code. The seal is over its fingerprint.
+    A checkpoint without a folder (the packaged one) went up with the code. A device that was sealed as the
+    target, such as `modal:H100!`, is this container's one device; only an unbroken seal is made anew for it.
     """
-    if not spec.model.startswith(("/", "~")):
-        return spec
-    folder = models / model_folder(spec.model_fingerprint)
-    return spec.model_copy(update={"model": str(folder)}) if folder.is_dir() else None
+    changes: dict[str, object] = {}
+    if spec.model.startswith(("/", "~")):
+        folder = models / model_folder(spec.model_fingerprint)
+        if not folder.is_dir():
+            return None
+        changes["model"] = str(folder)
+    if spec.device.startswith(TARGET_PREFIX):
+        changes["device"] = NO_GPU if gpu is None else _DEVICE
+    there = spec.model_copy(update=changes)
+    if isinstance(spec, TestJob) and isinstance(there, TestJob) and broken_seal(spec) is None:
+        return sealed(there)
+    return there

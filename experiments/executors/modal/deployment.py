@@ -39,8 +39,9 @@ PACKAGES = ("agent", "configs", "db", "experiments", "knowledge")
 VLLM = "vllm==0.26.0"
 """The engine in the image; the newest version that was measured on a GPU."""
 
-CUDA_IMAGE = "nvidia/cuda:12.9.1-devel-ubuntu22.04"
-"""What the image begins with: vLLM's kernels that are compiled when they first run need CUDA's compiler."""
+CUDA_IMAGE = "nvidia/cuda:13.0.1-devel-ubuntu22.04"
+"""What the image begins with: vLLM's kernels that are compiled when they first run need CUDA's compiler,
+of the version that vLLM 0.26 is built with."""
 
 PYTHON_SERIES = "3.12"
 
@@ -90,8 +91,8 @@ def make_app(
     image: modal.Image | None = None,
 ) -> modal.App:
     """The app, not yet deployed: one function, which each call asks for a GPU and a time limit of its own."""
-    modal = library()
-    app: modal.App = modal.App(APP_NAME, include_source=False)
+    lib = library()
+    app: modal.App = lib.App(APP_NAME, include_source=False)
     app.function(
         name=FUNCTION_NAME,
         image=make_image() if image is None else image,
@@ -102,8 +103,8 @@ def make_app(
         retries=0,
         single_use_containers=True,
         volumes={
-            MODELS_FOLDER: modal.Volume.from_name(MODELS_VOLUME, create_if_missing=True),
-            WORK_FOLDER: modal.Volume.from_name(WORK_VOLUME, create_if_missing=True),
+            MODELS_FOLDER: lib.Volume.from_name(MODELS_VOLUME, create_if_missing=True),
+            WORK_FOLDER: lib.Volume.from_name(WORK_VOLUME, create_if_missing=True),
         },
     )(function)
     return app
@@ -117,9 +118,9 @@ def make_image() -> modal.Image:
         for each in requires("autoinfer") or []
         if 'extra == "reference"' in each
     ]
-    modal = library()
-    image = (
-        modal.Image.from_registry(CUDA_IMAGE, add_python=PYTHON_SERIES)
+    image: modal.Image = (
+        library()
+        .Image.from_registry(CUDA_IMAGE, add_python=PYTHON_SERIES)
         .entrypoint([])
         .uv_pip_install("uv", *needs, *reference)
         .run_commands(

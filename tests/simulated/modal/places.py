@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from experiments.executors.modal.executor import ModalExecutor, Patience
+from experiments.executors.modal.executor import ModalExecutor
+from experiments.executors.modal.following import Patience
 from experiments.executors.modal.prices import PACKAGED
 from experiments.job.place import Place
 from experiments.measurement.evidence import Stage

@@ -111,8 +111,13 @@ class FakeModal(Service):
         self._finish(self.calls[call_id], result)
 
     def living(self, call_id: str) -> int:
+        """Processes of the call's container; one that has answered is let end first, as it does by itself."""
         call = self.calls.get(call_id)
-        return 0 if call is None or call.pid is None else len(processes(call.pid))
+        if call is None or call.pid is None:
+            return 0
+        if call.result is not None:
+            psutil.wait_procs(processes(call.pid), timeout=10)
+        return len(processes(call.pid))
 
     def log_of(self, call_id: str) -> Path:
         return self.folder / f"{call_id}.log"

@@ -10,10 +10,13 @@ import pytest
 from grpclib.const import Status as Grpc
 from modal_proto import api_pb2
 
+from experiments.executors.modal.body import as_here
 from experiments.executors.modal.client import Calls, ModalUnreachable, NotDeployed
 from experiments.executors.modal.executor import ModalExecutor
 from experiments.executors.modal.protocol import CLAIMS, HEADS, Head, Outcome
 from experiments.executors.port import RunState, Status
+from experiments.job.seal import broken_seal
+from experiments.job.spec import TestJob
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
 from experiments.telemetry.trace import sample_of
@@ -98,7 +101,7 @@ def test_a_builtin_timeout_error_of_a_function_of_other_code_looks_as_if_it_ran_
     assert place.fake.calls[ref].result.status == api_pb2.GenericResult.GENERIC_STATUS_FAILURE
     assert Calls().result(ref) is None
     assert executor.poll(ref).state is RunState.PENDING
-    monkeypatch.setattr("experiments.executors.modal.executor.LONGEST_S", -10_000_000)
+    monkeypatch.setattr("experiments.executors.modal.following.LONGEST_S", -10_000_000)
     status = ended(place, executor, ref)
     assert status.state is RunState.LOST
     assert "told nothing for longer than its limits allow" in str(status.failure)
@@ -296,6 +299,22 @@ def test_a_checkpoint_that_is_not_on_modal_is_told_with_the_command_that_puts_it
     status = ended(place, executor, executor.submit("model", job))
     assert status.state is RunState.FAILED
     assert str(status.failure).endswith("modal volume put autoinfer-models /home/me/qwen /0123456789abcdef")
+
+
+def test_a_job_sealed_for_the_target_runs_on_the_containers_one_device(tmp_path: Path):
+    fingerprint = "0123456789abcdef0123"
+    job = a_test_job(
+        device="modal:H100!", model="/home/me/qwen", model_fingerprint=fingerprint, judge_version="1"
+    )
+    (tmp_path / "0123456789abcdef").mkdir()
+    there = as_here(job, "H100!", tmp_path)
+    assert isinstance(there, TestJob)
+    assert there.device == "cuda:0"
+    assert there.model == str(tmp_path / "0123456789abcdef")
+    assert broken_seal(there) is None
+    changed = as_here(job.model_copy(update={"seed": 7}), "H100!", tmp_path)
+    assert isinstance(changed, TestJob)
+    assert broken_seal(changed) is not None
 
 
 def test_nothing_deployed_and_another_version_are_refused_with_what_to_do(place: ModalPlace):
