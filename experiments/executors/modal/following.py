@@ -39,7 +39,10 @@ KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 """What a key of a job looks like."""
 
 HEADS_S = 1.0
-"""How long what all calls told last is taken for now: one request then serves the polls of all runs."""
+"""How long what all calls told last is taken for now, seconds for each hundred calls: one request serves the
+polls of all runs, and reading a thousand takes a tenth of a second of a processor."""
+
+HEADS_A_SPAN = 100
 
 SILENT_S = 30.0
 """After how many seconds without a word a call is asked for its result: it may have ended without one."""
@@ -115,11 +118,15 @@ class Follower:
         """Where every call stands, by its id, as it was told at most `heads_s` ago, or now."""
         asked_s = time.monotonic()
         with self._reading:
-            old = self._told_at_s < asked_s if fresh else asked_s - self._told_at_s >= self._patience.heads_s
+            old = self._told_at_s < asked_s if fresh else asked_s - self._told_at_s >= self._heads_s()
             if old:
-                self._told_at_s = time.monotonic()
+                asked_s = time.monotonic()
                 self.told = heads_of(self.board())
+                self._told_at_s = asked_s
             return self.told
+
+    def _heads_s(self) -> float:
+        return self._patience.heads_s * max(1.0, len(self.told) / HEADS_A_SPAN)
 
     def head(self, ref: str) -> Head | None:
         """Where a call stands; None where nobody told."""

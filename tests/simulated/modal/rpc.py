@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -93,6 +94,14 @@ class Loopback:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def busy_s(self) -> float:
+        """Seconds of a processor that the service has taken so far."""
+
+        async def used() -> float:
+            return time.thread_time()
+
+        return float(self.do(used()))
 
     def do(self, awaitable: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(20)
