@@ -23,12 +23,6 @@ class KillPoint(StrEnum):
     """The worker holds the lease and has started nothing."""
     AFTER_SUBMIT = "after-submit"
     """The job runs and the worker has not yet bound its process to the lease."""
-    BEFORE_REMOTE_SUBMIT = "before-remote-submit"
-    """What is to be submitted remotely is written down, and nothing was submitted."""
-    BEFORE_REF_STORED = "before-ref-stored"
-    """The remote run exists, and its id is known to this process alone."""
-    BEFORE_REMOTE_RESULT_STORED = "before-remote-result-stored"
-    """The remote run has ended and its records are copied; how it ended is not stored."""
     AFTER_MEASURE = "after-measure"
     """The job wrote its first block of samples."""
     BEFORE_RESULT = "before-result"
@@ -45,6 +39,12 @@ class KillPoint(StrEnum):
     """The artifact's files are written, its manifest is not."""
     BEFORE_RENAME = "before-rename"
     """The artifact is complete in its temporary folder."""
+    BEFORE_REMOTE_SUBMIT = "before-remote-submit"
+    """What is to be submitted remotely is written down, and nothing was submitted."""
+    BEFORE_REF_STORED = "before-ref-stored"
+    """The remote run exists, and its id is known to this process alone."""
+    BEFORE_REMOTE_RESULT_STORED = "before-remote-result-stored"
+    """The remote run has ended and its records are copied; how it ended is not stored."""
 
 
 def reached(point: KillPoint) -> None:

@@ -53,7 +53,8 @@ def test_a_thousand_calls_are_followed_with_little_of_a_core(tmp_path: Path, mon
         used_s = time.process_time() - begun_s - (fake.loopback.busy_s() - server_s)
         print(
             f"\n{CALLS} calls: submit {submit_ms:.1f} ms each (fake included), a new executor has looked at "
-            f"all after {attach_s:.2f} s, a look at each every {LOOK_S:.0f} s takes {used_s / LOOK_S:.1%} of a core"
+            f"all after {attach_s:.2f} s, a look at each every {LOOK_S:.0f} s takes {used_s / LOOK_S:.1%} of "
+            "a core"
         )
         assert used_s / LOOK_S < 0.05
         assert attach_s < 10
