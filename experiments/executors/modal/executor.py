@@ -5,7 +5,7 @@ key looks for the call that claimed the job, and takes its id. A call that has n
 then the function is called once more, and whichever of the two begins second gives way to the first before it
 does anything; its start-up seconds, at most those of the deployment, are counted in `cost`.
 
-`poll` copies what the job told into the run's folder, so that its pages read a remote run as a local one.
+`poll` copies what the job told into a folder of its own (`run_folder`), from where `logs` reads.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class ModalExecutor:
 
     name = "modal"
     threads = THREADS
+    logs_elsewhere = True
+    """The folder of a run where pages look for logs is not made here: whoever polls copies `logs` into it."""
 
     def __init__(
         self,
