@@ -27,6 +27,7 @@ from experiments.executors.modal.protocol import (
     WORK_VOLUME,
     Deployment,
     Head,
+    cancelled_key,
 )
 from experiments.job.spec import SPEC_VERSION
 
@@ -213,6 +214,8 @@ def stop() -> tuple[str, ...]:
     calls, board = Calls(), boards()
     running = [head for head in heads_of(board).values() if not head.ended]
     for head in running:
+        with in_our_words():
+            board.claims.put(cancelled_key(head.call_id), head.call_id)
         calls.cancel(head.call_id)
         with in_our_words():
             board.heads.put(head.call_id, head.model_copy(update={"ended": True}).model_dump_json())

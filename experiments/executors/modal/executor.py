@@ -34,12 +34,22 @@ from experiments.executors.modal.protocol import (
     Head,
     cancelled_key,
 )
-from experiments.executors.modal.run_folder import LOG_NAME, Call, Ended, Intent, RunFolder, folder_of_call
+from experiments.executors.modal.run_folder import (
+    GPU_NAME,
+    LOG_NAME,
+    Call,
+    Ended,
+    Intent,
+    RunFolder,
+    folder_of_call,
+)
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.job.place import Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Stage
+from experiments.telemetry.reading import Sample
+from experiments.telemetry.trace import sample_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -163,7 +173,8 @@ class ModalExecutor:
             self._wait_until_gone(call_id)
             self._follower.mark_ended(call_id)
         if folder is not None and folder.ended() is None:
-            folder.write_ended(Ended(state=RunState.CANCELLED))
+            told = self._follower.told.get(ref)
+            folder.write_ended(Ended(state=RunState.CANCELLED, at_s=time.time(), head=told))
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The copy of the run's log from byte `cursor` on; `poll` makes it grow."""
@@ -189,19 +200,29 @@ class ModalExecutor:
         ended = folder.ended()
         wall_s, startup_s = 0.0, 0.0
         for call_id in (call.call_id, *call.others):
-            head = self._follower.told.get(call_id)
-            envelope = None if ended is None else ended.envelope
-            if envelope is not None and envelope.call_id == call_id:
-                began_s, ended_s = envelope.began_at_s, envelope.ended_at_s
-                began_s = min(began_s, (head and head.first_began_at_s) or began_s)
-            elif head is not None and head.start:
-                began_s, ended_s = head.first_began_at_s, head.told_at_s if head.ended else time.time()
-            else:
-                continue
-            wall_s += max(0.0, ended_s - began_s)
-            startup_s += min(float(self._startup_s), max(0.0, began_s - intent.submitted_at_s))
+            span = _span_s(self._follower.told.get(call_id), call_id, ended, intent)
+            if span is not None:
+                wall_s += max(0.0, span[1] - span[0])
+                startup_s += min(float(self._startup_s), max(0.0, span[0] - intent.submitted_at_s))
         rate = self._current_rates().of(intent.gpu, CORES, MEMORY_GIB)
         return Cost(wall_s, (wall_s + startup_s) * rate)
+
+    def gpu_samples(self, ref: str, cursor: int = 0) -> tuple[tuple[Sample, ...], int]:
+        """Samples of the run's GPU from byte `cursor` of their copy on, and the cursor to ask from next.
+
+        `poll` makes the copy grow.
+        """
+        folder = folder_of_call(self.root, ref)
+        if folder is None:
+            return (), cursor
+        try:
+            with (folder.path / GPU_NAME).open("rb") as file:
+                file.seek(cursor)
+                data = file.read()
+        except FileNotFoundError:
+            return (), cursor
+        whole = data[: data.rfind(b"\n") + 1]
+        return tuple(sample_of(line.decode()) for line in whole.splitlines()), cursor + len(whole)
 
     def reconcile(self) -> list[str]:
         """Calls that have not ended, whoever made them: those that tell so, and those made from here."""
@@ -259,3 +280,24 @@ class ModalExecutor:
             f"Modal did not end call {call_id} in {self._patience.gone_s:.0f} s; it may still cost money.",
             "End everything there with: autoinfer modal stop",
         )
+
+
+def _span_s(
+    head: Head | None, call_id: str, ended: Ended | None, intent: Intent
+) -> tuple[float, float] | None:
+    """When a call's first container began and its last one ended, or now, seconds since the epoch.
+
+    None for a call that never began. Where nobody saw the end, at most the time limit after the last begin.
+    """
+    if ended is not None and ended.envelope is not None and ended.envelope.call_id == call_id:
+        began_s = ended.envelope.began_at_s
+        first_s = head.first_began_at_s if head is not None and head.start else began_s
+        return min(first_s, began_s), ended.envelope.ended_at_s
+    if ended is not None and ended.head is not None and ended.head.call_id == call_id:
+        head = ended.head
+    if head is None or not head.start:
+        return None
+    if head.ended:
+        return head.first_began_at_s, head.told_at_s
+    seen_s = time.time() if ended is None or not ended.at_s else ended.at_s
+    return head.first_began_at_s, max(head.told_at_s, min(seen_s, head.began_at_s + intent.timeout_s))

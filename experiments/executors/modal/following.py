@@ -237,7 +237,12 @@ class Follower:
             folder.add_to_log(words)
             last = next((line for line in reversed(words.splitlines()) if line.strip()), "")
             sentence = f"{sentence} Its containers said last: {last or 'nothing.'}"
-        ended = Ended(state=state, failure=None if state is RunState.DONE else sentence)
+        ended = Ended(
+            state=state,
+            failure=None if state is RunState.DONE else sentence,
+            at_s=time.time(),
+            head=self.told.get(ref),
+        )
         folder.write_ended(ended)
         self.mark_ended(ref)
         return self._final(folder, ended)

@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from experiments.executors.modal.protocol import Envelope, Piece
+from experiments.executors.modal.protocol import Envelope, Head, Piece
 from experiments.executors.port import RunState
 from experiments.job.place import RECORDS_NAME
 
@@ -64,12 +64,15 @@ class Copied(_File):
 
 
 class Ended(_File):
-    """The last status of a run, which does not change any more."""
+    """The last status of a run, which does not change any more; `at_s` is when that was seen, `head` what the
+    call had told last, where it returned no envelope."""
 
     state: RunState
     failure: str | None = None
     other_gpu: bool = False
     envelope: Envelope | None = None
+    at_s: float = 0.0
+    head: Head | None = None
 
 
 @dataclass(frozen=True)

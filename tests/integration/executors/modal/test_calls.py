@@ -19,7 +19,6 @@ from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
-from experiments.telemetry.trace import sample_of
 from tests.integration.executors.conformance import SLOW
 from tests.simulated.modal.places import ModalPlace, modal_executor
 from tests.simulated.modal.server import FakeModal
@@ -120,6 +119,9 @@ def test_a_container_that_fails_is_lost_with_its_last_words(place: ModalPlace):
     said = executor.logs(ref)
     assert said is not None
     assert "CUDA error: an illegal memory access" in said.text
+    cost = executor.cost(ref)
+    assert cost.wall_s > 0
+    assert executor.cost(ref) == modal_executor(place.folder).cost(ref) == cost, "it costs no more by itself"
 
 
 def test_a_call_that_reaches_its_time_limit_has_failed(place: ModalPlace, tmp_path: Path):
@@ -280,8 +282,9 @@ def test_the_gpu_asked_for_measures_and_its_samples_come_back(place: ModalPlace,
     executor = modal_executor(tmp_path, "modal:a100-40gb")
     ref = executor.submit("right", a_test_job())
     assert ended(place, executor, ref).state is RunState.DONE
-    lines = (tmp_path / "jobs" / ".modal" / "runs" / "right" / "gpu.jsonl").read_text().splitlines()
-    assert {sample_of(line).host for line in lines} == {"modal"}
+    samples, cursor = executor.gpu_samples(ref)
+    assert {sample.host for sample in samples} == {"modal"}
+    assert executor.gpu_samples(ref, cursor) == ((), cursor)
     assert heads(place.fake)[ref].got_gpu == "NVIDIA A100-SXM4-40GB"
 
 
