@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("modal")
-
 from experiments.executors.modal import deployment
 from tests.simulated.modal import app as simulated
 from tests.simulated.modal.places import ModalPlace
