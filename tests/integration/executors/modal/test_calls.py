@@ -377,6 +377,7 @@ def test_a_process_killed_at_a_named_point_leaves_one_paid_run_and_its_result(
     assert status.result is not None
     assert len(status.result.launches) == 4
     assert len(place.fake.calls) == calls
+    place.wait_for(lambda: all(call.result is not None for call in place.fake.calls.values()))
     assert sum(head.start for head in heads(place.fake).values()) == 1
     assert executor.reconcile() == []
 
