@@ -81,6 +81,7 @@ COMMANDS = (
     ),
     Entry("devices", "cli.devices:devices", "What GPUs and processors do now, or a recording of it.", _KEEP),
     Entry("engines", "cli.engines:app", "List what serves models here, or install it.", _KEEP),
+    Entry("modal", "cli.modal:app", "Put autoinfer on Modal, see what it costs, end it.", _KEEP),
     Entry("config", "cli.config:app", "Show the settings and where each value comes from.", _KEEP),
     Entry("artifacts", "cli.artifacts:app", "List, measure or prune what stages left on the disk.", _KEEP),
     Entry("reference", "cli.reference:app", "Train the packaged reference model.", _KEEP),

@@ -43,6 +43,12 @@ class KillPoint(StrEnum):
     """The artifact's files are written, its manifest is not."""
     BEFORE_RENAME = "before-rename"
     """The artifact is complete in its temporary folder."""
+    BEFORE_REMOTE_SUBMIT = "before-remote-submit"
+    """What is to be submitted remotely is written down, and nothing was submitted."""
+    BEFORE_REF_STORED = "before-ref-stored"
+    """The remote run exists, and its id is known to this process alone."""
+    BEFORE_REMOTE_RESULT_STORED = "before-remote-result-stored"
+    """The remote run has ended and its records are copied; how it ended is not stored."""
 
 
 def reached(point: KillPoint) -> None:

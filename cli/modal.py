@@ -1,0 +1,117 @@
+"""`autoinfer modal`: deploy, status, stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from experiments.executors.modal.deployment import State
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, help="Put autoinfer on Modal, see what it costs, end it."
+)
+
+
+@app.command()
+def deploy(
+    startup: Annotated[
+        str,
+        typer.Option(
+            "--startup", metavar="TIME", help="How long a container may take until it begins a job."
+        ),
+    ] = "20m",
+    as_json: Json = False,
+) -> None:
+    """Write the app on Modal, or bring it up to date; nothing costs anything until a job runs."""
+    from cli.output import print_json, say
+    from configs.quantities import parse_duration_s
+    from experiments.executors.modal import deployment
+    from experiments.executors.modal.protocol import APP_NAME
+
+    startup_s = int(parse_duration_s(startup))
+    if not as_json:
+        say("Puts the code on Modal, and builds the image where it changed: the first time takes minutes.")
+    done = deployment.deploy(startup_s)
+    if as_json:
+        print_json({"app": APP_NAME, **done.model_dump(mode="json")})
+        return
+    say(
+        f"The app {APP_NAME} takes jobs of version {done.version} (autoinfer {done.autoinfer}, {done.vllm}, "
+        f"code {done.code}).",
+        "Try it: autoinfer modal status",
+    )
+
+
+@app.command()
+def status(as_json: Json = False) -> None:
+    """What is deployed on Modal, which calls run there, and what they cost so far."""
+    from cli.output import console, print_json, say, table
+    from experiments.executors.modal import deployment
+
+    found = deployment.status()
+    if as_json:
+        print_json(_document(found))
+        return
+    say(_in_words(found))
+    if found.running:
+        rows = [
+            (each.call_id, each.key, each.gpu or "none", f"{each.seconds:.0f} s", f"{each.usd:.2f} USD")
+            for each in found.running
+        ]
+        console().print(table(("call", "job", "GPU", "for", "so far"), rows, wide=("call",)))
+        say(f"Together {found.usd:.2f} USD so far, an estimate by {found.rates}; the bill is Modal's.")
+
+
+@app.command()
+def stop(as_json: Json = False) -> None:
+    """End every call on Modal with its container, and the app; results that are there stay for seven days."""
+    from cli.output import print_json, say
+    from experiments.executors.modal import deployment
+    from experiments.executors.modal.protocol import APP_NAME
+
+    ended = deployment.stop()
+    if as_json:
+        print_json({"app": APP_NAME, "stopped": True, "cancelled": list(ended)})
+        return
+    say(f"{len(ended)} running calls were ended, and the app {APP_NAME} too. Again: autoinfer modal deploy")
+
+
+def _in_words(found: State) -> str:
+    from experiments.executors.modal.client import HOW_TO_DEPLOY
+    from experiments.executors.modal.protocol import APP_NAME, FUNCTION_NAME
+
+    if found.functions is None:
+        return f"There is no app {APP_NAME!r} on Modal. {HOW_TO_DEPLOY}"
+    if not found.ours:
+        there = ", ".join(found.functions) or "no function"
+        return f"The app on Modal has {there}, and this autoinfer calls {FUNCTION_NAME}. {HOW_TO_DEPLOY}"
+    told = found.deployment
+    when = (
+        ""
+        if told is None
+        else f", deployed at {told.deployed_at} from autoinfer {told.autoinfer} ({told.vllm})"
+    )
+    runs = f"{len(found.running)} calls run" if found.running else "nothing runs"
+    return f"The app {APP_NAME} has {FUNCTION_NAME}{when}; {runs}."
+
+
+def _document(found: State) -> dict[str, Any]:
+    from experiments.executors.modal.protocol import APP_NAME
+
+    return {
+        "app": APP_NAME,
+        "deployed": found.functions is not None,
+        "takes_our_jobs": found.ours,
+        "functions": list(found.functions or ()),
+        "deployment": None if found.deployment is None else found.deployment.model_dump(mode="json"),
+        "running": [
+            {"call": each.call_id, "job": each.key, "gpu": each.gpu, "seconds": each.seconds, "usd": each.usd}
+            for each in found.running
+        ],
+        "usd_so_far": found.usd,
+        "rates": found.rates,
+    }

@@ -1,0 +1,64 @@
+"""How much of a core a thousand calls on Modal take to follow, through Modal's client library."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("modal")
+
+from experiments.executors.modal import deployment
+from experiments.executors.modal.following import HEADS_A_SPAN, HEADS_S, Patience
+from experiments.executors.modal.protocol import Head
+from experiments.executors.port import RunState
+from tests.simulated.modal import app as simulated
+from tests.simulated.modal.places import modal_executor
+from tests.simulated.modal.server import FakeModal
+from tests.simulated.specs import a_test_job
+
+CALLS = 1000
+LOOK_S = HEADS_S * CALLS / HEADS_A_SPAN
+"""How often what a thousand calls told is read; as often each of them is looked at."""
+
+
+def test_a_thousand_calls_are_followed_with_little_of_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    import modal
+
+    fake = FakeModal(tmp_path)
+    monkeypatch.setenv("MODAL_SERVER_URL", fake.loopback.url)
+    monkeypatch.setenv("MODAL_TOKEN_ID", "ak-test")
+    monkeypatch.setenv("MODAL_TOKEN_SECRET", "as-test")
+    try:
+        deployment.deploy(app=deployment.make_app(function=simulated.job, image=modal.Image.debian_slim()))
+        fake.hold = True
+        executor = modal_executor(tmp_path)
+        job = a_test_job()
+        begun = time.perf_counter()
+        refs = [executor.submit(f"job{number}", job) for number in range(CALLS)]
+        submit_ms = (time.perf_counter() - begun) / CALLS * 1000
+        board = executor._follower.board()
+        for number, ref in enumerate(refs):
+            head = Head(call_id=ref, key=f"job{number}", gpu=None, start=1, told_at_s=time.time() + 3600)
+            board.heads.put(ref, head.model_dump_json())
+        again = modal_executor(tmp_path)
+        again._follower._patience = Patience()
+        begun = time.perf_counter()
+        assert all(again.poll(ref).state is RunState.RUNNING for ref in refs)
+        attach_s = time.perf_counter() - begun
+        server_s = fake.loopback.busy_s()
+        begun_s = time.process_time()
+        again._follower._told_at_s = float("-inf")  # LOOK_S have passed
+        for ref in refs:
+            again.poll(ref)
+        used_s = time.process_time() - begun_s - (fake.loopback.busy_s() - server_s)
+        print(
+            f"\n{CALLS} calls: submit {submit_ms:.1f} ms each (fake included), a new executor has looked at "
+            f"all after {attach_s:.2f} s, a look at each every {LOOK_S:.0f} s takes {used_s / LOOK_S:.1%} of "
+            "a core"
+        )
+        assert used_s / LOOK_S < 0.05
+        assert attach_s < 10
+        assert submit_ms < 100
+    finally:
+        modal.Client.from_env().close()
+        fake.close()

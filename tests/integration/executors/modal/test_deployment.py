@@ -1,0 +1,121 @@
+"""Deploying, looking and ending, by the command line, through Modal's real client library."""
+
+import json
+
+import pytest
+
+from cli.main import call
+from experiments.executors.modal import deployment
+from experiments.executors.modal.executor import ModalExecutor
+from experiments.executors.modal.prices import current_rates
+from experiments.executors.port import RunState
+from experiments.job.place import Place
+from tests.integration.executors.conformance import SLOW
+from tests.simulated.modal.places import QUICK, ModalPlace, modal_executor
+from tests.simulated.modal.server import FakeModal
+from tests.simulated.specs import a_test_job
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
+    assert call([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_deploy_puts_up_the_code_and_says_what_it_is(fake: FakeModal, capsys: pytest.CaptureFixture[str]):
+    deployed = fake.published[fake.apps["autoinfer"]]
+    before = dict(fake.functions)
+    fake.mounted.clear()
+    try:
+        document = told(capsys, "modal", "deploy", "--startup", "7m")
+        [function] = [fake.functions[each] for each in deployed.values()]
+        assert function.module_name == "experiments.executors.modal.remote"
+        assert function.implementation_name == "job"
+        assert function.startup_timeout_secs == 420
+        assert function.retry_policy.retries == 0
+        assert {mount.mount_path for mount in function.volume_mounts} == {"/models", "/autoinfer"}
+    finally:
+        fake.functions.clear()
+        fake.functions.update(before)
+    assert document["version"] == 1
+    assert document["vllm"] == "vllm==0.26.0"
+    for needed in (
+        "/root/experiments/executors/modal/remote.py",
+        "/root/configs/packaged/campaigns/default.yaml",
+        "/root/autoinfer-0.1.0.dist-info/entry_points.txt",
+    ):
+        assert needed in fake.mounted
+    assert not [each for each in fake.mounted if "__pycache__" in each or "/tests/" in each]
+
+
+def test_status_tells_what_runs_and_what_it_costs_and_stop_ends_all_of_it(
+    place: ModalPlace, capsys: pytest.CaptureFixture[str]
+):
+    executor = place.executor()
+    ref = executor.submit("runs", a_test_job(SLOW))
+    place.wait_for(lambda: executor.poll(ref).state is RunState.RUNNING)
+    document = told(capsys, "modal", "status")
+    assert document["deployed"]
+    assert document["takes_our_jobs"]
+    [running] = document["running"]
+    assert (running["call"], running["job"]) == (ref, "runs")
+    assert document["usd_so_far"] == running["usd"] > 0
+    assert call(["modal", "status"]) == 0
+    assert "Together" in capsys.readouterr().out
+    assert told(capsys, "modal", "stop")["cancelled"] == [ref]
+    assert place.living(ref) == 0
+    assert executor.poll(ref).state is RunState.CANCELLED, "so that nobody starts it again"
+    assert not told(capsys, "modal", "status")["deployed"]
+    assert told(capsys, "modal", "stop")["cancelled"] == []
+    assert call(["modal", "status"]) == 0
+    assert "There is no app 'autoinfer' on Modal. Deploy this version with" in capsys.readouterr().out
+
+
+def test_an_app_of_another_version_is_told_with_what_to_do(
+    fake: FakeModal, capsys: pytest.CaptureFixture[str]
+):
+    app_id = fake.apps["autoinfer"]
+    there = fake.published[app_id]
+    fake.published[app_id] = {"job_v7": next(iter(there.values()))}
+    try:
+        assert not told(capsys, "modal", "status")["takes_our_jobs"]
+        assert call(["modal", "status"]) == 0
+        assert "has job_v7, and this autoinfer calls job_v1" in capsys.readouterr().out
+    finally:
+        fake.published[app_id] = there
+
+
+def test_a_changed_price_is_quoted_by_the_next_executor_and_not_by_one_that_asked_before(place: ModalPlace):
+    folder = Place(artifacts_dir=place.folder, cache_dir=place.folder)
+
+    def executor() -> ModalExecutor:
+        return ModalExecutor(place.folder, folder, "modal:H100!", patience=QUICK, rates=current_rates)
+
+    place.fake.rates = {"gpu_h100": "0.001", "cpu": "0.00001", "memory": "0.000002"}
+    first = executor()
+    before = first.quote(a_test_job())
+    place.fake.rates["gpu_h100"] = "0.002"
+    assert first.quote(a_test_job()) == before
+    after = executor().quote(a_test_job())
+    assert after.upper_bound_usd > 1.5 * before.upper_bound_usd
+    assert after.basis.startswith("7.95 USD an hour for H100!: Modal's rates for this workspace")
+
+
+def test_a_refused_token_is_told_in_a_sentence(fake: FakeModal, capsys: pytest.CaptureFixture[str]):
+    from grpclib.const import Status
+
+    fake.refuse["AppGetOrCreate"] = [Status.UNAUTHENTICATED]
+    assert call(["modal", "status"]) == 1
+    assert "Modal does not accept the token" in capsys.readouterr().err
+
+
+def test_without_modals_library_every_command_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path
+):
+    monkeypatch.setitem(__import__("sys").modules, "modal", None)
+    assert call(["modal", "status"]) == 2
+    assert "pip install 'autoinfer[modal]'" in capsys.readouterr().err
+    modal_executor(tmp_path)  # making one asks for nothing
+
+
+def test_the_fingerprint_of_the_code_does_not_change_by_itself():
+    assert deployment.code_fingerprint() == deployment.code_fingerprint()
