@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from configs.settings import Settings
 from dashboard.app import PAGES, create_app
 from dashboard.routes import AnyPage
+from dashboard.web.access import with_token
 from db import events
 from db.labels import Noun
 from db.models import Campaign, Event, Finding, Hypothesis, Verdict
