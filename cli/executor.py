@@ -17,8 +17,9 @@ JOBS_FOLDER = "jobs"
 """Where the runs of an executor lie, in the data folder."""
 
 
-def make_executor(settings: Settings, name: str) -> Executor:
-    """Return the executor of this name, with its runs and artifacts in the data folder.
+def make_executor(settings: Settings, name: str, beside: tuple[str, ...] = ()) -> Executor:
+    """Return the executor of this name, with its runs and artifacts in the data folder; `beside` as
+    in `Place`.
 
     Raises `UsageError` when none is registered under the name.
     """
@@ -33,6 +34,7 @@ def make_executor(settings: Settings, name: str) -> Executor:
         lm_eval_python=lm_eval_python_of(settings),
         tasks_data=settings.tasks_data,
         run_generated_code=settings.run_generated_code,
+        beside=beside,
         limits_s=stage_limits_s(settings.stage_limit_s),
         load_limit_s=settings.load_limit_s,
     )

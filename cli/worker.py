@@ -22,6 +22,14 @@ def worker(
     executor: Annotated[
         str, typer.Option("--executor", metavar="NAME", help="Which executor runs the jobs.")
     ] = "local",
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside",
+            metavar="COMMAND",
+            help="Run this beside the pairs of a series of `autoinfer aa --beside` with the same command.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End as soon as no job is waiting.")] = False,
     end_with_parent: Annotated[
         int | None,
@@ -36,6 +44,7 @@ def worker(
     import signal
     import threading
 
+    from cli.beside import command_beside
     from cli.executor import make_executor, worker_times
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
@@ -43,10 +52,11 @@ def worker(
     from experiments.worker.worker import run_worker
 
     _check_device(device)
+    words = command_beside(beside)
     settings = settings_of(ctx)
     stop = threading.Event()
     with database_of(ctx) as database:
-        runs_jobs = make_executor(settings, executor)
+        runs_jobs = make_executor(settings, executor, words)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         name = WorkerName.here(device)
