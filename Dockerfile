@@ -27,7 +27,8 @@ COPY pyproject.toml ./
 RUN python3 -m venv /opt/autoinfer && python3 -m venv /opt/quantize \
  && python3 -c 'import tomllib; told = tomllib.load(open("pyproject.toml", "rb"))["project"]; more = told["optional-dependencies"]; print(*told["dependencies"], *more["reference"], *more["postgresql"], sep="\n")' > /tmp/requirements \
  && python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["quantize"], sep="\n")' > /tmp/quantize \
- && PIP_EXTRA_INDEX_URL="${PYTORCH_INDEX}" /opt/autoinfer/bin/python -m pip install --requirement /tmp/requirements
+ && PIP_EXTRA_INDEX_URL="${PYTORCH_INDEX}" /opt/autoinfer/bin/python -m pip install --requirement /tmp/requirements \
+ && /opt/autoinfer/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda and "PyTorch came with CUDA: is the index of PYTORCH_INDEX reached?")'
 # What quantizes excludes newer transformers, so that it is apart; it sees the packages above behind its own.
 RUN /opt/autoinfer/bin/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
     > "$(/opt/quantize/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/behind.pth" \
