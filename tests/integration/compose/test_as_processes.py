@@ -184,6 +184,7 @@ def test_no_secret_is_in_anything_that_the_services_wrote(ran: Ran) -> None:
     wrote |= {f"table {name}": dump.encode() for name, dump in tables(ran.server).items()}
     wrote |= {f"health of {name}": (done.stdout + done.stderr).encode() for name, done in ran.health.items()}
     assert any("spec.json" in name or "jobs" in name for name in wrote), "jobs left their folders"
+    assert b"takes jobs from" in wrote[str(ran.services.log("worker"))], "logs are looked into"
     assert any(name == "table event" and b"campaign.started" in text for name, text in wrote.items())
     found = [
         (what, name)
