@@ -25,7 +25,7 @@ WORKDIR /source
 # What is slow to install and seldom changes comes first, so that a change of the code does not install it again.
 COPY pyproject.toml ./
 RUN python3 -m venv /opt/autoinfer && python3 -m venv /opt/quantize \
- && python3 -c 'import tomllib; told = tomllib.load(open("pyproject.toml", "rb"))["project"]; more = told["optional-dependencies"]; print(*told["dependencies"], *more["reference"], *more["postgresql"], sep="\n")' > /tmp/requirements \
+ && python3 -c 'import tomllib; told = tomllib.load(open("pyproject.toml", "rb"))["project"]; more = told["optional-dependencies"]; print(*told["dependencies"], *more["reference"], *more["postgresql"], *more.get("s3", ()), sep="\n")' > /tmp/requirements \
  && python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["quantize"], sep="\n")' > /tmp/quantize \
  && PIP_EXTRA_INDEX_URL="${PYTORCH_INDEX}" /opt/autoinfer/bin/python -m pip install --requirement /tmp/requirements \
  && /opt/autoinfer/bin/python -c 'import sys, torch; sys.exit(torch.version.cuda and "PyTorch came with CUDA: is the index of PYTORCH_INDEX reached?")'
