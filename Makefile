@@ -9,7 +9,7 @@ PICTURES_OF ?=
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench looks pictures quantize-env verdicts clean
+.PHONY: help run test lint bench looks pictures quantize-env verdicts compose-secrets clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -71,6 +71,15 @@ pictures: $(VENV)/.installed-dev ## the pictures of the documentation, from the 
 
 verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/results/verdicts.md (minutes)
 	$(BIN)/python -m tests.proofs.verdicts $(VERDICTS_ARGS)
+
+# The folder is for its owner alone; the files in it can be read by all, for in a container a user of another number
+# reads them there. What is there stays as it is.
+compose-secrets: ## a password and a token for docker compose, in ./secrets
+	@mkdir -p -m 700 secrets
+	@for name in database_password dashboard_token; do \
+	  test -s secrets/$$name || { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' > secrets/$$name && chmod 644 secrets/$$name; }; \
+	done
+	@echo "The dashboard's token is in secrets/dashboard_token."
 
 clean: ## remove .venv and what the tools left behind
 	rm -rf $(VENV) $(QUANTIZE_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -109,7 +109,9 @@ def aa(
             _show(database, series, json)
         return
     wanted = _even(DEFAULT_LAUNCHES if launches is None else launches)
-    words = _command(beside)
+    from cli.beside import command_beside
+
+    words = command_beside(beside)
     _check_condition(wanted, words, alone=alone)
     from cli.asked import campaign_asked
     from cli.executor import check_folders
@@ -133,7 +135,7 @@ def aa(
             alone=alone,
             new=new,
         )
-        _drive(ctx, database, settings, spec, series_id, with_worker=worker, as_json=json)
+        _drive(ctx, database, settings, spec, series_id, words, with_worker=worker, as_json=json)
 
 
 def _refuse_beside_a_series(ctx: typer.Context) -> None:
@@ -188,31 +190,6 @@ def _blocks(blocks: int) -> int:
     return blocks
 
 
-def _command(text: str | None) -> tuple[str, ...]:
-    """The words of the command that runs beside; raises `UsageError` for one that can't be started here."""
-    import shlex
-    import shutil
-
-    from configs.errors import UsageError
-
-    if text is None:
-        return ()
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"--beside {text!r} is no command: {error}.", "Close the quotes.") from None
-    if not words:
-        raise UsageError("--beside names no command.", 'Give one, such as --beside "autoinfer dashboard".')
-    found = shutil.which(words[0])
-    if found is None:
-        raise UsageError(
-            f"There is no command {words[0]!r} to run beside.", "Name one that runs in a terminal here."
-        )
-    from pathlib import Path
-
-    return (str(Path(found).absolute()), *words[1:])
-
-
 def _start_or_continue(
     database: Database,
     spec: CampaignSpec,
@@ -244,6 +221,7 @@ def _drive(
     settings: Settings,
     spec: CampaignSpec,
     series_id: int,
+    beside: tuple[str, ...],
     *,
     with_worker: bool,
     as_json: bool,
@@ -263,7 +241,7 @@ def _drive(
 
     process = None
     if with_worker:
-        command = worker_command(ctx, settings, spec.target, spec.executor)
+        command = worker_command(ctx, settings, spec.target, spec.executor, beside)
         process = WorkerProcess(command, settings.log_dir / WORKER_LOG)
     teller = _Teller(database, quiet=as_json)
     with database.read() as session:

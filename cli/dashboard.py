@@ -62,7 +62,7 @@ def dashboard(
 
         watch(STANDARD_INPUT)  # before what takes its time to import
 
-    from cli.opening import settings_of
+    from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from experiments.executors.forking import without_threads
 
@@ -74,17 +74,21 @@ def dashboard(
     from dashboard.devices import Devices
     from dashboard.listening import DEFAULT_HOST, listen, taken_over
     from dashboard.server import serve
+    from dashboard.web.opening import Opened, opened_by
     from experiments.telemetry.trace import named_recording, read_trace
 
     settings = settings_of(ctx)
     devices = None if replay_devices is None else Devices(read_trace(named_recording(replay_devices)))
     listening = listen(host or DEFAULT_HOST, port) if beside is None else taken_over(beside)
-    app = create_app(settings, access=listening.access, devices=devices)
+    with database_of(ctx) as database:
+        opened = opened_by(database, settings.dashboard_token_file) if listening.is_open else Opened()
+        app = create_app(settings, database, opened.access, devices)
+        address = f"{listening.address}{opened.suffix}"
 
-    def told() -> None:
-        if as_json:
-            print_json({"address": listening.address}, line=True)
-        else:
-            say(f"The dashboard is at {listening.address}")
+        def told() -> None:
+            if as_json:
+                print_json({"address": address}, line=True)
+            else:
+                say(f"The dashboard is at {address}", *opened.told)
 
-    serve(app, listening, told)
+        serve(app, listening, told)

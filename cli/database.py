@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from cli.options import Json
@@ -15,20 +17,37 @@ def database() -> None:
 
 
 @app.command()
-def upgrade(ctx: typer.Context, as_json: Json = False) -> None:
+def upgrade(
+    ctx: typer.Context,
+    create: Annotated[bool, typer.Option("--create", help="Make it where there is none yet.")] = False,
+    as_json: Json = False,
+) -> None:
     """Bring a database that an older version wrote up to date; one that is, stays as it is."""
     from cli.opening import database_of
     from cli.output import print_json, say
-    from configs.errors import DatabaseTooOld
+    from configs.errors import DatabaseMissing, DatabaseTooOld
     from db.schema import HEAD_REVISION
 
+    done = "is already"
     try:
         with database_of(ctx) as database:
-            shown, changed = database.shown, False
+            shown = database.shown
     except DatabaseTooOld:
         with database_of(ctx, upgrade=True) as database:
-            shown, changed = database.shown, True
+            shown, done = database.shown, "was brought"
+    except DatabaseMissing:
+        if not create:
+            raise
+        with database_of(ctx, create=True) as database:
+            shown, done = database.shown, "was made"
     if as_json:
-        print_json({"database": shown, "revision": HEAD_REVISION, "upgraded": changed})
+        print_json(
+            {
+                "database": shown,
+                "revision": HEAD_REVISION,
+                "upgraded": done == "was brought",
+                "created": done == "was made",
+            }
+        )
         return
-    say(f"{shown} {'was brought' if changed else 'is already'} up to date (revision {HEAD_REVISION}).")
+    say(f"{shown} {done} {'' if done == 'was made' else 'up to date '}(revision {HEAD_REVISION}).")

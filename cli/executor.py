@@ -23,12 +23,13 @@ JOBS_FOLDER = "jobs"
 """Where the runs of an executor lie, in the data folder."""
 
 
-def make_executor(settings: Settings, name: str) -> Executor:
-    """Return the executor of this name, with its runs and artifacts in the data folder.
+def make_executor(settings: Settings, name: str, beside: tuple[str, ...] = ()) -> Executor:
+    """Return the executor of this name, with its runs and artifacts in the data folder; `beside` as
+    in `Place`.
 
     Raises `UsageError` when none is registered under the name.
     """
-    made = registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place_of(settings))
+    made = registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place_of(settings, beside))
     return cast("Executor", made)
 
 
@@ -54,8 +55,8 @@ def remote_executors(settings: Settings) -> Callable[[str, str | None], Executor
     return cache(lambda name, target: make_remote_executor(settings, name, target))
 
 
-def place_of(settings: Settings) -> Place:
-    """Return the folders and limits of this machine that executors hand on to jobs."""
+def place_of(settings: Settings, beside: tuple[str, ...] = ()) -> Place:
+    """Return the folders and limits of this machine that executors hand on to jobs; `beside` as in `Place`."""
     from experiments.job.context import stage_limits_s
     from experiments.job.place import Place
 
@@ -67,6 +68,7 @@ def place_of(settings: Settings) -> Place:
         lm_eval_python=lm_eval_python_of(settings),
         tasks_data=settings.tasks_data,
         run_generated_code=settings.run_generated_code,
+        beside=beside,
         limits_s=stage_limits_s(settings.stage_limit_s),
         load_limit_s=settings.load_limit_s,
     )

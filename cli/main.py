@@ -86,6 +86,7 @@ COMMANDS = (
     Entry("artifacts", "cli.artifacts:app", "List, measure or prune what stages left on the disk.", _KEEP),
     Entry("reference", "cli.reference:app", "Train the packaged reference model.", _KEEP),
     Entry("drafter", "cli.drafter:app", "Train, measure or show a drafter for speculative decoding.", _KEEP),
+    Entry("token", "cli.token:app", "Make, list or revoke tokens to the dashboard.", _KEEP),
     Entry("db", "cli.database:app", "Bring the database up to date.", _KEEP),
 )
 """Every command of `autoinfer`, in the order of its help."""

@@ -71,8 +71,8 @@ class RunDashboard:
         """Say that the server goes on, and block until Ctrl C or its end; at once where it does not run."""
         if self._process is None:
             return
-        say("", f"The dashboard stays at {self.address} until Ctrl C.")
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):  # from the line on that speaks of Ctrl C
+            say("", f"The dashboard stays at {self.address} until Ctrl C.")
             self._process.wait()
 
     def stop(self) -> None:

@@ -39,6 +39,14 @@ def worker(
         bool,
         typer.Option("--leave-running", help="Leave what runs on rented machines to the next worker."),
     ] = False,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside",
+            metavar="COMMAND",
+            help="Run this beside the pairs of a series of `autoinfer aa --beside` with the same command.",
+        ),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End as soon as no job is waiting.")] = False,
     end_with_parent: Annotated[
         int | None,
@@ -53,6 +61,7 @@ def worker(
     import signal
     import threading
 
+    from cli.beside import command_beside
     from cli.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
@@ -61,6 +70,7 @@ def worker(
     from experiments.worker.settings import WorkerName
     from experiments.worker.worker import run_worker
 
+    words = command_beside(beside)
     settings = settings_of(ctx)
     stop = threading.Event()
     if target is None:
@@ -70,7 +80,7 @@ def worker(
         where = target or device
         chosen = executor or (LOCAL if target is None else target.partition(":")[0])
         if target is None:
-            runs_jobs = make_executor(settings, chosen)
+            runs_jobs = make_executor(settings, chosen, words)
         else:
             check_target(ctx, target)
             runs_jobs = make_remote_executor(settings, chosen, target)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,9 +15,13 @@ if TYPE_CHECKING:
     from configs.settings import Settings
 
 
-def worker_command(ctx: typer.Context, settings: Settings, device: str, executor: str) -> list[str]:
+def worker_command(
+    ctx: typer.Context, settings: Settings, device: str, executor: str, beside: Sequence[str] = ()
+) -> list[str]:
     """Return the words that start a worker for `device` which runs jobs by `executor` and ends with this
-    process."""
+    process; `beside` is the command that pairs may have run beside them."""
     command = same_settings(ctx, settings)
     command += ["worker", "--device", device, "--executor", executor]
+    if beside:
+        command += ["--beside", shlex.join(beside)]
     return [*command, "--end-with-parent", str(os.getpid())]

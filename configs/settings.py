@@ -35,6 +35,9 @@ BELOW_DATA_DIR = {
 }
 """Folders and files that lie in the data folder unless they are given, and their names there."""
 
+GIVEN_PATHS = ("tasks_data", "dashboard_token_file")
+"""Folders and files that are nowhere unless they are given."""
+
 LOOKS_IN_A_LEASE = 3
 """Looks of a worker at its job that a lease must hold: it is extended at a look, and two may be late or lost
 before the job is taken away."""
@@ -101,6 +104,10 @@ class Settings(BaseSettings):
         default=None,
         description="A folder with data of quality tasks, and with tasks of your own.",
     )
+    dashboard_token_file: Path | None = Field(
+        default=None,
+        description="A file with a token that opens the dashboard from other machines.",
+    )
     run_generated_code: bool = Field(
         default=False,
         description="Whether quality tasks may run programs that a model wrote, on this machine, as you.",
@@ -157,8 +164,9 @@ class Settings(BaseSettings):
         root = filled["data_dir"] = _absolute(data["data_dir"])
         for name, place in BELOW_DATA_DIR.items():
             filled[name] = _absolute(data[name]) if data.get(name) not in (None, "") else root / place
-        if filled.get("tasks_data"):
-            filled["tasks_data"] = _absolute(filled["tasks_data"])
+        for name in GIVEN_PATHS:
+            if filled.get(name):
+                filled[name] = _absolute(filled[name])
         filled["database_url"] = data.get("database_url") or f"sqlite:///{root / DATABASE_FILE}"
         return filled
 

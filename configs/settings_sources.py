@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from configs.data_dir import default_data_dir
 from configs.errors import PermissionRefused, UsageError
-from configs.settings import BELOW_DATA_DIR, ENVIRONMENT_PREFIX, Origin, Settings, Source
+from configs.settings import BELOW_DATA_DIR, ENVIRONMENT_PREFIX, GIVEN_PATHS, Origin, Settings, Source
 from configs.validation import first_problem, nearest
 
 SETTINGS_FILE = "autoinfer.toml"
@@ -69,7 +69,7 @@ def _merged(layers: list[_Layer], root: Path, working_dir: Path) -> Settings:
         for name, value in layer.values.items():
             values[name] = value
             origins[name] = Origin(layer.source, layer.places[name])
-    for name in ("data_dir", "tasks_data", *BELOW_DATA_DIR):
+    for name in ("data_dir", *GIVEN_PATHS, *BELOW_DATA_DIR):
         # A relative folder is meant from where the user stands, wherever it is written.
         if isinstance(values.get(name), str | Path):
             values[name] = working_dir / Path(str(values[name])).expanduser()

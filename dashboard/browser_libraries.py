@@ -1,5 +1,7 @@
 """Installs the browser's libraries from npm into the package: `python -m dashboard.browser_libraries`.
 
+With `--from node_modules` they are taken from a folder into which npm has installed them already.
+
 They are never committed: versions stand in `package.json`, contents in `package-lock.json`. The wheel's build
 runs this too, so it needs nothing but Python, and where Node is missing it says so and leaves the rest as it
 is: the dashboard then works without live updates, charts that zoom and the graph's canvas.
@@ -11,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -51,17 +54,35 @@ def install(root: Path = ROOT, vendor: Path = VENDOR) -> str | None:
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["no message"])[-1]
             return f"npm could not install the browser's libraries: {last}"
-        vendor.mkdir(parents=True, exist_ok=True)
-        for name, source in FILES.items():
-            shutil.copy(Path(folder) / "node_modules" / source, vendor / name)
+        take_from(Path(folder) / "node_modules", vendor)
     return None
 
 
-def main() -> int:
-    """Install, and say where that was not possible: set-up goes on without."""
-    told = install()
-    if told is not None:
-        print(told, file=sys.stderr)
+def take_from(modules: Path, vendor: Path = VENDOR) -> None:
+    """Copy the files from where npm installed them; raises `OSError` where one is missing."""
+    vendor.mkdir(parents=True, exist_ok=True)
+    for name, source in FILES.items():
+        shutil.copy(modules / source, vendor / name)
+
+
+def main(words: Sequence[str] = tuple(sys.argv[1:])) -> int:
+    """Install, and say where that was not possible: set-up goes on without.
+
+    With `--from FOLDER` what is not in the folder is a failure: whoever names it counts on it.
+    """
+    if not words:
+        told = install()
+        if told is not None:
+            print(told, file=sys.stderr)
+        return 0
+    if len(words) != 2 or words[0] != "--from":
+        print(f"{' '.join(words)} has no meaning here: name a folder by --from, or nothing.", file=sys.stderr)
+        return 2
+    try:
+        take_from(Path(words[1]))
+    except OSError as error:
+        print(f"{error.filename} can't be taken: {error.strerror}. Run npm ci there first.", file=sys.stderr)
+        return 1
     return 0
 
 

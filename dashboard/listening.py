@@ -1,4 +1,4 @@
-"""The socket that the dashboard is served on: which address, which port, and the token where it asks for one.
+"""The socket that the dashboard is served on: which address, and which port.
 
 Nothing of the server is imported here, so that a campaign can name the address before it pays for one.
 """
@@ -6,12 +6,11 @@ Nothing of the server is imported here, so that a campaign can name the address 
 from __future__ import annotations
 
 import errno
-import secrets
 import socket
 from dataclasses import dataclass
 
 from configs.errors import AutoinferError, UsageError
-from dashboard.web.access import Access, is_loopback
+from dashboard.web.access import is_loopback
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8420
@@ -19,19 +18,17 @@ DEFAULT_PORT = 8420
 PORTS_TRIED = 20
 """Ports after the first that are tried where it is in use and was not asked for by name."""
 
-TOKEN_BYTES = 16
-
 
 @dataclass(frozen=True)
 class Listening:
-    """A listening socket with the address to open, which holds the token where one is asked for.
+    """A listening socket with the address to open; `is_open` where other machines may reach it.
 
     Who connects before a server accepts waits for it.
     """
 
     socket: socket.socket
     address: str
-    access: Access
+    is_open: bool = False
 
 
 def listen(host: str = DEFAULT_HOST, port: int | None = None) -> Listening:
@@ -51,8 +48,7 @@ def listen(host: str = DEFAULT_HOST, port: int | None = None) -> Listening:
             else f"The ports {wanted[0]} to {wanted[-1]} of {host} are all in use.",
             "Give another with: autoinfer dashboard --port PORT",
         )
-    access = Access() if is_loopback(host) else Access(secrets.token_urlsafe(TOKEN_BYTES))
-    return Listening(found, _address(host, found, access), access)
+    return Listening(found, _address(host, found), is_open=not is_loopback(host))
 
 
 def taken_over(descriptor: int) -> Listening:
@@ -68,13 +64,12 @@ def taken_over(descriptor: int) -> Listening:
             f"Number {descriptor} is no open socket ({error}).",
             "That option is for `autoinfer run`; without it: autoinfer dashboard --port PORT",
         ) from None
-    return Listening(found, _address(host, found, Access()), Access())
+    return Listening(found, _address(host, found))
 
 
-def _address(host: str, listening: socket.socket, access: Access) -> str:
+def _address(host: str, listening: socket.socket) -> str:
     shown = f"[{host}]" if ":" in host else host
-    suffix = f"/?token={access.token}" if access.token else ""
-    return f"http://{shown}:{listening.getsockname()[1]}{suffix}"
+    return f"http://{shown}:{listening.getsockname()[1]}"
 
 
 def _socket_at(host: str, port: int) -> socket.socket | None:

@@ -128,6 +128,8 @@ class EventKind(StrEnum):
     ARTIFACT_PRUNED = ("artifact.pruned", "Artifacts were deleted, with the bytes set free.")
     JOB_PRUNED = ("job.pruned", "Folders of ended jobs were deleted, with the bytes set free.")
     DEVICE_LOST = ("device.lost", "A GPU is lost, with the driver's words and what to do.")
+    ACCESS_GIVEN = ("access.given", "A token to the dashboard was made, by the name of it.")
+    ACCESS_REVOKED = ("access.revoked", "A token to the dashboard was revoked, by the name of it.")
     WORKER_STARTED = ("worker.started", "A worker began to take jobs.")
     WORKER_STOPPED = ("worker.stopped", "A worker ended in good order.")
     WORKER_LOST = (

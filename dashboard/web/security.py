@@ -2,20 +2,22 @@
 
 Everything comes from this server: no inline script or style, no other host, no frame. A server on a loopback
 address answers to loopback names alone, so that a page elsewhere can't reach it by a name of its own (DNS
-rebinding). On any other address a token is asked for, once in the URL and then in a cookie. A write must come
+rebinding). On any other address a token is asked for, once in the URL and then in a cookie; of tokens only
+digests are held (`dashboard.web.access`). A write must come
 from a page of this server: its `Origin` is compared with the host that was asked.
 """
 
 from __future__ import annotations
 
-import hmac
 from urllib.parse import urlsplit
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from configs.errors import AutoinferError
 from dashboard.web.access import Access
 
 HEADERS = {
@@ -36,6 +38,12 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 TOKEN_COOKIE = "autoinfer-token"
 TOKEN_PARAMETER = "token"
+
+ASKED = (
+    "This dashboard asks for a token: open the address that `autoinfer dashboard` printed, or add ?token=… "
+    "to yours, with the token of its file or one that `autoinfer token new` makes."
+)
+"""What who has no token is told."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """Names that a server on a loopback address answers to, with any port."""
@@ -62,19 +70,16 @@ class Guard:
             await send(message)
 
         request = Request(scope)
-        refusal = refused(request.method, request.headers, self._access.token is None)
+        refusal = refused(request.method, request.headers, not self._access.asks)
         if refusal is not None:
             await PlainTextResponse(refusal, 403)(scope, receive, with_headers)
             return
-        if self._access.token is not None and not _known(request, self._access.token):
-            answer: Response | None = _admitted(request, self._access.token)
-            if answer is None:
-                text = (
-                    "This dashboard asks for its token: open the address that `autoinfer dashboard` printed."
-                )
-                answer = PlainTextResponse(text, 401)
-            await answer(scope, receive, with_headers)
-            return
+        if self._access.asks:
+            # Digests may have to be read from a database, for which nobody else waits.
+            answer = await run_in_threadpool(_unless_known, request, self._access)
+            if answer is not None:
+                await answer(scope, receive, with_headers)
+                return
         await self._app(scope, receive, with_headers)
 
 
@@ -104,20 +109,19 @@ def _hostname(url: str) -> str | None:
         return None
 
 
-def _known(request: Request, token: str) -> bool:
+def _unless_known(request: Request, access: Access) -> Response | None:
+    """What who has no token is answered, or from the address with the token to the same one without it, so
+    that it stays out of the history; None for who has one."""
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-    return any(_same(given, token) for given in (request.cookies.get(TOKEN_COOKIE, ""), bearer))
-
-
-def _admitted(request: Request, token: str) -> RedirectResponse | None:
-    """From the address with the token to the same one without it, so that it stays out of the history."""
-    if not _same(request.query_params.get(TOKEN_PARAMETER, ""), token):
-        return None
+    given = request.query_params.get(TOKEN_PARAMETER, "")
+    try:
+        if any(each and access.allows(each) for each in (request.cookies.get(TOKEN_COOKIE, ""), bearer)):
+            return None
+        if not given or not access.allows(given):
+            return PlainTextResponse(ASKED, 401)
+    except AutoinferError as error:
+        return PlainTextResponse(f"Who has access can't be told now: {error.message}", 503)
     address = request.url.remove_query_params(TOKEN_PARAMETER)
     answer = RedirectResponse(f"{address.path}{'?' * bool(address.query)}{address.query}", 303)
-    answer.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict")
+    answer.set_cookie(TOKEN_COOKIE, given, httponly=True, samesite="strict")
     return answer
-
-
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())

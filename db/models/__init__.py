@@ -1,5 +1,6 @@
 """The models of all the nouns; `docs/data-model.md` shows them on one page."""
 
+from db.models.access import AccessToken
 from db.models.artifact import Artifact, ExperimentArtifact, StageRun
 from db.models.base import Base, JsonObject
 from db.models.campaign import Campaign, Configuration
@@ -12,6 +13,7 @@ from db.models.remote import JobQuote, MoneyBudget, RemoteRun
 from db.models.verdict import Finding, FindingEvidence, Verdict
 
 __all__ = [
+    "AccessToken",
     "Artifact",
     "Base",
     "Campaign",

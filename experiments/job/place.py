@@ -21,7 +21,8 @@ class Place(BaseModel):
 
     `quantize_python`, `vllm_python` and `lm_eval_python` are the Pythons that have llmcompressor, vLLM and
     lm-eval, where they are not to be looked for. `tasks_data` is a folder with data of quality tasks;
-    `run_generated_code` allows these to run programs that a model wrote.
+    `run_generated_code` allows these to run programs that a model wrote. `beside` are the words of the one
+    command that an A/A pair may have run beside it here: a spec names it, and never brings it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,5 +34,6 @@ class Place(BaseModel):
     lm_eval_python: Path | None = None
     tasks_data: Path | None = None
     run_generated_code: bool = False
+    beside: tuple[str, ...] = ()
     limits_s: dict[Stage, float] = Field(default_factory=lambda: dict(DEFAULT_STAGE_LIMITS_S))
     load_limit_s: float = LOAD_LIMIT_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from experiments.job.context import CheckpointStage, JobContext, Material
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
 from experiments.job.records import Records
 from experiments.job.run import run_job
-from experiments.job.spec import AnyJob, parse_job
+from experiments.job.spec import AaJob, AnyJob, parse_job
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Judge
 from experiments.quality_tasks import environment as tasks
@@ -72,6 +73,7 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
         try:
             artifacts.sweep()
             place.cache_dir.mkdir(parents=True, exist_ok=True)
+            _check_beside(spec, place)
             workshop = assemble(spec, place.cache_dir)
             context = JobContext(
                 folder=folder,
@@ -93,3 +95,14 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
                 records.error(str(error))
             return EXIT_FAILURE
     return 0
+
+
+def _check_beside(spec: AnyJob, place: Place) -> None:
+    """Raise `AutoinferError` for a command that a spec asks for and whoever started the worker did not."""
+    if isinstance(spec, AaJob) and spec.beside and spec.beside != place.beside:
+        asked = shlex.join(spec.beside)
+        raise AutoinferError(
+            f"The pair asks for {asked!r} beside it, and this worker was not started with that.",
+            "A worker runs no command that only a database has. If it is yours, start the worker with: "
+            f"autoinfer worker --beside {shlex.quote(asked)}",
+        )

@@ -101,8 +101,8 @@ class AaJob(_JobSpec):
 
     `pair` is the place in the series and decides which arm has the first seat and leads; `prompts` chooses
     the texts, so that pairs that are compared get the same ones. `alone`: one launch is ended before the
-    other is started, as it is where launches are in turn anyway. `beside` is a command, in words, that runs
-    meanwhile.
+    other is started, as it is where launches are in turn anyway. `beside` is the command, in words, that runs
+    meanwhile, and that a worker runs only where it was started with the same one (`Place`).
     """
 
     kind: Literal["aa"] = "aa"

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from configs.settings import Settings
 from dashboard.app import PAGES, create_app
 from dashboard.routes import AnyPage
-from dashboard.web.security import Access
+from dashboard.web.access import with_token
 from db import events
 from db.labels import Noun
 from db.models import Campaign, Event, Finding, Hypothesis, Verdict
@@ -169,7 +169,7 @@ def test_nothing_is_given_to_a_name_of_elsewhere(client: TestClient) -> None:
 
 
 def test_on_another_address_nothing_is_given_without_the_token(folder: Path, database: Database) -> None:
-    app = create_app(Settings(data_dir=folder), database, Access(TOKEN))
+    app = create_app(Settings(data_dir=folder), database, with_token(TOKEN))
     outside = TestClient(app, base_url="http://192.0.2.1:8420", follow_redirects=False)
     for method, path in every_address(outside):
         for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "autoinfer-token=wrong"}):

@@ -15,7 +15,7 @@ from configs.settings import Settings
 from dashboard.app import PAGES, create_app
 from dashboard.page import ALWAYS_S, Page
 from dashboard.routes import Server
-from dashboard.web.access import Access
+from dashboard.web.access import Access, with_token
 from dashboard.web.security import TOKEN_COOKIE
 from db import events
 from db.event_kinds import EventKind
@@ -91,7 +91,7 @@ def test_a_view_that_is_kept_until_a_write_tells_of_nothing_but_the_database(dat
 
 
 def test_who_has_no_token_is_given_nothing_that_was_kept_for_another(database: Database) -> None:
-    client = client_of(database, Access(TOKEN))
+    client = client_of(database, with_token(TOKEN))
     admitted = {"cookie": f"{TOKEN_COOKIE}={TOKEN}"}
     told = client.get("/hypotheses", headers=admitted)
     assert (told.status_code, "H-030" in told.text) == (200, True)

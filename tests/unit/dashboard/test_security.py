@@ -12,8 +12,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from dashboard.web.access import Access, is_loopback
+from configs.errors import DatabaseUnreachable
+from dashboard.web.access import STORED_FOR_S, Access, StoredDigests, is_loopback, with_token
 from dashboard.web.security import HEADERS, TOKEN_COOKIE, Guard, refused
+from db.access_tokens import digest_of, give, revoke
+from db.session import open_database
 
 TEMPLATES = Path(__file__).parents[3] / "dashboard" / "templates"
 
@@ -67,7 +70,7 @@ def test_every_answer_has_the_headers_refusals_too() -> None:
 
 
 def test_another_address_asks_for_its_token_once() -> None:
-    with client(Access("secret"), "http://192.0.2.1:8420") as browser:
+    with client(with_token("secret"), "http://192.0.2.1:8420") as browser:
         assert browser.get("/").status_code == 401
         assert browser.get("/?token=wrong").status_code == 401
         admitted = browser.get("/?token=secret&a=1", follow_redirects=False)
@@ -80,9 +83,64 @@ def test_another_address_asks_for_its_token_once() -> None:
 
 
 def test_a_command_may_give_the_token_as_a_header() -> None:
-    with client(Access("secret"), "http://192.0.2.1:8420") as command:
+    with client(with_token("secret"), "http://192.0.2.1:8420") as command:
         assert command.get("/", headers={"authorization": "Bearer secret"}).status_code == 200
         assert command.get("/", headers={"authorization": "Bearer sécret".encode()}).status_code == 401
+
+
+def test_an_empty_token_opens_nothing_though_nothing_is_held() -> None:
+    assert not Access(asks=True).allows("")
+    with client(Access(asks=True), "http://192.0.2.1:8420") as browser:
+        for given in ({}, {"authorization": "Bearer "}, {"cookie": f"{TOKEN_COOKIE}="}):
+            assert browser.get("/?token=", headers=given).status_code == 401
+
+
+def test_every_digest_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[str, str]] = []
+
+    def heard(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return one == other
+
+    monkeypatch.setattr("dashboard.web.access.hmac.compare_digest", heard)
+    held = [digest_of(name) for name in ("first", "second", "third")]
+    assert Access(asks=True, digests=lambda: held).allows("first")
+    assert compared == [(held[0], each) for each in held], "the one that fits ends nothing"
+
+
+def test_a_stored_token_opens_from_when_it_is_given_until_it_is_revoked(tmp_path: Path) -> None:
+    at = [0.0]
+    database = open_database(f"sqlite:///{tmp_path}/a.db", create=True)
+    try:
+        access = Access(asks=True, digests=StoredDigests(database, digest_of("own"), clock=lambda: at[0]))
+        with database.write() as session:
+            token = give(session, "laptop")
+        with client(access, "http://192.0.2.1:8420") as command:
+
+            def answered(given: str) -> int:
+                return command.get("/", headers={"authorization": f"Bearer {given}"}).status_code
+
+            assert [answered(each) for each in (token, "own", "other", digest_of("own"))] == [
+                200,
+                200,
+                401,
+                401,
+            ]
+            with database.write() as session:
+                revoke(session, "laptop")
+            at[0] += STORED_FOR_S
+            assert [answered(each) for each in (token, "own")] == [401, 200]
+    finally:
+        database.close()
+
+
+def test_where_the_database_does_not_answer_nobody_is_let_in() -> None:
+    def unreachable() -> frozenset[str]:
+        raise DatabaseUnreachable("The database does not answer.", "Start it.")
+
+    with client(Access(asks=True, digests=unreachable), "http://192.0.2.1:8420") as browser:
+        answer = browser.get("/", headers={"authorization": "Bearer token"})
+        assert (answer.status_code, "does not answer" in answer.text) == (503, True)
 
 
 @pytest.mark.parametrize(

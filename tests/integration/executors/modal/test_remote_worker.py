@@ -6,13 +6,13 @@ import pytest
 
 pytest.importorskip("experiments.remote.worker", reason="needs the worker of rented machines")
 
-from experiments.remote.settings import RemoteTimes
-from experiments.remote.worker import RemoteWorker
 from sqlalchemy import select
 
 from db import money
 from db.models import Experiment, Job, Measurement
 from db.states import BudgetScope, JobState
+from experiments.remote.settings import RemoteTimes
+from experiments.remote.worker import RemoteWorker
 from tests.new_database import new_database
 from tests.simulated.modal.places import ModalPlace
 from tests.simulated.queueing import enqueue_job, start_campaign
