@@ -56,7 +56,8 @@ def remote_executors(settings: Settings) -> Callable[[str, str | None], Executor
 
 
 def place_of(settings: Settings, beside: tuple[str, ...] = ()) -> Place:
-    """Return the folders and limits of this machine that executors hand on to jobs; `beside` as in `Place`."""
+    """Return the folders and limits of this machine that executors hand on to jobs; `beside` as in
+    `Place`."""
     from experiments.job.context import stage_limits_s
     from experiments.job.place import Place
 
