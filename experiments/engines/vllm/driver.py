@@ -31,6 +31,7 @@ from experiments.engines.port import (
     ScoringTask,
 )
 from experiments.engines.vllm.arrivals import OURS, arrived_s, keep_arrivals
+from experiments.engines.vllm.engine_process import EngineProcesses
 from experiments.engines.vllm.failures import ENGINE_DIED
 from experiments.engines.vllm.order import VllmOrder
 from experiments.engines.vllm.wrapped_checkpoint import served_folder
@@ -55,6 +56,8 @@ class Driver:
         """Load as ordered; raises `Infeasible` for an argument that this vLLM does not know, and whatever
         vLLM raises."""
         start_s = time.perf_counter()
+        own_process = os.environ.get("VLLM_ENABLE_V1_MULTIPROCESSING") != "0"
+        processes = EngineProcesses.begun() if own_process else None
         from vllm import ModelRegistry
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -72,6 +75,8 @@ class Driver:
 
             raise Infeasible("unsupported", f"vLLM {vllm.__version__} has no setting {name}.")
         keep_arrivals()
+        if processes is not None and not processes.use():
+            print("vLLM imports for its engine's process once more.", flush=True)
         engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         gc.collect()
         gc.freeze()

@@ -113,7 +113,7 @@ def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: st
         "VLLM_CACHE_ROOT": str(cache_dir / "vllm"),
         "TRITON_CACHE_DIR": str(cache_dir / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(cache_dir / "inductor"),
-        "VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn",  # the driver has threads, which a fork would lose
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # the driver has threads, which a fork would lose
         "VLLM_USE_FLASHINFER_SAMPLER": os.environ.get(
             "VLLM_USE_FLASHINFER_SAMPLER", "0"
         ),  # compiled when run

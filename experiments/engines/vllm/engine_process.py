@@ -1,0 +1,89 @@
+"""vLLM's engine process, forked from one that imported vLLM while the driver did.
+
+vLLM keeps its model in a process of its own, which it spawns once the driver has read the configuration, and
+which then imports for the second time what took the driver 15 to 20 s. Here a process is begun at once that
+imports the same meanwhile (Python's forkserver) and is forked when vLLM asks for its engine. Nothing that was
+imported there has touched a GPU, and the engine is a process as fresh as a spawned one in all that it does
+with one. Where that can't be had, vLLM spawns as it always does.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Mapping
+from multiprocessing.context import BaseContext
+from typing import Any
+
+IMPORTED = ("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker")
+"""What the engine's process imports before it looks at the model, and what of vLLM touches no GPU when it is
+imported (0.26: the models themselves do)."""
+
+
+class EngineProcesses:
+    """A context for `multiprocessing` whose processes have `imported` done, and the driver's environment."""
+
+    def __init__(self, context: BaseContext) -> None:
+        self._context = context
+
+    @classmethod
+    def begun(cls, imported: tuple[str, ...] = IMPORTED) -> EngineProcesses:
+        """Begin to import; returns at once."""
+        from multiprocessing import forkserver
+
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(imported))
+        forkserver.ensure_running()
+        return cls(context)
+
+    def use(self) -> bool:
+        """Let vLLM start its engine so; False where this version starts it otherwise, or where what was
+        imported has touched a GPU, which no forked process could use."""
+        try:
+            from vllm.v1.engine import utils
+        except ImportError:
+            return False
+        if not hasattr(utils, "get_mp_context") or self._touched_a_gpu():
+            return False
+        vars(utils)["get_mp_context"] = lambda: self
+        return True
+
+    def Process(  # noqa: N802 -- as multiprocessing's contexts have it
+        self, *, target: Callable[..., object], kwargs: Mapping[str, Any], **named: Any
+    ) -> multiprocessing.Process:
+        """A process that is started by `start()`, as of any context."""
+        made: multiprocessing.Process = self._context.Process(  # type: ignore[attr-defined]
+            target=_in_environment, args=(dict(os.environ), target, dict(kwargs)), **named
+        )
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def _touched_a_gpu(self) -> bool:
+        answers, told = self._context.Pipe(duplex=False)
+        probe = self.Process(target=_tell_whether_touched, kwargs={"told": told})
+        probe.start()
+        told.close()
+        try:
+            return bool(answers.recv())
+        except EOFError:  # it could not even be asked
+            return True
+        finally:
+            probe.join()
+
+
+def _in_environment(
+    environment: Mapping[str, str], target: Callable[..., object], kwargs: Mapping[str, Any]
+) -> None:
+    """Run with the environment that the driver has by now, as a spawned process would."""
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    target(**kwargs)
+
+
+def _tell_whether_touched(told: Any) -> None:
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    told.send(cuda is not None and bool(cuda._is_in_bad_fork()))

@@ -1,0 +1,84 @@
+"""A process for vLLM's engine: what it needs is imported before it is asked for, and nothing else differs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import os, sys, types
+from experiments.engines.vllm.engine_process import EngineProcesses
+
+def report(told, **more):
+    told.send(("{imported}" in sys.modules, os.environ.get("SINCE"), os.environ.get("GONE"), more))
+
+def vllm_with(**names):
+    for name in ("vllm", "vllm.v1", "vllm.v1.engine"):
+        sys.modules[name] = types.ModuleType(name)
+    utils = sys.modules["vllm.v1.engine"].utils = types.ModuleType("utils")
+    vars(utils).update(names)
+    return utils
+
+if __name__ == "__main__":
+    os.environ["GONE"] = "1"
+    processes = EngineProcesses.begun(("{imported}",))
+    assert "{imported}" not in sys.modules
+    os.environ["SINCE"] = "set after it was begun"
+    del os.environ["GONE"]
+    {then}
+"""
+
+ASK = """
+    answers, told = processes.Pipe(duplex=False)
+    for number in range(2):
+        process = processes.Process(target=report, name="engine", kwargs={"told": told, "number": number})
+        process.start()
+        print(process.name, *answers.recv(), process.pid != os.getpid())
+        process.join()
+"""
+
+
+def run(folder: Path, then: str, imported: str = "wave") -> list[str]:
+    script = folder / "script.py"
+    script.write_text(SCRIPT.format(imported=imported, then=then.strip()), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PYTHONPATH": os.pathsep.join([str(folder), str(Path(__file__).parents[4])])},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_process_has_imported_what_the_driver_has_not_and_the_environment_of_its_start(
+    tmp_path: Path,
+) -> None:
+    assert run(tmp_path, ASK) == [
+        f"engine True set after it was begun None {{'number': {number}}} True" for number in range(2)
+    ]
+
+
+def test_it_is_vllm_s_context_where_vllm_asks_for_one_and_is_not_elsewhere(tmp_path: Path) -> None:
+    then = """
+    print(processes.use())
+    vllm_with()
+    print(processes.use())
+    utils = vllm_with(get_mp_context=None)
+    print(processes.use(), utils.get_mp_context() is processes)
+    """
+    assert run(tmp_path, then) == ["False", "False", "True True"]
+
+
+def test_what_touched_a_gpu_when_it_was_imported_is_not_forked(tmp_path: Path) -> None:
+    # a module in torch's place, in the one state that decides: CUDA was initialized before the fork
+    told = "class cuda:\n    @staticmethod\n    def _is_in_bad_fork():\n        return True\n"
+    (tmp_path / "torch.py").write_text(told, encoding="utf-8")
+    then = """
+    utils = vllm_with(get_mp_context="vLLM's own")
+    print(processes.use(), utils.get_mp_context)
+    """
+    assert run(tmp_path, then, imported="torch") == ["False vLLM's own"]
