@@ -81,6 +81,10 @@ class Settings(BaseSettings):
     artifacts_dir: Path = Field(
         default=Path(), description="Where the outputs of stages are stored, by content; in the data folder."
     )
+    artifacts: str | None = Field(
+        default=None,
+        description="A store of artifacts that hosts share: a folder that all of them see, or s3://bucket/prefix.",
+    )
     cache_dir: Path = Field(
         default=Path(),
         description="Compiled code and other things that can be made again; in the data folder.",
