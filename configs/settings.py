@@ -171,6 +171,8 @@ class Settings(BaseSettings):
         for name in GIVEN_PATHS:
             if filled.get(name):
                 filled[name] = _absolute(filled[name])
+        if filled.get("artifacts") and "://" not in str(filled["artifacts"]):
+            filled["artifacts"] = str(_absolute(filled["artifacts"]))
         filled["database_url"] = data.get("database_url") or f"sqlite:///{root / DATABASE_FILE}"
         return filled
 

@@ -41,7 +41,7 @@ def connect_arguments(url: URL, lock_timeout_s: float) -> dict[str, object]:
     """
     at_server = {
         "lock_timeout": round(lock_timeout_s * _MS_PER_S),
-        "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_S * _MS_PER_S,
+        "idle_in_transaction_session_timeout": round(IDLE_IN_TRANSACTION_S * _MS_PER_S),
         "tcp_user_timeout": SILENT_S * _MS_PER_S,
         "tcp_keepalives_idle": _KEEPALIVE_S,
         "tcp_keepalives_interval": _KEEPALIVE_S,

@@ -1,7 +1,6 @@
 """Two campaigns, driven by two loops, over the workers of two hosts, on one PostgreSQL that is restarted."""
 
 import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,7 +57,6 @@ def test_campaigns_share_hosts_and_keep_apart_and_go_on_after_a_restart(
         with pytest.raises(LeaseLost, match="Another process drives C-1"):
             CampaignLoop(database, ids[0], times=TIMES).run()
         server.stop(signal.SIGQUIT)
-        threading.Event().wait(1.0)
         server.start()
         reasons = [each.result(timeout=LIMIT_S) for each in driven]
     assert all(reasons)
