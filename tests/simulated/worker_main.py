@@ -1,8 +1,8 @@
 """A worker process for tests: `python -P -m tests.simulated.worker_main URL DATA_DIR LEASE_S [WORD…]`.
 
 Words: `once` ends when the queue is empty, a number ends when it is no longer the parent's process id.
-`TESTS_HOST` in the environment is the name of the host that it believes to be on, `TESTS_CLOCK_AHEAD_S` how many
-seconds its clock is wrong.
+In the environment, `TESTS_HOST` is the name of the host that it believes to be on, `TESTS_CLOCK_AHEAD_S` by
+how many seconds its clock is ahead.
 """
 
 import os

@@ -27,7 +27,7 @@ from tests.integration.worker.processes import (
     wait_for,
 )
 from tests.integration.worker.test_worker import TIMES
-from tests.postgresql import Server
+from tests.postgresql import PASSWORD, Server
 from tests.proxy import Proxy
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import enqueue_job, start_campaign
@@ -132,6 +132,18 @@ def test_a_worker_goes_on_after_the_server_was_restarted(
     assert worker.poll() is None
     assert attempts(database) == [1, 1]
     assert_recorded_once(database, [experiment, more])
+
+
+def test_a_job_is_given_nothing_of_the_database(
+    here: Workers, database: Database, experiment: int, url: str
+) -> None:
+    here.start(AUTOINFER_DATABASE_URL=url, PGPASSWORD=PASSWORD, PGPASSFILE="/somewhere")
+    wait_for(lambda: bool(processes_of(here.folder)))
+    for process in processes_of(here.folder):
+        environment = process.environ()
+        assert not {"AUTOINFER_DATABASE_URL", "PGPASSWORD", "PGPASSFILE"} & set(environment)
+        assert PASSWORD not in "".join(environment.values())
+    wait_for(lambda: all_done(database))
 
 
 def attempts(database: Database) -> list[int]:
