@@ -76,9 +76,7 @@ def attempt_of(database: Database) -> int:
         return session.execute(select(Job.attempt)).scalar_one()
 
 
-@pytest.mark.parametrize(
-    "point", [KillPoint.AFTER_CLAIM, KillPoint.BEFORE_RESULT, KillPoint.BETWEEN_RESULT_AND_STATE]
-)
+@pytest.mark.parametrize("point", [KillPoint.AFTER_CLAIM, KillPoint.BETWEEN_RESULT_AND_STATE])
 def test_another_host_takes_over_from_a_worker_that_was_killed(
     here: Workers, there: Workers, database: Database, experiment: int, point: KillPoint
 ) -> None:
