@@ -17,6 +17,7 @@ ELSEWHERE = (
     "reference train ",
     "drafter train ",
     "drafter score",
+    "worker --db postgresql:",
     "answers ",
     "show E-0001 --log",
     "dashboard",
