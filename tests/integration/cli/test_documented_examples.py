@@ -18,6 +18,7 @@ ELSEWHERE = (
     "drafter train ",
     "drafter score",
     "worker --db postgresql:",
+    "worker --target",
     "answers ",
     "show E-0001 --log",
     "dashboard",
