@@ -27,7 +27,8 @@ def make_executor(settings: Settings, name: str, beside: tuple[str, ...] = ()) -
     """Return the executor of this name, with its runs and artifacts in the data folder; `beside` as
     in `Place`.
 
-    Raises `UsageError` when none is registered under the name.
+    Raises `UsageError` when none is registered under the name, and for an address of a shared store of
+    artifacts that is none.
     """
     made = registered(Port.EXECUTOR, name)(settings.data_dir / JOBS_FOLDER, place_of(settings, beside))
     return cast("Executor", made)
@@ -56,14 +57,20 @@ def remote_executors(settings: Settings) -> Callable[[str, str | None], Executor
 
 
 def place_of(settings: Settings, beside: tuple[str, ...] = ()) -> Place:
-    """Return the folders and limits of this machine that executors hand on to jobs; `beside` as in
-    `Place`."""
+    """Return the folders and limits of this machine that executors hand on to jobs; `beside` as in `Place`.
+
+    Raises `UsageError` for an address of a shared store of artifacts that is none.
+    """
+    from experiments.artifacts.shared import check_shared
     from experiments.job.context import stage_limits_s
     from experiments.job.place import Place
 
+    if settings.artifacts is not None:
+        check_shared(settings.artifacts)
     return Place(
         artifacts_dir=settings.artifacts_dir,
         cache_dir=settings.cache_dir,
+        shared_artifacts=settings.artifacts,
         quantize_python=quantize_python_of(settings),
         vllm_python=vllm_python_of(settings),
         lm_eval_python=lm_eval_python_of(settings),

@@ -13,6 +13,10 @@ import typer
 
 from cli.options import GlobalOptions
 
+DATABASE_VARIABLE = "AUTOINFER_DATABASE_URL"
+"""The variable of the setting `database_url`, by which a URL with a password goes to a process started here:
+everybody on a machine may read command lines, and nobody else an environment."""
+
 VLLM_PYTHON_VARIABLE = "AUTOINFER_VLLM_PYTHON"
 """The variable of the setting `vllm_python`; see `experiments/engines/vllm/environment.py`."""
 
@@ -42,6 +46,7 @@ def settings_of(ctx: typer.Context) -> Settings:
     from configs.settings_sources import load_settings
 
     options = global_options(ctx)
+    _check_no_password(options.db)
     settings = load_settings(
         {"data_dir": options.data_dir, "database_url": options.db},
         environment=os.environ,
@@ -62,9 +67,25 @@ def settings_of(ctx: typer.Context) -> Settings:
 def same_settings(ctx: typer.Context, settings: Settings) -> list[str]:
     """Return the words that start another `autoinfer` with these settings; a command follows them."""
     words = [sys.executable, "-P", "-m", "cli", "--data-dir", str(settings.data_dir)]
-    words += ["--db", settings.database_url]
+    if settings.shown()["database_url"] == settings.database_url:
+        words += ["--db", settings.database_url]
+    else:
+        os.environ[DATABASE_VARIABLE] = settings.database_url
     config = global_options(ctx).config
     return words if config is None else [*words, "--config", str(config.resolve())]
+
+
+def _check_no_password(url: str | None) -> None:
+    from configs.errors import UsageError
+    from configs.settings import without_password
+
+    if url is not None and without_password(url) != url:
+        raise UsageError(
+            f"--db {without_password(url)} carries a password, which everybody on this "
+            "machine can read in the list of processes.",
+            "Leave it out and give it by PGPASSWORD or the file that PGPASSFILE names, or set the URL as "
+            f"{DATABASE_VARIABLE}.",
+        )
 
 
 @contextmanager

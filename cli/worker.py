@@ -68,6 +68,7 @@ def worker(
     from experiments.remote.settings import RemoteTimes
     from experiments.remote.worker import RemoteWorker
     from experiments.worker.settings import WorkerName
+    from experiments.worker.target import target_of
     from experiments.worker.worker import run_worker
 
     words = command_beside(beside)
@@ -98,6 +99,7 @@ def worker(
                 stop=stop,
                 once=once,
                 end_with_parent=end_with_parent,
+                target=target_of(device) if chosen == LOCAL else None,
             )
         else:
             ended = RemoteWorker(

@@ -90,3 +90,7 @@ class DatabaseDamaged(DatabaseError):
 
 class DatabaseUnreachable(DatabaseError):
     """The database server does not answer or refuses the connection."""
+
+
+PASSING = (DatabaseLocked, DatabaseUnreachable)
+"""What may pass by itself: whoever has time tries the same step again."""

@@ -7,6 +7,7 @@ Settings are passed to whatever needs them, never read as globals.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,6 +42,9 @@ GIVEN_PATHS = ("tasks_data", "dashboard_token_file")
 LOOKS_IN_A_LEASE = 3
 """Looks of a worker at its job that a lease must hold: it is extended at a look, and two may be late or lost
 before the job is taken away."""
+
+
+_PASSWORD_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 
 class Source(StrEnum):
@@ -80,6 +84,10 @@ class Settings(BaseSettings):
     )
     artifacts_dir: Path = Field(
         default=Path(), description="Where the outputs of stages are stored, by content; in the data folder."
+    )
+    artifacts: str | None = Field(
+        default=None,
+        description="A store of artifacts that hosts share: a folder that all of them see, or s3://bucket/prefix.",
     )
     cache_dir: Path = Field(
         default=Path(),
@@ -167,6 +175,8 @@ class Settings(BaseSettings):
         for name in GIVEN_PATHS:
             if filled.get(name):
                 filled[name] = _absolute(filled[name])
+        if filled.get("artifacts") and "://" not in str(filled["artifacts"]):
+            filled["artifacts"] = str(_absolute(filled["artifacts"]))
         filled["database_url"] = data.get("database_url") or f"sqlite:///{root / DATABASE_FILE}"
         return filled
 
@@ -224,7 +234,8 @@ class Settings(BaseSettings):
 
 
 def without_password(url: str) -> str:
-    """The URL with `***` for its password."""
+    """The URL with `***` for its password, before its host or among its parameters."""
+    url = _PASSWORD_PARAMETER.sub(r"\1***", url)
     try:
         parts = urlsplit(url)
         if parts.password is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -14,6 +15,15 @@ from sqlalchemy.exc import ArgumentError
 from configs.errors import NotADatabase, PermissionRefused, UsageError
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
+
+POSTGRESQL_DRIVER = "postgresql+psycopg"
+"""The driver that speaks to PostgreSQL, whatever a URL names: the only one that is tested."""
+
+_SECRETS = ("password", "sslpassword")
+"""Parameters of libpq that no URL may carry behind its question mark, where it would be shown."""
+
+_PASSWORD = re.compile(r"(?<=:)[^:@]*(?=@)")
+"""What may be a password in a text that is no URL."""
 
 
 class Lying(Enum):
@@ -35,7 +45,9 @@ class Address:
     @property
     def shown(self) -> str:
         """The address as it may be shown: the path, or the URL without its password."""
-        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+        if self.path:
+            return str(self.path)
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=True)
 
 
 def parse_address(url: str) -> Address:
@@ -43,17 +55,23 @@ def parse_address(url: str) -> Address:
 
     Raises `UsageError` when it is no database URL, another kind of database, or in memory.
     """
+    masked = _PASSWORD.sub("***", url)
     try:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
-    except ArgumentError:
-        raise _unusable(f"{url!r} is not a database URL.") from None
+    except (ArgumentError, ValueError):
+        raise _unusable(f"{masked!r} is not a database URL.") from None
     if backend == "postgresql":
-        return Address(parsed, None)
+        if any(name in parsed.query for name in _SECRETS):
+            raise UsageError(
+                "The database URL carries a password among its parameters, where it would be shown.",
+                "Leave it out and give it by the file that PGPASSFILE names, or by PGPASSWORD.",
+            )
+        return Address(parsed.set(drivername=POSTGRESQL_DRIVER), None)
     if backend != "sqlite":
         raise _unusable(f"{parsed.render_as_string()!r} names a {backend} database.")
     if not parsed.database or parsed.database == ":memory:" or parsed.query:
-        raise _unusable(f"{url!r} names no file of its own; loop, workers and pages must share one.")
+        raise _unusable(f"{masked!r} names no file of its own; loop, workers and pages must share one.")
     # As written: SQLAlchemy 2.1 decodes %40 in a path and 2.0 does not.
     path = Path(url.partition("://")[2].removeprefix("/")).expanduser()
     return Address(parsed.set(database=str(path)), path)
@@ -97,5 +115,5 @@ def make_folder(path: Path) -> None:
 def _unusable(message: str) -> UsageError:
     return UsageError(
         message,
-        "Write sqlite:///relative.db, sqlite:////absolute/path.db or postgresql+psycopg://user@host/name.",
+        "Write sqlite:///relative.db, sqlite:////absolute/path.db or postgresql://user@host/name.",
     )

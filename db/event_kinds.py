@@ -94,6 +94,7 @@ class EventKind(StrEnum):
     )
     BUDGET_SET = ("budget.set", "The user set, changed or dropped a budget in dollars.")
     JOB_CANCELLED = ("job.cancelled", "A job was cancelled.")
+    JOB_LEFT = ("job.left", "A worker leaves a job in the queue that is not for it, with the reason.")
     STAGE_STARTED = ("stage.started", "A stage of an experiment began.")
     STAGE_PROGRESSED = (
         "stage.progressed",

@@ -1,9 +1,8 @@
 """The event log: append, read from any id, follow.
 
 An id is given when an event is appended and seen when its transaction commits. A reader that has seen id n
-never looks below it again, so ids must become visible in their order. SQLite has one writer at a time, which
-is enough; on PostgreSQL `append` takes a lock that is held until the transaction ends, so append events last
-in a transaction.
+never looks below it again, so ids must become visible in their order. `Database.write()` admits one writer at
+a time, which is enough.
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ from db.session import Database
 PAGE_EVENTS = 500
 """Events that `follow` reads in one transaction."""
 
-_APPEND_LOCK_KEY = 0x6175_746F
-"""Key of PostgreSQL's advisory lock around appending: the bytes of "auto"."""
-
 
 def append(
     session: Session,
@@ -37,8 +33,6 @@ def append(
 
     `text` is the sentence shown; `subject` the label of what it is about, such as `H-021`.
     """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(select(func.pg_advisory_xact_lock(_APPEND_LOCK_KEY)))
     row = {
         "kind": kind.value,
         "text": text,

@@ -32,6 +32,12 @@ _PRIMARY_CODE = 0xFF
 _LITTLE_SPACE_BYTES = 1 << 20
 """An I/O error with less space left is taken for a full disk: SQLite tells the two apart poorly."""
 
+_CUT_OFF = "25P03"
+"""PostgreSQL's state for a session that it ended because its transaction stood still too long."""
+
+_NOT_ADMITTED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
+"""What libpq's words hold when a server refuses a user; while connecting it tells no state."""
+
 _READ_ONLY_TRANSACTION = "25006"
 """PostgreSQL's state for a write in a transaction that may only read, or on a standby."""
 
@@ -128,7 +134,12 @@ def _of_sqlite(error: sqlite3.Error, address: Address) -> AutoinferError | None:
 
 def _of_postgresql(error: DBAPIError | sqlite3.Error, address: Address) -> AutoinferError | None:
     original = error.orig if isinstance(error, DBAPIError) else None
-    state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None) or ""
+    state = getattr(original, "sqlstate", None) or ""
+    said = " ".join(str(original).split())
+    if not state and any(words in said for words in _NOT_ADMITTED):
+        state = "28000"
+    if not state and "FATAL" in said and said.endswith("does not exist"):
+        state = "28000" if "role " in said else "3D000"
     match state[:2], state:
         case _, "53100":
             return DiskFull(
@@ -141,16 +152,18 @@ def _of_postgresql(error: DBAPIError | sqlite3.Error, address: Address) -> Autoi
         case ("28", _) | (_, "42501"):
             return PermissionRefused(
                 f"The database {address.shown} refuses this user.",
-                "Check the user, the password and its grants.",
+                "Check the user, its grants, and its password: PGPASSWORD, or the file of PGPASSFILE.",
             )
-        case _, "55P03":
+        case _, "55P03" | "40P01" | "40001":
             return DatabaseLocked(f"Another process keeps {address.shown} locked.", "Wait for it to end.")
         case _, "3D000":
             return DatabaseMissing(f"There is no database {address.shown}.", "Make it with: createdb")
-        case ("08" | "53" | "57", _) | ("", "") if isinstance(error, OperationalError | InterfaceError):
-            said = str(original).strip().splitlines() or ["no reason given"]
+        case _ if state == _CUT_OFF or (
+            state[:2] in ("", "08", "53", "57") and isinstance(error, OperationalError | InterfaceError)
+        ):
+            why = (str(original).strip().splitlines() or ["no reason given"])[0].rstrip(".")
             return DatabaseUnreachable(
-                f"The database {address.shown} does not answer ({said[0]}).",
+                f"The database {address.shown} does not answer ({why}).",
                 "Is the server up, and the URL right?",
             )
     return None

@@ -12,8 +12,8 @@ A job that has an open run on a remote target (`db.remote_runs`) is never put ba
 takes it over, under the next attempt, and goes on looking at the same run.
 
 At most one job runs on a device, held by a unique index. All functions work inside the caller's session:
-writing ones want `Database.write()`, whose transaction excludes other writers on SQLite; on PostgreSQL rows
-are claimed with `FOR UPDATE SKIP LOCKED`.
+writing ones want `Database.write()`, whose transaction excludes other writers; rows are claimed with `FOR
+UPDATE SKIP LOCKED` on PostgreSQL all the same, so that a claim needs no other protection.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ __all__ = [
     "finish",
     "forget_process",
     "give_up",
+    "has_ended",
     "heartbeat",
     "heartbeat_all",
     "hold",
@@ -55,6 +56,7 @@ __all__ = [
     "leftovers",
     "reap",
     "release",
+    "release_unknown",
     "set_priorities",
 ]
 
@@ -88,21 +90,34 @@ def enqueue(
 
 
 def claim(
-    session: Session, owner: str, device: str, device_classes: Collection[str], lease_s: float
+    session: Session,
+    owner: str,
+    device: str,
+    device_classes: Collection[str],
+    lease_s: float,
+    *,
+    spec_version: int | None = None,
+    target: str | None = None,
 ) -> ClaimedJob | None:
     """Take the first queued job of the `device_classes` for `owner` on `device`, for `lease_s` seconds.
 
-    Returns None when nothing is queued, or when the device runs a job already.
+    Whose campaign it is makes no difference: the lowest priority goes first, then what has waited longest.
+    With `spec_version` only jobs written as that version, with `target` only those of experiments for that
+    target (or of none) are taken; others keep their places. Returns None when nothing of that is queued, or
+    when the device runs a job already.
     """
     wanted = {
         "given_owner": owner,
         "given_device": device,
         **{f"given_class_{index}": name for index, name in enumerate(device_classes)},
         "given_lease_ms": _milliseconds(lease_s),
+        **({} if spec_version is None else {"given_version": str(spec_version)}),
+        **({} if target is None else {"given_target": target}),
     }
+    statement = sql.claim(len(device_classes), spec_version is not None, target is not None)
     try:
         with _guard(session):
-            row = session.connection().execute(sql.claim(len(device_classes)), wanted).one_or_none()
+            row = session.connection().execute(statement, wanted).one_or_none()
     except IntegrityError:  # another transaction claimed for this device and has committed since
         return None
     return None if row is None else claimed_job(row)
@@ -184,6 +199,20 @@ def release(session: Session, claimed: ClaimedJob) -> None:
     """
     if not _changed(session, sql.RELEASE, claimed.id, claimed.attempt):
         raise _lost(claimed)
+
+
+def release_unknown(session: Session, owner: str) -> list[int]:
+    """Give back what `owner`, who runs nothing, was given without hearing of it; returns the jobs' ids.
+
+    So it is after a claim whose commit was cut off from its answer. The attempts are not held against them.
+    """
+    return sorted(session.connection().execute(sql.RELEASE_UNKNOWN, {"given_owner": owner}).scalars())
+
+
+def has_ended(session: Session, claimed: ClaimedJob) -> bool:
+    """Whether the job came to an end under this attempt: its result is recorded, whoever heard of it."""
+    row = session.connection().execute(sql.ENDED, {"given_id": claimed.id}).one_or_none()
+    return row is not None and row.attempt == claimed.attempt and row.state in FINAL_JOB_STATES
 
 
 def give_up(session: Session, claimed: ClaimedJob, error: str) -> JobState:

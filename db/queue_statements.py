@@ -107,14 +107,32 @@ _TAKEN = (
 )
 """What a claim gives back."""
 
+written_as = cast(JOB.c.spec["version"].as_string(), String)
+"""The version that a job's spec was written as, as text, since nobody knows what another program wrote there;
+null where it names none."""
+
+_EXPERIMENT = Base.metadata.tables["experiment"]
+
+
+def made_for(target: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether a job's experiment is for this target; a job without an experiment is for any."""
+    asked = select(_EXPERIMENT.c.target).where(_EXPERIMENT.c.id == JOB.c.experiment_id)
+    return or_(JOB.c.experiment_id.is_(None), asked.correlate(JOB).scalar_subquery() == target)
+
 
 @cache
-def claim(device_classes: int) -> ReturningUpdate[Any]:
-    """Return the statement that claims a job of any of so many classes, `given_class_0` and so on."""
+def claim(device_classes: int, of_version: bool = False, for_target: bool = False) -> ReturningUpdate[Any]:
+    """Return the statement that claims a job of any of so many classes, `given_class_0` and so on; where that
+    is asked, only of `given_version` and for `given_target`."""
     wanted = [bindparam(f"given_class_{index}", type_=String) for index in range(device_classes)]
+    fits = []
+    if of_version:
+        fits.append(written_as == bindparam("given_version", type_=String))
+    if for_target:
+        fits.append(made_for(bindparam("given_target", type_=String)))
     first = (
         select(JOB.c.id)
-        .where(_is(JobState.QUEUED), or_(false(), *(JOB.c.device_class == each for each in wanted)))
+        .where(_is(JobState.QUEUED), or_(false(), *(JOB.c.device_class == each for each in wanted)), *fits)
         .order_by(JOB.c.priority, JOB.c.seq, JOB.c.id)
         .limit(1)
         .with_for_update(skip_locked=True)
@@ -184,6 +202,15 @@ RELEASE = (
         max_attempts=JOB.c.max_attempts + 1,
     )
 )
+
+RELEASE_UNKNOWN = (
+    update(JOB)
+    .where(JOB.c.owner == bindparam("given_owner"), _is(JobState.RUNNING), JOB.c.process.is_(None))
+    .values(state=JobState.QUEUED, owner=None, lease_expires_at=None, max_attempts=JOB.c.max_attempts + 1)
+    .returning(JOB.c.id)
+)
+
+ENDED = select(JOB.c.state, JOB.c.attempt).where(JOB.c.id == bindparam("given_id"))
 
 HOLD = select(JOB.c.id).where(HELD).with_for_update()
 

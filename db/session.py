@@ -1,9 +1,10 @@
 """Opening a database and talking to it: reading on a snapshot, writing in transactions that are durable.
 
-`Database.read()` gives a session that cannot write; `Database.write()` one whose transaction takes SQLite's
-write lock at its start (`BEGIN IMMEDIATE`), so that what it reads is still true when it commits. Keep both
-short: load, close, work, then write. Sessions do not expire what they hold, so rows stay readable after the
-block.
+`Database.read()` gives a session that cannot write; `Database.write()` one whose transaction takes the
+database's write lock at its start, so that what it reads is still true when it commits: SQLite's own (`BEGIN
+IMMEDIATE`), and on PostgreSQL an advisory one (`db.server`). So there is one writer at a time on both, no two
+transactions ever wait for each other, and what holds on one holds on the other. Keep both short: load, close,
+work, then write. Sessions do not expire what they hold, so rows stay readable after the block.
 
 SQLite runs with a write-ahead log and `synchronous=FULL`: a commit is on the disk when it returns, so that a
 finished job survives a killed process and a power cut alike. That costs one fsync a commit.
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from sqlalchemy.orm import Session
 
 from configs.errors import DatabaseMissing, DatabaseTooNew, DatabaseTooOld, NotADatabase, UsageError
-from db import faults
+from db import faults, server
 from db.address import Address, Lying, look_at, make_folder, parse_address
 from db.json_text import encode
 from db.schema import SchemaState, migrate, schema_state
@@ -38,7 +39,12 @@ class Database:
             self.engine = _sqlite_engine(address, busy_timeout_s, begin="BEGIN IMMEDIATE")
             self._reader = _sqlite_engine(address, busy_timeout_s, begin="BEGIN", pragmas=("query_only=ON",))
         else:
-            self.engine = create_engine(address.url, json_serializer=encode, pool_pre_ping=True)
+            self.engine = create_engine(
+                address.url,
+                json_serializer=encode,
+                pool_pre_ping=True,
+                connect_args=server.connect_arguments(address.url, busy_timeout_s),
+            )
             self._reader = self.engine.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
@@ -82,7 +88,9 @@ class Database:
             Session(self.engine, expire_on_commit=False) as session,
             session.begin(),
         ):
-            session.connection()  # take the write lock now, before the caller reads anything
+            connection = session.connection()  # take the write lock now, before the caller reads anything
+            if not self.is_file:
+                connection.execute(server.WRITE_LOCK)
             yield session
 
     def close(self) -> None:
@@ -115,7 +123,7 @@ def open_database(
     except ModuleNotFoundError as error:
         raise UsageError(
             f"{address.shown} needs the Python package {error.name!r}, which is not installed.",
-            f"Install it, or use the default database: pip install {error.name}",
+            "Install it, or use the default database: pip install 'autoinfer[postgresql]'",
         ) from error
     try:
         _check_schema(database, address, busy_timeout_s, create=create, upgrade=upgrade)
@@ -158,7 +166,8 @@ def _check_schema(
 @contextmanager
 def _migrating(address: Address, busy_timeout_s: float) -> Iterator[Connection]:
     if address.path is None:
-        engine = create_engine(address.url, poolclass=NullPool)
+        arguments = server.connect_arguments(address.url, busy_timeout_s)
+        engine = create_engine(address.url, poolclass=NullPool, connect_args=arguments)
     else:
         engine = _sqlite_engine(
             address, busy_timeout_s, begin="BEGIN IMMEDIATE", pragmas=("foreign_keys=OFF", "journal_mode=WAL")

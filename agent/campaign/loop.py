@@ -34,7 +34,7 @@ from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
 from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue
 from agent.campaign.worker_process import Workers
-from configs.errors import AutoinferError, DatabaseLocked, LeaseLost
+from configs.errors import PASSING, AutoinferError, LeaseLost
 from configs.quantities import format_duration
 from db import campaign_lease, events
 from db.campaign_owner import free_from_the_dead, new_owner
@@ -129,22 +129,22 @@ class CampaignLoop:
         """Drive the campaign to its end and return the sentence that says why it stopped.
 
         Raises `LeaseLost` when another loop has it, and `AutoinferError` when it can't go on. A database that
-        another process keeps locked is no such thing: the same step is tried again.
+        another process keeps locked, or that does not answer, is no such thing: the same step is tried again.
         """
         self._take_over()
         try:
             while True:
                 try:
                     reason = self._turn()
-                except DatabaseLocked as locked:
-                    _LOG.warning("%s The campaign goes on when it is free.", locked.message)
+                    if reason is not None:
+                        return reason  # announced as the loop lets go
+                    self._announce()
+                    with self._database.read() as session:
+                        rarely = self._waits or self._rests or nothing_soon(session, self._campaign_id)
+                except PASSING as away:
+                    _LOG.warning("%s The campaign goes on when it is free.", away.message)
                     self._wait(self._times.busy_poll_s)
                     continue
-                self._announce()
-                if reason is not None:
-                    return reason
-                with self._database.read() as session:
-                    rarely = self._waits or self._rests or nothing_soon(session, self._campaign_id)
                 self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
             self._let_go()
@@ -156,8 +156,8 @@ class CampaignLoop:
             with self._database.write() as session:
                 self._count_time(session)
                 campaign_lease.release(session, self._campaign_id, self._owner)
-        except DatabaseLocked as locked:
-            _LOG.warning("%s", locked.message)
+        except PASSING as away:
+            _LOG.warning("%s", away.message)
 
     def _take_over(self) -> None:
         with self._database.write() as session:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from experiments.artifacts.key import ArtifactKey
 
@@ -53,27 +53,43 @@ def describe(key: ArtifactKey, folder: Path, build_s: float, created_at: str) ->
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:
     """Write `manifest.json` into `folder`, through to the disk."""
-    data = {"version": MANIFEST_VERSION, **asdict(manifest), "digest": manifest.key.digest}
     path = folder / MANIFEST_NAME
-    path.write_text(json.dumps(data, indent=1, sort_keys=True))
+    path.write_bytes(manifest_json(manifest))
     sync(path)
     sync(folder)
+
+
+def manifest_json(manifest: Manifest) -> bytes:
+    """The manifest as it is stored."""
+    data = {"version": MANIFEST_VERSION, **asdict(manifest), "digest": manifest.key.digest}
+    return json.dumps(data, indent=1, sort_keys=True).encode()
 
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in `folder`; None when there is none, or it is no manifest of this version."""
     try:
-        data = json.loads((folder / MANIFEST_NAME).read_bytes())
+        return parse_manifest((folder / MANIFEST_NAME).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def parse_manifest(text: bytes) -> Manifest | None:
+    """Return the manifest that `text` is; None when it is none of this version, or names a file elsewhere."""
+    try:
+        data = json.loads(text)
         if data["version"] != MANIFEST_VERSION:
             return None
         key = data["key"]
+        files = tuple(StoredFile(**file) for file in data["files"])
+        if not all(_stays_below(file.name) for file in files):
+            return None
         return Manifest(
             ArtifactKey(key["kind"], key["inputs"], tuple(key["parents"]), key["tool_versions"]),
-            tuple(StoredFile(**file) for file in data["files"]),
+            files,
             float(data["build_s"]),
             str(data["created_at"]),
         )
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
@@ -102,6 +118,11 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _stays_below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -5,6 +5,11 @@
     <root>/.building/<digest>.…/      being built; renamed into place when complete and on the disk
     <root>/.locks/<digest>            flock: exclusive while building or deleting, shared while used
 
+With a store that several hosts share (`shared`), an artifact that is not here is fetched from there before
+it is built, and one that was built is put there; this one then is the host's cache of it. A shared store that
+does not answer when something was built is told in the log, and the artifact is put there when it is asked
+for again.
+
 A crash leaves at most a folder in `.building`, whose lock died with its process; `sweep` deletes it. The
 lock of an artifact in use is kept until the store is closed, so that pruning never takes files from under a
 running job.
@@ -13,6 +18,7 @@ running job.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import time
@@ -35,9 +41,12 @@ from experiments.artifacts.manifest import (
     sync,
     write_manifest,
 )
+from experiments.artifacts.shared import SharedArtifacts, SharedUnreachable
 from experiments.disk import disk_in_words
 from experiments.kill_points import KillPoint, reached
 from experiments.measurement.evidence import Json
+
+_LOG = logging.getLogger(__name__)
 
 _BUILDING = ".building"
 _LOCKS = ".locks"
@@ -79,8 +88,10 @@ class Pruned:
 class ArtifactStore:
     """A folder of artifacts. One object a process; close it to let go of what it uses."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, shared: SharedArtifacts | None = None) -> None:
         self.root = root
+        self._shared = shared
+        self._damaged_there: set[str] = set()
         self._held: dict[str, int] = {}
 
     def __enter__(self) -> ArtifactStore:
@@ -97,7 +108,13 @@ class ArtifactStore:
             os.close(self._held.popitem()[1])
 
     def get(self, key: ArtifactKey) -> StoredArtifact | None:
-        """Return the artifact of `key`, verified by content and held; None when it is missing or damaged."""
+        """Return the artifact of `key`, verified by content and held; None when it is missing or damaged.
+
+        What only the shared store has is fetched. Raises `SharedUnreachable` when that does not answer.
+        """
+        return self._here(key) or self._fetched(key)
+
+    def _here(self, key: ArtifactKey) -> StoredArtifact | None:
         with self._in_words():
             if not (self.root / key.digest).is_dir():
                 return None
@@ -107,6 +124,39 @@ class ArtifactStore:
                 self._release(key.digest)
             return found
 
+    def _fetched(self, key: ArtifactKey) -> StoredArtifact | None:
+        """The artifact from the shared store, in its place here and held; None when that has none either."""
+        if self._shared is None or self._shared.manifest(key.digest) is None:
+            return None
+        with self._in_words():
+            self._lock(key.digest, fcntl.LOCK_EX)
+        try:
+            found = self._verified(key) or self._fetch(key)
+        except BaseException:
+            self._release(key.digest)
+            raise
+        if found is None:
+            self._release(key.digest)
+        else:
+            self._lock(key.digest, fcntl.LOCK_SH)
+        return found
+
+    def _fetch(self, key: ArtifactKey) -> StoredArtifact | None:
+        """With the exclusive lock held."""
+        assert self._shared is not None
+        temporary = self._new_folder(key)
+        try:
+            with self._in_words():
+                temporary.mkdir(parents=True)
+                if not self._shared.fetch(key.digest, temporary):
+                    self._damaged_there.add(key.digest)
+                    return None
+                self._put_in_place(key, temporary)
+        finally:
+            if temporary.exists():
+                _delete(temporary)
+        return self._verified(key)
+
     def build(self, key: ArtifactKey, builder: Builder) -> StoredArtifact:
         """Return the artifact of `key`, built by `builder` unless it is there and whole; it is held.
 
@@ -115,6 +165,7 @@ class ArtifactStore:
         written.
         """
         if (found := self.get(key)) is not None:
+            self._share(key, built=False)
             return found
         with self._in_words():
             self._lock(key.digest, fcntl.LOCK_EX)
@@ -123,6 +174,8 @@ class ArtifactStore:
                 found = self._verified(key)
             if found is None:
                 found = self._build(key, builder)
+                if not self._share(key, built=True):  # another host was first: all use what it built
+                    found = self._fetch(key) or found
             self._lock(key.digest, fcntl.LOCK_SH)
         except BaseException:
             self._release(key.digest)
@@ -174,8 +227,7 @@ class ArtifactStore:
         return swept
 
     def _build(self, key: ArtifactKey, builder: Builder) -> StoredArtifact:
-        temporary = self.root / _BUILDING / f"{key.digest}.{uuid.uuid4().hex[:8]}"
-        final = self.root / key.digest
+        temporary = self._new_folder(key)
         try:
             with self._in_words():
                 (temporary / FILES_FOLDER).mkdir(parents=True)
@@ -186,13 +238,38 @@ class ArtifactStore:
                 manifest = describe(key, temporary / FILES_FOLDER, build_s, datetime.now(UTC).isoformat())
                 write_manifest(manifest, temporary)
                 reached(KillPoint.BEFORE_RENAME)
-                self._discard(key.digest)  # a damaged one may be in the way
-                temporary.rename(final)
-                sync(self.root)
+                self._put_in_place(key, temporary)
         finally:
             if temporary.exists():
                 _delete(temporary)
-        return _stored(final, manifest, built=True)
+        return _stored(self.root / key.digest, manifest, built=True)
+
+    def _new_folder(self, key: ArtifactKey) -> Path:
+        return self.root / _BUILDING / f"{key.digest}.{uuid.uuid4().hex[:8]}"
+
+    def _put_in_place(self, key: ArtifactKey, temporary: Path) -> None:
+        self._discard(key.digest)  # a damaged one may be in the way
+        temporary.rename(self.root / key.digest)
+        sync(self.root)
+
+    def _share(self, key: ArtifactKey, *, built: bool) -> bool:
+        """Put what is here into the shared store; false when another host had put its own there before.
+
+        What was built is kept when that store does not answer: the next call for it tries again.
+        """
+        if self._shared is None:
+            return True
+        folder = self.root / key.digest
+        try:
+            there = self._shared.manifest(key.digest)
+            if there is not None and not built:
+                return True
+            manifest = read_manifest(folder)
+            replace = key.digest in self._damaged_there
+            return manifest is None or self._shared.put(manifest, folder, replace=replace)
+        except SharedUnreachable as gone:
+            _LOG.warning("%s The artifact %s is kept on this host alone.", gone, key.digest[:12])
+            return True
 
     def _verified(self, key: ArtifactKey) -> StoredArtifact | None:
         folder = self.root / key.digest

@@ -43,6 +43,9 @@ from experiments.measurement.evidence import Stage
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
 """What is started to fork runs from; `-P` keeps a folder `experiments` of the user's from shadowing ours."""
 
+NOT_FOR_JOBS = ("AUTOINFER_DATABASE_URL", "PGPASSWORD", "PGPASSFILE")
+"""Variables that a job is not given: it knows no database, and may run a program that a model wrote."""
+
 LOG_CHUNK_BYTES = 64 * 1024
 """Most that `logs` returns at once."""
 
@@ -222,7 +225,8 @@ class LocalExecutor:
             except AutoinferError:
                 self._loaded.end()
                 self._loaded = None
-        environment = {**os.environ, **self._environment}
+        environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_JOBS}
+        environment |= self._environment
         if paths := _code_path(environment.get("PYTHONPATH")):
             environment["PYTHONPATH"] = paths
         loaded = LoadedProcess(self._command, environment)

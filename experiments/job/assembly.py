@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import suppress
 from pathlib import Path
 
+from configs.errors import AutoinferError
 from configs.registry import Port, names, registered
+from experiments.checkpoints.hub import fetch, pinned_in
 from experiments.corpora.standard_library import held_out_modules
 from experiments.engines.port import Engine
 from experiments.job.named import engine_for, load_engine, load_judge
@@ -91,5 +94,21 @@ def prepare() -> None:
 
 
 def checkpoint_path(model: str) -> Path:
-    """Return the folder of a spec's model: the packaged one, or the folder it names."""
-    return reference_model_path() if model == PACKAGED_MODEL else Path(model).expanduser()
+    """Return the folder of a spec's model: the packaged one, or the folder it names.
+
+    The folder is that of the host where the campaign was begun. Where it lay in a hub's cache and is not on
+    this host, the same commit is taken from this host's cache, or fetched into it. Raises `AutoinferError`
+    for any other folder that is not here.
+    """
+    if model == PACKAGED_MODEL:
+        return reference_model_path()
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        return folder
+    if (pinned := pinned_in(folder)) is not None:
+        return fetch(pinned).folder
+    raise AutoinferError(
+        f"The model {folder} is not on this host ({socket.gethostname()}).",
+        "Copy the folder to the same place here, or begin the campaign with a model of the hub "
+        "(OWNER/NAME@REVISION), which every host fetches for itself.",
+    )

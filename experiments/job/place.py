@@ -20,7 +20,8 @@ class Place(BaseModel):
     until it is ready.
 
     `quantize_python`, `vllm_python` and `lm_eval_python` are the Pythons that have llmcompressor, vLLM and
-    lm-eval, where they are not to be looked for. `tasks_data` is a folder with data of quality tasks;
+    lm-eval, where they are not to be looked for. `shared_artifacts` is the address of the store that hosts
+    share. `tasks_data` is a folder with data of quality tasks;
     `run_generated_code` allows these to run programs that a model wrote. `beside` are the words of the one
     command that an A/A pair may have run beside it here: a spec names it, and never brings it.
     """
@@ -29,6 +30,7 @@ class Place(BaseModel):
 
     artifacts_dir: Path
     cache_dir: Path
+    shared_artifacts: str | None = None
     quantize_python: Path | None = None
     vllm_python: Path | None = None
     lm_eval_python: Path | None = None

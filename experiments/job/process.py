@@ -11,6 +11,7 @@ from pathlib import Path
 
 from configs.cpu import usable_cores
 from configs.errors import EXIT_FAILURE, AutoinferError
+from experiments.artifacts.shared import SharedArtifacts
 from experiments.artifacts.store import ArtifactStore
 from experiments.disk import disk_in_words
 from experiments.engines.port import Engine, Infeasible
@@ -59,10 +60,11 @@ def run_in_folder(folder: Path, assemble: Assemble) -> int:
     ):
         if where is not None:
             os.environ[variable] = str(where)
+    shared = None if place.shared_artifacts is None else SharedArtifacts(place.shared_artifacts)
     with (
         disk_in_words(folder, "runs"),
         Records(folder / RECORDS_NAME, echo=True) as records,
-        ArtifactStore(place.artifacts_dir) as artifacts,
+        ArtifactStore(place.artifacts_dir, shared) as artifacts,
     ):
 
         def abandon(reason: Infeasible) -> None:

@@ -11,7 +11,7 @@ from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.space.configuration import KnobValue
 
 SPEC_VERSION: Literal[1] = 1
-"""Raised when a spec's meaning changes; a worker refuses every version but its own."""
+"""Raised when a spec's meaning changes; a worker leaves jobs of every version but its own in the queue."""
 
 Knobs = dict[str, KnobValue]
 

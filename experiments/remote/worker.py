@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import psutil
 
-from configs.errors import AutoinferError, DatabaseLocked, LeaseLost, ProviderUnreachable
+from configs.errors import PASSING, AutoinferError, LeaseLost, ProviderUnreachable
 from db import events, queue, remote_runs, workers
 from db.event_kinds import EventKind
 from db.session import Database
@@ -112,7 +112,7 @@ class RemoteWorker:
             while not self._is_to_end():
                 try:
                     idle = self.turn()
-                except DatabaseLocked as locked:
+                except PASSING as locked:
                     _LOG.warning("%s", locked)
                     idle = False
                 if once and idle:
@@ -356,7 +356,7 @@ class RemoteWorker:
         except LeaseLost:
             self._lost(flight)
             return
-        except DatabaseLocked as locked:
+        except PASSING as locked:
             _LOG.warning("%s", locked)
             return
         self._flights.pop(flight.taken.job.id, None)

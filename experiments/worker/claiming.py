@@ -6,10 +6,11 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import and_, exists, or_, select, update
+from sqlalchemy import ColumnElement, and_, exists, func, literal, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from db import events, queue, workers
+from db import queue_statements as sql
 from db.claims import BoundProcess, ClaimedJob, Reaped
 from db.clock import now
 from db.event_kinds import EventKind
@@ -19,6 +20,7 @@ from db.session import Database
 from db.states import ExperimentState, HypothesisState, JobState, WorkerState
 from experiments.executors.port import Executor
 from experiments.executors.process_group import end_group
+from experiments.job.spec import SPEC_VERSION
 from experiments.worker.reaping import experiment_label, reap
 from experiments.worker.settings import WorkerName, WorkerTimes
 
@@ -26,6 +28,9 @@ _TOKEN_CHARACTERS = 8
 """Characters of the digest in a run's key: enough to tell jobs of equal id in different databases apart."""
 
 _SEPARATOR = "-"
+
+_MOST_LEFT = 100
+"""Jobs that are looked through for what to say about those that are left."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,15 @@ def take(
         reaped = reap(session)
     _end_leftovers(database, executor, name, reaped)
     with database.write() as session:
-        job = queue.claim(session, name.owner, name.device_key, name.device_classes, times.lease_s)
+        job = queue.claim(
+            session,
+            name.owner,
+            name.device_key,
+            name.device_classes,
+            times.lease_s,
+            spec_version=SPEC_VERSION,
+            target=name.target,
+        )
         if job is None:
             return None
         created_at = session.execute(select(Job.created_at).where(Job.id == job.id)).scalar_one()
@@ -81,6 +94,53 @@ def take(
     return taken
 
 
+def give_back_unheard(database: Database, name: WorkerName) -> None:
+    """Give back what an idle worker was given by a claim whose answer never came."""
+    with database.write() as session:
+        for job_id in queue.release_unknown(session, name.owner):
+            label = format_label(Noun.JOB, job_id)
+            job = session.get_one(Job, job_id)
+            text = f"{label} goes back to its place: {name.owner} was cut off while it took it."
+            subject = experiment_label(job.experiment_id) or label
+            events.append(session, EventKind.JOB_REQUEUED, text, subject, job.campaign_id)
+
+
+def tell_what_is_left(database: Database, name: WorkerName, told: set[str]) -> None:
+    """Say by an event, once a worker, which waiting jobs of its device are not for it, and why.
+
+    A job of another version is named; of jobs for another target one stands for all. `told` holds what was
+    said, and is added to.
+    """
+    waits = (Job.state == JobState.QUEUED, Job.device_class.in_(name.device_classes))
+    found = select(
+        Job.id, Job.campaign_id, Job.experiment_id, sql.written_as.label("version"), Experiment.target
+    ).outerjoin(Experiment, Experiment.id == Job.experiment_id)
+    with database.read() as session:
+        query = found.where(*waits, not_(and_(*_is_for(name)))).order_by(Job.id).limit(_MOST_LEFT)
+        rows = session.execute(query).all()
+    news = []
+    for row in rows:
+        label = format_label(Noun.JOB, row.id)
+        if row.version != str(SPEC_VERSION):
+            key, why = label, f"it was written as version {row.version}, and this worker runs {SPEC_VERSION}"
+        else:
+            key, why = row.target, f"it is for {row.target}, and this device is {name.target}"
+        if key not in told:
+            told.add(key)
+            news.append((f"{name.owner} leaves {label} in the queue: {why}.", label, row))
+    if news:
+        with database.write() as session:
+            for text, label, row in news:
+                subject = experiment_label(row.experiment_id) or label
+                events.append(session, EventKind.JOB_LEFT, text, subject, row.campaign_id)
+
+
+def _is_for(name: WorkerName) -> list[ColumnElement[bool]]:
+    """What holds for a job that this worker can take; a job without a version is of another one."""
+    of_version = func.coalesce(sql.written_as, "") == str(SPEC_VERSION)
+    return [of_version] if name.target is None else [of_version, sql.made_for(literal(name.target))]
+
+
 def is_device_busy(database: Database, name: WorkerName) -> bool:
     """Whether a job runs on the worker's device, another worker's for one that is idle; reads only."""
     running = exists().where(Job.state == JobState.RUNNING, Job.device == name.device_key)
@@ -90,7 +150,8 @@ def is_device_busy(database: Database, name: WorkerName) -> bool:
 
 def _something_to_do(database: Database, name: WorkerName) -> bool:
     running = Job.state == JobState.RUNNING
-    queued = exists().where(Job.state == JobState.QUEUED, Job.device_class.in_(name.device_classes))
+    waits = (Job.state == JobState.QUEUED, Job.device_class.in_(name.device_classes))
+    queued = exists().where(*waits, *_is_for(name))
     busy = exists().where(running, Job.device == name.device_key)
     expired = exists().where(running, Job.lease_expires_at <= now())
     with database.read() as session:

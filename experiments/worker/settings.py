@@ -25,7 +25,10 @@ BEATS_A_LEASE = 3
 """Heartbeats a lease, so that one that fails or is late loses nothing."""
 
 WORKER_ROW_S = 5.0
-"""How often an idle worker says that it lives."""
+"""How often an idle worker says that it lives, and any worker what it leaves in the queue."""
+
+AWAY_S = 1.0
+"""How long a worker waits before it tries again to reach a database that did not answer."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,21 @@ class WorkerTimes:
 
 @dataclass(frozen=True)
 class WorkerName:
-    """Who a worker is: its host, its device there (`cpu`, `cuda:0`), and its process."""
+    """Who a worker is: its host, its device there (`cpu`, `cuda:0`), and its process.
+
+    `target` is what the device is, as experiments name what they are for (`cuda:NVIDIA H200:151 GB`); the
+    worker leaves jobs for others alone. None: it takes them whatever they are for.
+    """
 
     host: str
     device: str
     pid: int
+    target: str | None = None
 
     @classmethod
-    def here(cls, device: str) -> WorkerName:
+    def here(cls, device: str, target: str | None = None) -> WorkerName:
         """The name of a worker for `device` in this process."""
-        return cls(socket.gethostname(), device, os.getpid())
+        return cls(socket.gethostname(), device, os.getpid(), target)
 
     @property
     def owner(self) -> str:

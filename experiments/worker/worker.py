@@ -1,9 +1,10 @@
 """The worker's loop: take a job, run it by the executor, report, record, go on.
 
 While a job runs the worker sleeps until the job ends or `busy_poll_s` is over, looks, and goes back to
-sleep. Losing the lease at any point ends the run and drops what it measured. The worker ends when `stop` is
-set, and, started with `end_with_parent`, when its parent dies; a job that runs then is ended and given
-back.
+sleep. Losing the lease at any point ends the run and drops what it measured. A database that is locked or
+does not answer is waited for: what runs goes on meanwhile, and is recorded if nobody took it over. The worker
+ends when `stop` is set, and, started with `end_with_parent`, when its parent dies; a job that runs then is
+ended and given back.
 """
 
 from __future__ import annotations
@@ -12,26 +13,32 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from pydantic import ValidationError
 
-from configs.errors import AutoinferError, DatabaseLocked, LeaseLost
-from db import events, workers
+from configs.errors import PASSING, AutoinferError, LeaseLost
+from db import events, queue, workers
 from db.claims import BoundProcess
 from db.event_kinds import EventKind
 from db.session import Database
 from db.states import WorkerState
 from experiments.executors.local import ProcessGroup
 from experiments.executors.port import Executor, RunState, Status
-from experiments.job.result import JobResult
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.bell import ring
-from experiments.worker.claiming import Taken, is_device_busy, take
+from experiments.worker.claiming import (
+    Taken,
+    give_back_unheard,
+    is_device_busy,
+    take,
+    tell_what_is_left,
+)
 from experiments.worker.reporting import Reporter
-from experiments.worker.settings import WORKER_ROW_S, WorkerName, WorkerTimes
+from experiments.worker.settings import AWAY_S, WORKER_ROW_S, WorkerName, WorkerTimes
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,17 +75,19 @@ def run_worker(
     stop: threading.Event | None = None,
     once: bool = False,
     end_with_parent: int | None = None,
+    target: str | None = None,
 ) -> int:
     """Run jobs on `device` (`cpu`, `cuda:0`) one at a time and return how many came to an end.
 
     With `once` it returns as soon as no job is waiting; with `end_with_parent`, a process id, when that is no
-    longer its parent (told, not asked for here, because the parent may be gone before this runs).
+    longer its parent (told, not asked for here, because the parent may be gone before this runs); with
+    `target`, what the device is, it leaves alone what is for another.
 
-    Raises `AutoinferError` when the database or the disk fails.
+    Raises `AutoinferError` when the database can't be reached at the start, or when database or disk fail for
+    good.
     """
-    worker = _Worker(
-        database, executor, WorkerName.here(device), times or WorkerTimes(), stop or threading.Event()
-    )
+    name = WorkerName.here(device, target)
+    worker = _Worker(database, executor, name, times or WorkerTimes(), stop or threading.Event())
     worker.parent = end_with_parent
     return worker.run(once=once)
 
@@ -99,6 +108,9 @@ class _Worker:
         self._stop = stop
         self._id = 0
         self._said_at = 0.0
+        self._looked_at = -WORKER_ROW_S
+        self._told_left: set[str] = set()
+        self._was_away = False
         self.parent: int | None = None
 
     def run(self, *, once: bool) -> int:
@@ -107,20 +119,38 @@ class _Worker:
         ended = 0
         try:
             while not self._is_to_end():
-                taken = take(self._database, self._executor, self._name, self._times, self._id)
+                try:
+                    taken = self._take()
+                    if taken is None and not once:
+                        self._say_idle()
+                        wait_s = self._idle_wait_s()
+                except PASSING as away:
+                    _LOG.warning("%s The worker goes on when it does.", away.message)
+                    self._was_away = True
+                    self._stop.wait(AWAY_S)
+                    continue
                 if taken is not None:
                     reached(KillPoint.AFTER_CLAIM)
                     ended += self._work(taken)
                 elif once:
                     break
                 else:
-                    self._say_idle()
-                    self._stop.wait(self._idle_wait_s())
+                    self._stop.wait(wait_s)
         finally:
             if isinstance(self._executor, RunsHere):
                 self._executor.close()
             self._unregister()
         return ended
+
+    def _take(self) -> Taken | None:
+        if self._was_away:
+            give_back_unheard(self._database, self._name)
+            self._enter_again_if_lost()
+            self._was_away = False
+        if time.monotonic() - self._looked_at >= WORKER_ROW_S:
+            tell_what_is_left(self._database, self._name, self._told_left)
+            self._looked_at = time.monotonic()
+        return take(self._database, self._executor, self._name, self._times, self._id)
 
     def _work(self, taken: Taken) -> bool:
         """Run one job; true when it came to an end under this attempt."""
@@ -129,6 +159,7 @@ class _Worker:
             return self._run_or_release(taken, reporter)
         except LeaseLost as lost:
             _LOG.warning("%s", lost)
+            self._was_away = True
             self._executor.cancel(taken.key)
             return False
         except BaseException:
@@ -140,61 +171,83 @@ class _Worker:
 
     def _run_or_release(self, taken: Taken, reporter: Reporter) -> bool:
         try:
-            spec = parse_taken(taken)
-        except ValueError as error:
-            reporter.fail("spec", str(error))
-            return True
-        broken = broken_seal(spec) if isinstance(spec, TestJob) else None
-        if broken is not None:
-            reporter.fail(TAMPERED, f"{taken.subject} was changed after it was preregistered: {broken}")
-            return True
-        try:
+            try:
+                spec = parse_taken(taken)
+            except ValueError as error:
+                cause = str(error)
+                self._write(taken, lambda: reporter.fail("spec", cause))
+                return True
+            broken = broken_seal(spec) if isinstance(spec, TestJob) else None
+            if broken is not None:
+                cause = f"{taken.subject} was changed after it was preregistered: {broken}"
+                self._write(taken, lambda: reporter.fail(TAMPERED, cause))
+                return True
             return self._run(taken, spec, reporter)
         except _Stopping:
             self._executor.cancel(taken.key)
-            reporter.release()
+            try:
+                reporter.release()
+            except PASSING as away:
+                _LOG.warning("%s The lease of the job runs out by itself.", away.message)
             return False
+
+    def _write(self, taken: Taken, report: Callable[[], None]) -> None:
+        """Report, however long the database is locked or does not answer; raises `_Stopping` when the worker
+        is to end meanwhile.
+
+        A commit may be cut off from its answer: then the next try finds that the job has ended under this
+        very attempt, and nothing is left to report.
+        """
+        away = False
+        while True:
+            try:
+                report()
+                return
+            except LeaseLost:
+                with self._database.read() as session:
+                    if away and queue.has_ended(session, taken.job):
+                        return
+                raise
+            except PASSING as error:
+                away = True
+                if self._is_to_end():
+                    raise _Stopping from error
+                _LOG.warning("%s What is to be recorded waits for it.", error.message)
+                self._stop.wait(AWAY_S)
 
     def _run(self, taken: Taken, spec: AnyJob, reporter: Reporter) -> bool:
         if self._executor.quote(spec).upper_bound_usd > 0:  # no budget is asked here
-            reporter.fail(
-                "price",
+            dear = (
                 f"The executor {self._executor.name} costs money, and a worker for a device has no budget. "
-                "Start one for its target: autoinfer worker --target TARGET",
+                "Start one for its target: autoinfer worker --target TARGET"
             )
+            self._write(taken, lambda: reporter.fail("price", dear))
             return True
         try:
             ref = self._executor.submit(taken.key, spec)
         except AutoinferError as error:  # such as a folder of runs that can't be written
-            reporter.fail("error", str(error))
+            cause = str(error)
+            self._write(taken, lambda: reporter.fail("error", cause))
             return True
         reached(KillPoint.AFTER_SUBMIT)
         if isinstance(self._executor, RunsHere) and (group := self._executor.group(ref)) is not None:
-            reporter.bind(BoundProcess(self._name.host, group.pgid, group.started_at_s))
+            bound = BoundProcess(self._name.host, group.pgid, group.started_at_s)
+            self._write(taken, lambda: reporter.bind(bound))
         status = self._follow(ref, reporter)
         match status.state:
             case RunState.DONE:
-                assert status.result is not None
-                self._record(reporter, spec, status.result)
+                result = status.result
+                assert result is not None
+                self._write(taken, lambda: reporter.record(spec, result))
             case RunState.CANCELLED:
-                reporter.cancelled()
+                self._write(taken, reporter.cancelled)
             case RunState.FAILED:
-                reporter.fail("error", status.failure or "The run failed.")
+                self._write(taken, lambda: reporter.fail("error", status.failure or "The run failed."))
             case _:
-                reporter.give_up(status.failure or "The run ended without a result.")
+                why = status.failure or "The run ended without a result."
+                self._write(taken, lambda: reporter.give_up(why))
                 return False
         return True
-
-    def _record(self, reporter: Reporter, spec: AnyJob, result: JobResult) -> None:
-        """Record the result, however long another process keeps the database locked."""
-        while True:
-            try:
-                reporter.record(spec, result)
-                return
-            except DatabaseLocked as locked:
-                if self._is_to_end():
-                    raise
-                _LOG.warning("%s", locked)
 
     def _follow(self, ref: str, reporter: Reporter) -> Status:
         """Wait for the end of the run, keeping the lease; returns its last status."""
@@ -202,10 +255,13 @@ class _Worker:
         while (status := self._executor.poll(ref)).state in _RUNS:
             if self._is_to_end():
                 raise _Stopping
-            if reporter.cancel_requested():
-                reporter.beat(status.progress)  # raises LeaseLost when that is why
-                self._executor.cancel(ref)
-                return Status(RunState.CANCELLED)
+            try:
+                if reporter.cancel_requested():
+                    reporter.beat(status.progress)  # raises LeaseLost when that is why
+                    self._executor.cancel(ref)
+                    return Status(RunState.CANCELLED)
+            except PASSING as away:
+                _LOG.warning("%s", away.message)
             moment = time.monotonic()
             news = status.progress != told and moment - told_at >= self._times.progress_s
             if news or moment - beat_at >= self._times.heartbeat_s:
@@ -213,8 +269,8 @@ class _Worker:
                     reporter.beat(status.progress)
                     beat_at = told_at = moment
                     told = status.progress
-                except DatabaseLocked as locked:
-                    _LOG.warning("%s", locked)  # the next look tries again; the lease bears two misses
+                except PASSING as away:
+                    _LOG.warning("%s", away.message)  # the next look tries again; the lease bears two misses
             if isinstance(self._executor, RunsHere):
                 self._executor.wait(ref, self._times.busy_poll_s)
             else:
@@ -234,9 +290,15 @@ class _Worker:
 
     def _say_idle(self) -> None:
         if time.monotonic() - self._said_at >= WORKER_ROW_S:
-            with self._database.write() as session:
-                workers.beat(session, self._id, WorkerState.IDLE)
+            self._enter_again_if_lost()
             self._said_at = time.monotonic()
+
+    def _enter_again_if_lost(self) -> None:
+        """Say that the worker lives; one that was given up while it was silent is entered as a new one."""
+        with self._database.write() as session:
+            present = workers.beat(session, self._id, WorkerState.IDLE)
+        if not present:
+            self._register()
 
     def _idle_wait_s(self) -> float:
         """Until the next look into the queue: long where another worker's job runs on the device, for
@@ -245,9 +307,14 @@ class _Worker:
         return self._times.busy_poll_s if busy else self._times.idle_poll_s
 
     def _unregister(self) -> None:
-        with self._database.write() as session:
-            workers.beat(session, self._id, WorkerState.STOPPED)
-            events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
+        try:
+            with self._database.write() as session:
+                workers.beat(session, self._id, WorkerState.STOPPED)
+                events.append(
+                    session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner
+                )
+        except PASSING as away:
+            _LOG.warning("%s It is not told that the worker ended.", away.message)
 
 
 def parse_taken(taken: Taken) -> AnyJob:

@@ -110,10 +110,10 @@ def made_up_target(target: str, **_: object) -> Target:
     return Target(named[0], probe_cpu(), DeviceIdentity("Made-up device", 24 * 10**9), named[1:])
 
 
-def start(folder: Path, **changes: object) -> tuple[Database, int]:
+def start(folder: Path, opened: Database | None = None, **changes: object) -> tuple[Database, int]:
     """A database with a campaign that nobody drives yet; a target other than `cpu` is made up."""
     spec = simulated_spec(folder, **changes)
-    database = new_database(folder)
+    database = new_database(folder) if opened is None else opened
     with registered_here(folder), patch("agent.campaign.create.find_target", made_up_target):
         ground = survey(spec)
     with database.write() as session:

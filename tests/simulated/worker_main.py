@@ -1,11 +1,16 @@
 """A worker process for tests: `python -P -m tests.simulated.worker_main URL DATA_DIR LEASE_S [WORD…]`.
 
 Words: `once` ends when the queue is empty, a number ends when it is no longer the parent's process id.
+In the environment, `TESTS_HOST` is the name of the host that it believes to be on, `TESTS_CLOCK_AHEAD_S` by
+how many seconds its clock is ahead.
 """
 
+import os
 import signal
+import socket
 import sys
 import threading
+import time
 from pathlib import Path
 
 from db.session import open_database
@@ -17,6 +22,10 @@ from tests.simulated.places import simulated_executor
 def main() -> None:
     url, data_dir, lease_s, words = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
     stop = threading.Event()
+    ahead_s, right = float(os.environ.get("TESTS_CLOCK_AHEAD_S", "0")), time.time
+    time.time = lambda: right() + ahead_s
+    if host := os.environ.get("TESTS_HOST"):
+        socket.gethostname = lambda: host
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     run_worker(
         open_database(url),

@@ -17,6 +17,8 @@ ELSEWHERE = (
     "reference train ",
     "drafter train ",
     "drafter score",
+    "worker --db postgresql:",
+    "worker --target",
     "answers ",
     "show E-0001 --log",
     "dashboard",

@@ -30,15 +30,19 @@ def wait_for(done: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
 
 
 class Workers:
-    """Starts worker processes over one folder; `end` kills what is left of them."""
+    """Starts worker processes over one folder; `end` kills what is left of them.
 
-    def __init__(self, folder: Path) -> None:
+    `url` is the database, that of the folder if not given.
+    """
+
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
+        self.url = url or database_url(folder)
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *words: str, lease_s: float = LEASE_S, **environment: str) -> subprocess.Popen[bytes]:
         module = [sys.executable, "-m", "tests.simulated.worker_main"]
-        arguments = [database_url(self.folder), str(self.folder), str(lease_s), *words]
+        arguments = [self.url, str(self.folder), str(lease_s), *words]
         with (self.folder / "workers.log").open("ab") as log:
             process = subprocess.Popen(
                 [*module, *arguments], cwd=REPOSITORY, env={**os.environ, **environment}, stderr=log

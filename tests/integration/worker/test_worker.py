@@ -180,18 +180,40 @@ def test_runs_that_can_t_be_written_fail_the_job_at_once_with_a_sentence(
         assert "You may not write at /sys/jobs" in (experiment.failure or "")
 
 
-def test_a_spec_of_another_version_is_refused_with_a_sentence(database: Database, campaign: int, work: Work):
+@pytest.mark.parametrize("version", [2, "2", None])
+def test_a_job_of_another_version_stays_in_the_queue_and_the_log_says_who_can_t_take_it(
+    database: Database, campaign: int, work: Work, version: object
+):
     experiment_id, job_id = enqueue_job(database, campaign, a_test_job)
+    behind, _ = enqueue_job(database, campaign, a_test_job)
     with database.write() as session:
-        spec = dict(session.get_one(Job, job_id).spec) | {"version": 2}
+        spec = dict(session.get_one(Job, job_id).spec) | {"version": version}
         session.execute(update(Job).where(Job.id == job_id).values(spec=spec))
-    work()
+    assert work() == 1
     with database.read() as session:
         job = session.get_one(Job, job_id)
-        assert job.state is JobState.FAILED
-        assert job.error is not None
-        assert "written as version 2, and this worker runs version 1" in job.error
-        assert session.get_one(Experiment, experiment_id).state is ExperimentState.FAILED
+        assert (job.state, job.attempt, job.error) == (JobState.QUEUED, 0, None)
+        assert session.get_one(Experiment, experiment_id).state is ExperimentState.PLANNED
+    assert_recorded_once(database, [behind])
+    owner = WorkerName.here("cpu").owner
+    assert events_of(database, "job.left") == [
+        f"{owner} leaves J-1 in the queue: it was written as version {version}, and this worker runs 1."
+    ]
+
+
+def test_a_job_for_another_device_than_the_worker_s_stays_in_the_queue(
+    database: Database, campaign: int, work: Work
+):
+    for _ in range(2):
+        _, job_id = enqueue_job(database, campaign, a_test_job)
+    assert work(target="cuda:NVIDIA L4:24 GB") == 0
+    with database.read() as session:
+        assert session.get_one(Job, job_id).state is JobState.QUEUED
+    owner = WorkerName.here("cpu").owner
+    assert events_of(database, "job.left") == [
+        f"{owner} leaves J-1 in the queue: it is for {TARGET}, and this device is cuda:NVIDIA L4:24 GB."
+    ]
+    assert work(target=TARGET) == 2
 
 
 def test_a_malformed_spec_is_refused_with_a_sentence(database: Database, campaign: int, work: Work):

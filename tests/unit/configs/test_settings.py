@@ -161,6 +161,10 @@ def test_a_child_process_gets_the_same_settings(home: Path) -> None:
 
 
 def test_a_password_is_not_shown(home: Path) -> None:
+    assert (
+        without_password("postgresql://h/x?user=me&password=secret")
+        == "postgresql://h/x?user=me&password=***"
+    )
     url = "postgresql+psycopg://me:secret@db.example:5432/x"
     settings = load(home, AUTOINFER_DATABASE_URL=url)
     assert settings.database_url == url

@@ -26,6 +26,23 @@ def test_a_password_is_never_shown() -> None:
     assert "host/autoinfer" in address.shown
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg", "postgresql+psycopg2"])
+def test_postgresql_is_spoken_to_by_one_driver_and_shown_without_it(scheme: str) -> None:
+    address = parse_address(f"{scheme}://me@host/autoinfer")
+    assert address.url.drivername == "postgresql+psycopg"
+    assert address.shown == "postgresql://me@host/autoinfer"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://me:secret@host:port/x", "postgres:me:secret@host", "postgresql://h/x?password=secret"],
+)
+def test_a_refused_url_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        parse_address(url)
+    assert "secret" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [

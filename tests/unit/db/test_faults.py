@@ -43,6 +43,8 @@ class ServerSaid(Exception):
         ("3D000", DatabaseMissing),
         ("08006", DatabaseUnreachable),
         ("57P01", DatabaseUnreachable),
+        ("25P03", DatabaseUnreachable),
+        ("40P01", DatabaseLocked),
         (None, DatabaseUnreachable),
     ],
 )
