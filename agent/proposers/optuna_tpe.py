@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -57,28 +57,35 @@ class OptunaProposer:
         """At most `count` drafts; fewer when the space is nearly exhausted."""
         study = _study(view)
         told = len(study.trials)
-        seen = set(view.taken) | {view.incumbent.digest}
+        seen = set(view.taken)
         drafts: list[Draft] = []
-        for _ in range(ASKS_A_DRAFT * count):
+        for candidate, differs in drawn(view, study, ASKS_A_DRAFT * count):
             if len(drafts) == count:
                 break
-            trial = study.ask()
-            candidate = _ask(view.space, trial, _kept(view))
-            if candidate is None:  # a value that must be given is not the sampler's to give
-                continue
-            candidate, paid = _paid(view, candidate)
-            levers = set(view.space.levers_between(view.incumbent, candidate))
-            # every trial that was asked for stays open, so that the sampler keeps away from its point
-            if candidate.digest in seen or levers & view.banned_levers or view.refused(candidate) is not None:
+            if candidate.digest in seen:
                 continue
             seen.add(candidate.digest)
             rationale = (
-                f"TPE, told {told} of what was measured (baseline included), {_how(told)}; it differs from "
-                f"the incumbent in {', '.join(sorted(levers))}.{paid} "
+                f"TPE, told {told} of what was measured (baseline included), {_how(told)}; {differs} "
                 f"Surrogate: {predicted(view, candidate)}."
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))
         return drafts
+
+
+def drawn(view: CampaignView, study: optuna.Study, asks: int) -> Iterator[tuple[Configuration, str]]:
+    """What the study's sampler draws in so many asks and may be tested here, with a sentence on how it
+    differs from the incumbent; the same point may come again."""
+    for _ in range(asks):
+        candidate = _ask(view.space, study.ask(), _kept(view))
+        if candidate is None:  # a value that must be given is not the sampler's to give
+            continue
+        candidate, paid = _paid(view, candidate)
+        levers = set(view.space.levers_between(view.incumbent, candidate))
+        # every trial that was asked for stays open, so that the sampler keeps away from its point
+        if not levers or levers & view.banned_levers or view.refused(candidate) is not None:
+            continue
+        yield candidate, f"it differs from the incumbent in {', '.join(sorted(levers))}.{paid}"
 
 
 def _kept(view: CampaignView) -> dict[str, KnobValue]:
