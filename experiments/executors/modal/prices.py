@@ -10,27 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+
+from configs.prices import load_prices
 
 HOUR_S = 3600.0
-
-PACKAGED_AS_OF = "2026-05"
-"""Month of the packaged rates. H100, A100-80GB, L40S, L4 and T4 were checked against a published copy of
-Modal's price list of 2026-05-07; the others are older and from memory, so verify them before trusting one."""
-
-PACKAGED_USD_PER_S: Mapping[str, float] = {
-    "T4": 0.000164,
-    "L4": 0.000222,
-    "A10": 0.000306,
-    "L40S": 0.000542,
-    "A100-40GB": 0.000583,
-    "A100-80GB": 0.000694,
-    "H100!": 0.001097,
-    "H200": 0.001261,
-    "B200": 0.001736,
-    "cpu": 0.0000131,
-    "memory": 0.00000222,
-}
-"""US dollars a second: of a GPU, of a processor core (`cpu`), of a GiB of memory (`memory`)."""
 
 LARGEST_CHANGE = 5.0
 """By which factor a rate may differ from the packaged one and still be taken for the same thing."""
@@ -46,24 +30,31 @@ class Rates:
     def of(self, gpu: str | None, cores: float, memory_gib: float) -> float:
         """US dollars a second of a container."""
         rest = cores * self.usd_per_s["cpu"] + memory_gib * self.usd_per_s["memory"]
-        return rest if gpu is None else rest + self.usd_per_s[gpu]
+        return rest if gpu is None else rest + self.usd_per_s[gpu.removesuffix("!")]
 
 
-PACKAGED = Rates(PACKAGED_USD_PER_S, f"packaged prices of {PACKAGED_AS_OF}, not asked of Modal")
+@cache
+def packaged() -> Rates:
+    """What is packaged (`configs/packaged/prices/modal.yaml`), whose `source` says what it rests on."""
+    prices = load_prices("modal")
+    rest = {"cpu": prices.cpu_core_usd_per_s, "memory": prices.memory_gib_usd_per_s}
+    return Rates(
+        {**prices.gpu_usd_per_s, **rest}, f"packaged prices of {prices.recorded}, not asked of Modal"
+    )
 
 
 def rates_from(told: Mapping[str, float]) -> Rates:
     """The rates of Modal's answer, with the packaged one where the answer has none that is understood."""
-    found, missing = {}, []
-    for ours, packaged in PACKAGED_USD_PER_S.items():
+    found, missing, listed = {}, [], packaged()
+    for ours, usd_per_s in listed.usd_per_s.items():
         fits = [price for name, price in told.items() if _words(name) >= _words(ours)]
-        price = _per_second(fits[0], packaged) if len(fits) == 1 else None
+        price = _per_second(fits[0], usd_per_s) if len(fits) == 1 else None
         if price is None:
             missing.append(ours)
-        found[ours] = packaged if price is None else price
+        found[ours] = usd_per_s if price is None else price
     if len(missing) == len(found):
-        return PACKAGED
-    told_of = f"; packaged prices of {PACKAGED_AS_OF} for {', '.join(missing)}" if missing else ""
+        return listed
+    told_of = f"; {listed.basis} for {', '.join(missing)}" if missing else ""
     return Rates(found, f"Modal's rates for this workspace{told_of}")
 
 
@@ -72,9 +63,9 @@ def _words(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _per_second(told: float, packaged: float) -> float | None:
+def _per_second(told: float, listed: float) -> float | None:
     for price in (told, told / HOUR_S):
-        if packaged / LARGEST_CHANGE <= price <= packaged * LARGEST_CHANGE:
+        if listed / LARGEST_CHANGE <= price <= listed * LARGEST_CHANGE:
             return price
     return None
 
@@ -85,10 +76,10 @@ def current_rates() -> Rates:
 
     workspace = getattr(library(), "Workspace", None)
     if workspace is None:
-        return PACKAGED
+        return packaged()
     try:
         with in_our_words():
             told = workspace.from_context().billing.rates()
             return rates_from({name: float(price) for name, price in told.items()})
     except Exception:  # a price is an estimate all the same; the basis says where it is from
-        return PACKAGED
+        return packaged()

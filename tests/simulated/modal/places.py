@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments.executors.modal.executor import ModalExecutor
 from experiments.executors.modal.following import Patience
-from experiments.executors.modal.prices import PACKAGED
+from experiments.executors.modal.prices import packaged
 from experiments.job.place import Place
 from experiments.measurement.evidence import Stage
 from tests.simulated.modal.server import FakeModal
@@ -21,7 +21,7 @@ def modal_executor(
     place = Place(artifacts_dir=folder / "artifacts", cache_dir=folder / "cache")
     if limits_s is not None:
         place = place.model_copy(update={"limits_s": limits_s})
-    return ModalExecutor(folder / "jobs", place, target, patience=QUICK, rates=lambda: PACKAGED)
+    return ModalExecutor(folder / "jobs", place, target, patience=QUICK, rates=lambda: packaged())
 
 
 class ModalPlace:

@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("experiments.remote.worker", reason="needs the worker of rented machines")
-
 from sqlalchemy import select
 
 from db import money
@@ -21,7 +17,9 @@ from tests.simulated.specs import a_test_job
 TARGET = "modal:cpu"
 
 
-def test_a_job_that_is_queued_for_modal_runs_there_and_is_recorded_here(place: ModalPlace, tmp_path: Path):
+def test_a_job_that_is_queued_for_modal_runs_there_and_is_recorded_here(
+    place: ModalPlace, tmp_path: Path
+) -> None:
     database = new_database(tmp_path)
     try:
         campaign = start_campaign(database)
