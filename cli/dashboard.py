@@ -39,7 +39,7 @@ def dashboard(
             "--replay-devices",
             metavar="FILE",
             help="Show a recording by `autoinfer devices --record` in place of this machine's devices, or "
-            "the packaged one of a real GPU: h200.",
+            "a packaged one of real GPUs: h200, h200-x2.",
         ),
     ] = None,
     beside: Annotated[

@@ -4,9 +4,11 @@ A recording begins with a line that says what it is: `origin` is `nvml` for read
 `synthetic` for invented ones, which only tests may use. It tells neither the name of the machine nor the
 numbers of its processes. A file whose name ends in `.gz` is packed by gzip.
 
-Packaged is a recording of a real GPU by `autoinfer devices --record`, for a look at the page without one:
+Packaged are recordings of real GPUs by `autoinfer devices --record`, for a look at the page without one:
 `h200`, 25 minutes at 1 Hz of one NVIDIA H200 on which vLLM 0.26 was started with eight configurations of the
-Qwen3.5-9B shape one after the other, each of which answered 1 to 64 requests at once.
+Qwen3.5-9B shape one after the other, each of which answered 1 to 64 requests at once; and `h200-x2`, the
+first eleven minutes of a campaign (`autoinfer run shape --target cuda:1`), with a table measured on the GPU
+beside it.
 """
 
 from __future__ import annotations

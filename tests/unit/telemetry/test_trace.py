@@ -97,6 +97,18 @@ def test_the_packaged_recording_is_of_a_real_gpu_at_work() -> None:
     assert min(each.utilization_percent or 0 for each in gpus) == 0
 
 
+def test_the_packaged_recording_of_two_gpus_has_both_at_work_in_a_campaign() -> None:
+    found = read_trace(named_recording(Path("h200-x2")))
+    assert found.origin == "nvml"
+    assert found.title == "A recording of NVIDIA H200, 2026-11-23 04:55 UTC"
+    assert len(found.samples) > 10 * 60
+    for number in (0, 1):
+        gpus = [each.devices[number] for each in found.samples]
+        assert {each.name for each in gpus} == {f"cuda:{number}"}
+        assert max(each.power_w or 0 for each in gpus) > 400
+    assert {each.host for each in found.samples} == {RECORDED_HOST}
+
+
 def test_a_file_comes_before_a_packaged_recording_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
