@@ -20,6 +20,22 @@ MARLIN_INPUTS, MARLIN_OUTPUTS = 128, 64
 """What a projection's inputs and outputs must be multiples of for Marlin (vLLM's `MarlinLinearKernel`)."""
 
 
+EXLLAMA_ACTIVATIONS = "float16"
+"""The only type of activations that vLLM's `ExllamaLinearKernel` multiplies."""
+
+KERNEL_PACKAGES: Mapping[str, str] = {"conch": "conch-triton-kernels"}
+"""Kernels that are a package of their own beside vLLM (vLLM's `ConchLinearKernel`)."""
+
+
+def kernel_and_type_refused(configuration: Mapping[str, KnobValue]) -> str | None:
+    """Why a kernel never multiplies activations of the configuration's type; None where nothing is known
+    against it."""
+    dtype = configuration.get("serving.dtype")
+    if configuration.get(LINEAR_BACKEND) != "exllama" or dtype in (None, EXLLAMA_ACTIVATIONS):
+        return None
+    return f"Exllama multiplies {EXLLAMA_ACTIVATIONS} activations alone, and serving.dtype is {dtype}."
+
+
 def not_served_by(
     space: Space, profile: ModelProfile, compute_capability: str | None
 ) -> dict[tuple[str, KnobValue], str]:

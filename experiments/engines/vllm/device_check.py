@@ -12,7 +12,7 @@ from experiments.engines.reference.shape import read_profile
 from experiments.engines.vllm.order import chosen_knobs
 from experiments.shapes.folder import shape_in
 from experiments.space.configuration import Configuration
-from experiments.space.gpu_rules import LINEAR_BACKEND, kernel_refused
+from experiments.space.gpu_rules import KERNEL_PACKAGES, LINEAR_BACKEND, kernel_refused
 from experiments.telemetry.identity import GB, DeviceIdentity, NoSuchDevice, identify
 
 
@@ -23,11 +23,12 @@ def check_device(
     cache_bytes: int,
     identified: Callable[[str], DeviceIdentity] = identify,
     launches: int = LAUNCHES_AT_ONCE,
+    has_package: Callable[[str], bool] = lambda _: True,
 ) -> None:
     """Look at `cuda:N` and its free memory; `cache_bytes` is the cache that a launch asks for.
 
-    The memory is a lower bound: the weights and the caches of `launches` side by side, nothing else. What
-    vLLM needs beside is known when it loads.
+    `has_package` tells whether vLLM's Python has a package. The memory is a lower bound: the weights and the
+    caches of `launches` side by side, nothing else. What vLLM needs beside is known when it loads.
 
     Raises:
         Infeasible: kind `unsupported` for a device that is not there or a kernel that never serves there,
@@ -41,6 +42,13 @@ def check_device(
     why = kernel_refused(backend, read_profile(checkpoint), gpu.compute_capability)
     if why is not None:
         raise Infeasible("unsupported", f"{LINEAR_BACKEND}={backend} can't serve this on {gpu.name}: {why}")
+    package = KERNEL_PACKAGES.get(str(backend))
+    if package is not None and not has_package(package):
+        raise Infeasible(
+            "unsupported",
+            f"{LINEAR_BACKEND}={backend} is in a package of its own, which vLLM's Python lacks: pip install "
+            f"{package} there.",
+        )
     shape = shape_in(checkpoint)
     files = checkpoint.glob("*.safetensors")
     weights = sum(path.stat().st_size for path in files) if shape is None else shape.weight_bytes

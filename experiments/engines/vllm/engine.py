@@ -89,7 +89,14 @@ class VllmEngine:
         told = [untried(found)]
         if device != "cpu":
             needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
-            check_device(configuration, checkpoint, device, needed_bytes, launches=self._launches_at_once)
+            check_device(
+                configuration,
+                checkpoint,
+                device,
+                needed_bytes,
+                launches=self._launches_at_once,
+                has_package=lambda name: package_versions(found.python, (name,))[name] is not None,
+            )
             told.append(
                 f"Whether all of it fits into the memory of {device} is known when vLLM loads it, not before."
             )

@@ -18,7 +18,7 @@ from experiments.engines.reference.drafting.order import (
     MTP_DRAFT_TOKENS_MAX,
     NGRAM_TOKENS,
 )
-from experiments.space.configuration import KnobValue
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import (
     MOST_DRAFT_TOKENS,
     ModelFacts,
@@ -250,3 +250,22 @@ def test_every_value_is_either_offered_or_told_with_its_reason(
     assert all(each.why.endswith(".") for each in gone.values())
     assert space.is_legal(space.configuration({}))
     assert all(space.is_legal(each) for each in space.neighbours(space.configuration({})))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel", "refused"),
+    [
+        ("bfloat16", "exllama", True),
+        ("float16", "exllama", False),
+        ("bfloat16", "marlin", False),
+        ("bfloat16", "auto", False),
+    ],
+)
+def test_a_kernel_that_never_multiplies_such_activations_is_refused(
+    dtype: str, kernel: str, refused: bool
+) -> None:
+    given = Configuration.of({"serving.dtype": dtype, "serving.linear_backend": kernel})
+    told = joint_refusal(given, FACTS)
+    assert (told is not None) == refused
+    if told is not None:
+        assert told == "Exllama multiplies float16 activations alone, and serving.dtype is bfloat16."

@@ -36,6 +36,22 @@ def test_a_kernel_that_the_gpu_lacks_is_refused_before_anything_loads() -> None:
     assert refused.value.kind == "unsupported"
 
 
+def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_get_it() -> None:
+    gpu = DeviceIdentity("a GPU", 2**40, 2**40, "9.0")
+    given = Configuration.of({"serving.linear_backend": "conch"})
+    asked: list[str] = []
+
+    def lacks(name: str) -> bool:
+        asked.append(name)
+        return False
+
+    with pytest.raises(Infeasible, match="pip install conch-triton-kernels there") as refused:
+        check_device(given, reference_model_path(), "cuda:0", MIB, lambda _: gpu, has_package=lacks)
+    assert refused.value.kind == "unsupported"
+    check_device(given, reference_model_path(), "cuda:0", MIB, lambda _: gpu, has_package=lambda _: True)
+    assert asked == ["conch-triton-kernels"]
+
+
 def test_too_little_free_memory_is_told_in_figures_and_an_unknown_amount_passes() -> None:
     with pytest.raises(
         Infeasible, match=r"need 2\.2 GB at least .* 1\.0 GB are free, 1\.2 GB too few"
