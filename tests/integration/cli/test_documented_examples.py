@@ -19,6 +19,8 @@ ELSEWHERE = (
     "drafter score",
     "worker --db postgresql:",
     "worker --target",
+    "reconcile --executor modal",
+    "modal ",
     "answers ",
     "show E-0001 --log",
     "dashboard",
@@ -31,8 +33,8 @@ ELSEWHERE = (
     "table archive",
     "table page",
 )
-"""Examples that measure, record, train, serve, install or ask the hub, or need a campaign that asks, a job
-that ran here or what waits for approval; the tests of those parts run them."""
+"""Examples that measure, record, train, serve, install, ask the hub or a provider, or need a campaign that
+asks, a job that ran here or what waits for approval; the tests of those parts run them."""
 
 
 def examples() -> list[str]:
