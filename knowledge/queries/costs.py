@@ -4,7 +4,7 @@ statements, summed by the database."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, func, select, text, type_coerce
@@ -12,10 +12,9 @@ from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Verdict
-from knowledge.queries.money import MoneyView, money
+from knowledge.queries.money import EPOCH, MoneyView, money
 from knowledge.queries.view import View
 
-EPOCH = date(1970, 1, 1)
 DAY_MS = 86_400_000
 BASIS = (
     "Machine time: seconds on the clock from the start of an experiment to its end, with loading, building "

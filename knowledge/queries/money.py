@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Integer, case, cast, func, select
@@ -17,6 +17,9 @@ from db.money import budgets, usd
 from db.states import JobState, RemoteRunState
 from knowledge.queries.view import View
 from knowledge.stored import number
+
+EPOCH = date(1970, 1, 1)
+"""The day that days are counted from."""
 
 MOST_WAITING = 50
 """Waiting jobs told at most, the next ones."""
@@ -110,8 +113,6 @@ class MoneyView(View):
 
 def money(session: Session, campaign_id: int | None = None) -> MoneyView:
     """What the runs of a campaign, or of all, cost."""
-    from knowledge.queries.costs import EPOCH
-
     return MoneyView(
         total=next(iter(_rows(session, campaign_id, None, str)), MoneyRow(name="all")),
         campaigns=_rows(session, campaign_id, RemoteRun.campaign_id, _campaign),

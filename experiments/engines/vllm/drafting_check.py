@@ -19,7 +19,7 @@ from experiments.engines.reference.drafting.acceptance import acceptance_length,
 from experiments.engines.vllm.tap import DRAFT_NOTHING, DRAFT_TEXT
 
 if TYPE_CHECKING:
-    from experiments.engines.vllm.driver import Driver
+    from experiments.engines.vllm.loaded_engine import LoadedEngine
 
 NEAR_TIE_LOGITS_MAX: Mapping[str, float] = {"float32": 1e-2, "float16": 0.1, "bfloat16": 0.5}
 """Largest gap in logits that ever counts as a near-tie: those of the reference engine, and between them that
@@ -35,26 +35,26 @@ FLIPS_POSITIONS_MIN = 20
 Reading = Mapping[str, Sequence[Any]]
 
 
-async def draft_texts(driver: Driver, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
+async def draft_texts(engine: LoadedEngine, requests: Sequence[GenerationRequest]) -> list[GenerationTrace]:
     """The texts that drafting gives, to be read back.
 
     Raises:
         Infeasible: kind `illegal` when nothing is drafted, or an MTP head's drafts hardly ever stand; kind
         `crashed` when vLLM counts other drafts than the steps show.
     """
-    if driver.order.drafting_method == "none":
+    if engine.order.drafting_method == "none":
         raise Infeasible("illegal", "The configuration drafts nothing, so there is no check.")
-    before = driver.accepted_per_position()
-    traces = [await driver.generate(request) for request in requests]
-    after = driver.accepted_per_position()
+    before = engine.accepted_per_position()
+    traces = [await engine.generate(request) for request in requests]
+    after = engine.accepted_per_position()
     counted = [now - then for now, then in zip_longest(after, before, fillvalue=0)]
-    check_counters([trace.step_tokens for trace in traces], counted, driver.order.draft_tokens)
-    _refuse_dropped_head(driver, [tokens for trace in traces for tokens in trace.step_tokens])
+    check_counters([trace.step_tokens for trace in traces], counted, engine.order.draft_tokens)
+    _refuse_dropped_head(engine, [tokens for trace in traces for tokens in trace.step_tokens])
     return traces
 
 
 async def check_drafting(
-    driver: Driver, requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]
+    engine: LoadedEngine, requests: Sequence[GenerationRequest], traces: Sequence[GenerationTrace]
 ) -> list[DraftingCheck]:
     """The checks of texts that drafting gave; the driver must be one whose drafts can be replaced.
 
@@ -62,8 +62,8 @@ async def check_drafting(
         Infeasible: kind `crashed`, when the step of k + 1 tokens computes something else than the step of
         one.
     """
-    readings = [await _read_back(driver, *pair) for pair in zip(requests, traces, strict=True)]
-    return judged(requests, traces, readings, str(driver.order.arguments["dtype"]))
+    readings = [await _read_back(engine, *pair) for pair in zip(requests, traces, strict=True)]
+    return judged(requests, traces, readings, str(engine.order.arguments["dtype"]))
 
 
 def check_counters(steps: Sequence[Sequence[int]], counted: Sequence[int], draft_tokens: int) -> None:
@@ -88,15 +88,15 @@ def check_counters(steps: Sequence[Sequence[int]], counted: Sequence[int], draft
         )
 
 
-async def _read_back(driver: Driver, request: GenerationRequest, trace: GenerationTrace) -> Reading:
+async def _read_back(engine: LoadedEngine, request: GenerationRequest, trace: GenerationTrace) -> Reading:
     """The text's tokens after its first, read both ways."""
-    text, drafts = [*request.prompt_ids, *trace.token_ids], driver.order.draft_tokens
+    text, drafts = [*request.prompt_ids, *trace.token_ids], engine.order.draft_tokens
     first = len(request.prompt_ids) + 1  # the prefill chooses the token before
     for drafted in (DRAFT_NOTHING, DRAFT_TEXT):
-        await driver.call("autoinfer_read_along", text, drafted, drafts)
-        await driver.say(request.prompt_ids, request.new_tokens)
-        await driver.call("autoinfer_keep_read", first, len(text))
-    told: Reading = await driver.call("autoinfer_compare_readings", list(trace.token_ids[1:]))
+        await engine.call("autoinfer_read_along", text, drafted, drafts)
+        await engine.say(request.prompt_ids, request.new_tokens)
+        await engine.call("autoinfer_keep_read", first, len(text))
+    told: Reading = await engine.call("autoinfer_compare_readings", list(trace.token_ids[1:]))
     return told
 
 
@@ -139,8 +139,8 @@ def judged(
     return checks
 
 
-def _refuse_dropped_head(driver: Driver, step_tokens: Sequence[int]) -> None:
-    if driver.order.drafting_method == "mtp" and head_seems_dropped(step_tokens):
+def _refuse_dropped_head(engine: LoadedEngine, step_tokens: Sequence[int]) -> None:
+    if engine.order.drafting_method == "mtp" and head_seems_dropped(step_tokens):
         raise Infeasible(
             "illegal",
             f"The MTP head's drafts hardly ever stand: the acceptance length is "

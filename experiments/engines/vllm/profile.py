@@ -22,7 +22,7 @@ from experiments.engines.vllm.kernel_steps import Step, settled, steps_of
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
-    from experiments.engines.vllm.driver import Driver
+    from experiments.engines.vllm.loaded_engine import LoadedEngine
 
 MOST_TOKENS = 48
 """Tokens that are generated while kernels are recorded: each step has hundreds of them."""
@@ -36,20 +36,20 @@ METHOD = (
 US_PER_MS = 1e3
 
 
-async def profile(driver: Driver, request: GenerationRequest, concurrency: int = 1) -> dict[str, Json]:
+async def profile(engine: LoadedEngine, request: GenerationRequest, concurrency: int = 1) -> dict[str, Json]:
     """Profile decode steps of a request, `concurrency` of which are served at once.
 
     Gives `parts` (of `PartTime`) and the `record` that they rest on: every kernel by name, and one step in
     order. Raises `Infeasible` where no step was recorded.
     """
     short = replace(request, new_tokens=min(request.new_tokens, MOST_TOKENS))
-    step_ms = await _step_ms(driver, short, concurrency)
-    read = await driver.call("autoinfer_read_by_step", driver.order.draft_tokens)
-    await driver.call("autoinfer_trace", True)
+    step_ms = await _step_ms(engine, short, concurrency)
+    read = await engine.call("autoinfer_read_by_step", engine.order.draft_tokens)
+    await engine.call("autoinfer_trace", True)
     try:
-        traced_ms = await _step_ms(driver, short, concurrency)
+        traced_ms = await _step_ms(engine, short, concurrency)
     finally:
-        trace = await driver.call("autoinfer_trace", False)
+        trace = await engine.call("autoinfer_trace", False)
     recorded = settled(steps_of(trace))
     if not recorded:
         raise Infeasible("crashed", "The profiler recorded no whole step, so its parts can't be told.")
@@ -61,7 +61,7 @@ async def profile(driver: Driver, request: GenerationRequest, concurrency: int =
         "method": METHOD,
         "concurrency": concurrency,
         "context_tokens": len(request.prompt_ids) + short.new_tokens // 2,
-        "draft_tokens": driver.order.draft_tokens,
+        "draft_tokens": engine.order.draft_tokens,
         "step_ms": step_ms,
         "traced_step_ms": traced_ms,
         "steps": len(steps),
@@ -117,9 +117,9 @@ def cache_bytes(read: Mapping[str, Any], context_tokens: int, concurrency: int) 
     }
 
 
-async def _step_ms(driver: Driver, request: GenerationRequest, concurrency: int) -> float:
+async def _step_ms(engine: LoadedEngine, request: GenerationRequest, concurrency: int) -> float:
     """The median time from one step's tokens to the next's, in the later half of the request."""
-    traces = await asyncio.gather(*(driver.generate(request) for _ in range(concurrency)))
+    traces = await asyncio.gather(*(engine.generate(request) for _ in range(concurrency)))
     times_s = sorted(set(traces[0].token_times_s))
     gaps_s = [after - before for before, after in pairwise(times_s)]
     return 1e3 * median(gaps_s[len(gaps_s) // 2 :])

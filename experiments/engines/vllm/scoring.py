@@ -24,7 +24,7 @@ from experiments.engines.port import (
 from experiments.engines.vllm.tap import DRAFT_IN_TURNS, DRAFT_NOTHING
 
 if TYPE_CHECKING:
-    from experiments.engines.vllm.driver import Driver
+    from experiments.engines.vllm.loaded_engine import LoadedEngine
 
 DECODE_PREFIX_TOKENS = 64
 """Tokens of the decode document that are prefilled; the rest goes through decode steps."""
@@ -38,7 +38,7 @@ are of one float32 softmax, so that anything more is another row."""
 
 
 async def score(
-    driver: Driver,
+    engine: LoadedEngine,
     documents: Sequence[ScoringDocument],
     tasks: Sequence[ScoringTask],
     reference: str | None,
@@ -52,41 +52,43 @@ async def score(
         if not task.prompt_ids or not task.answer_ids:
             raise Infeasible("illegal", f"Item {task.item} has an empty prompt or answer.")
     rows = {document.item: len(document.token_ids) - 1 for document in documents}
-    await driver.call("autoinfer_open_references", reference, write_reference, rows)
+    await engine.call("autoinfer_open_references", reference, write_reference, rows)
     whole = False
     try:
         scores: list[DocumentScore] = []
         decoded: list[DocumentScore] = []
         for document in documents:
-            scores.append(await _document(driver, document))
+            scores.append(await _document(engine, document))
             if not decoded and len(document.token_ids) > DECODE_PREFIX_TOKENS + 1:
-                decoded.append(await _decode_document(driver, document))
-        solved = [await _task(driver, task) for task in tasks]
+                decoded.append(await _decode_document(engine, document))
+        solved = [await _task(engine, task) for task in tasks]
         whole = True
     finally:
-        await driver.call("autoinfer_close_references", whole)
+        await engine.call("autoinfer_close_references", whole)
     return {
         "documents": [data_of(each) for each in (*scores, *decoded)],
         "tasks": [data_of(each) for each in solved],
     }
 
 
-async def _document(driver: Driver, document: ScoringDocument) -> DocumentScore:
-    told = await _prefilled(driver, document.item, document.token_ids, 0)
+async def _document(engine: LoadedEngine, document: ScoringDocument) -> DocumentScore:
+    told = await _prefilled(engine, document.item, document.token_ids, 0)
     return _scored(document.item, document.text_bytes, told)
 
 
-async def _task(driver: Driver, task: ScoringTask) -> TaskScore:
+async def _task(engine: LoadedEngine, task: ScoringTask) -> TaskScore:
     first = len(task.prompt_ids) - 1
-    told = await _prefilled(driver, None, task.prompt_ids + task.answer_ids, first)
+    told = await _prefilled(engine, None, task.prompt_ids + task.answer_ids, first)
     return TaskScore(task.item, tuple(told["best"]) == task.answer_ids)
 
 
-async def _prefilled(driver: Driver, item: str | None, ids: tuple[int, ...], first: int) -> dict[str, Any]:
+async def _prefilled(
+    engine: LoadedEngine, item: str | None, ids: tuple[int, ...], first: int
+) -> dict[str, Any]:
     """What the worker tells of the tokens after place `first`, checked against vLLM's own numbers."""
-    await driver.call("autoinfer_listen")
-    by_vllm = await driver.read_prompt(ids)
-    told: dict[str, Any] = await driver.call("autoinfer_heard", item, list(ids[first + 1 :]), first)
+    await engine.call("autoinfer_listen")
+    by_vllm = await engine.read_prompt(ids)
+    told: dict[str, Any] = await engine.call("autoinfer_heard", item, list(ids[first + 1 :]), first)
     apart = abs(told["nll_nats"] + math.fsum(by_vllm[first:]))
     if len(by_vllm) != len(ids) - 1 or not apart <= NATS_APART_MAX * (len(ids) - 1 - first):
         raise Infeasible(
@@ -97,13 +99,13 @@ async def _prefilled(driver: Driver, item: str | None, ids: tuple[int, ...], fir
     return told
 
 
-async def _decode_document(driver: Driver, document: ScoringDocument) -> DocumentScore:
+async def _decode_document(engine: LoadedEngine, document: ScoringDocument) -> DocumentScore:
     ids = document.token_ids[: DECODE_PREFIX_TOKENS + DECODE_STEPS_MAX + 1]
-    drafts = driver.order.draft_tokens
+    drafts = engine.order.draft_tokens
     first = DECODE_PREFIX_TOKENS + 1  # the prefill chooses the token before
-    await driver.call("autoinfer_read_along", list(ids), DRAFT_IN_TURNS if drafts else DRAFT_NOTHING, drafts)
-    await driver.say(ids[:DECODE_PREFIX_TOKENS], len(ids) - DECODE_PREFIX_TOKENS)
-    told = await driver.call("autoinfer_read", document.item, first, list(ids[first:]))
+    await engine.call("autoinfer_read_along", list(ids), DRAFT_IN_TURNS if drafts else DRAFT_NOTHING, drafts)
+    await engine.say(ids[:DECODE_PREFIX_TOKENS], len(ids) - DECODE_PREFIX_TOKENS)
+    told = await engine.call("autoinfer_read", document.item, first, list(ids[first:]))
     share = (len(ids) - first) / (len(document.token_ids) - 1)
     return _scored(f"{DECODE_ITEM_PREFIX}{document.item}", max(1, round(document.text_bytes * share)), told)
 

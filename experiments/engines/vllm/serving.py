@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from experiments.engines.port import GenerationRequest, GenerationTrace
 
 if TYPE_CHECKING:
-    from experiments.engines.vllm.driver import Driver
+    from experiments.engines.vllm.loaded_engine import LoadedEngine
 
 
 async def serve(
-    driver: Driver, requests: Sequence[GenerationRequest], concurrency: int
+    engine: LoadedEngine, requests: Sequence[GenerationRequest], concurrency: int
 ) -> list[GenerationTrace]:
     """One trace a request, in their order; raises what the first to fail raises, and ends the others."""
     traces: dict[int, GenerationTrace] = {}
@@ -25,7 +25,7 @@ async def serve(
 
     async def one_after_the_other() -> None:
         for place, request in waiting:
-            traces[place] = await driver.generate(request)
+            traces[place] = await engine.generate(request)
 
     try:
         async with asyncio.TaskGroup() as group:
