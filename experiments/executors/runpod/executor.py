@@ -249,7 +249,8 @@ class RunPodExecutor:
         """What RunPod says of a run that has not told its end; the run is ended where it can't any more."""
         found = self._pods.named(ref)
         age_s = row.now_s - (row.tried_at_s or row.now_s)
-        if not found and age_s > self._patience.appear_s:
+        silent_s = row.now_s - (row.told_at_s or float("-inf"))
+        if not found and age_s > self._patience.appear_s and silent_s > self._patience.silent_s:
             found = self._pods.named(ref, fresh=True)
             if not found:
                 return self._end(row, Outcome.LOST, "The pod is gone, and told no result.")

@@ -22,13 +22,15 @@ class Patience:
 
     `list_s`: how long RunPod's list of pods is taken for now: one request serves the polls of all runs.
     `appear_s`: how long a pod that was asked for may be missing in the list. `startup_s`: how long it may
-    take until its job begins, the image being fetched meanwhile. `end_s`: what its end may take. `gone_s`:
+    take until its job begins, the image being fetched meanwhile. `silent_s`: a pod that told something so long
+    ago lives, whatever the list says. `end_s`: what its end may take. `gone_s`:
     how long `cancel` waits for that, looking every `look_s`.
     """
 
     list_s: float = 2.0
     appear_s: float = 120.0
     startup_s: float = 1800.0
+    silent_s: float = 60.0
     end_s: float = 300.0
     gone_s: float = 120.0
     look_s: float = 1.0

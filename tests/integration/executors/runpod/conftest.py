@@ -1,0 +1,42 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import postgresql
+from tests.simulated.runpod.places import RunPodPlace
+from tests.simulated.runpod.server import SECRET, FakeRunPod
+
+
+@pytest.fixture(scope="session")
+def pods_server() -> Iterator[postgresql.Server]:
+    if postgresql.programs() is None:
+        pytest.skip(postgresql.MISSING)
+    with postgresql.serving() as server:
+        server.execute(f"CREATE ROLE autoinfer_pod LOGIN PASSWORD '{SECRET}'")
+        yield server
+
+
+@pytest.fixture(scope="session")
+def runpod_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRunPod]:
+    fake = FakeRunPod(tmp_path_factory.mktemp("runpod"))
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def fake(runpod_service: FakeRunPod) -> Iterator[FakeRunPod]:
+    """The fake without a pod; a test that leaves one that is paid for fails."""
+    yield runpod_service
+    left = [(pod.name, pod.status) for pod in runpod_service.pods.values()]
+    runpod_service.reset()
+    assert left == [], "a pod is left that is paid for"
+
+
+@pytest.fixture
+def place(fake: FakeRunPod, pods_server: postgresql.Server, tmp_path: Path) -> Iterator[RunPodPlace]:
+    name = pods_server.empty_database()
+    from_pod = f"postgresql://autoinfer_pod@127.0.0.1:{pods_server.port}/{name}"
+    made = RunPodPlace(fake, tmp_path, pods_server.url(name), from_pod)
+    yield made
+    made.close()
