@@ -102,7 +102,7 @@ def test_a_pod_is_asked_for_with_one_gpu_or_with_none():
 
 
 def test_a_job_sealed_for_the_target_runs_on_the_pods_one_device_and_a_broken_seal_stays_broken():
-    job = a_test_job(device="runpod:L4")
+    job = a_test_job(device="runpod:L4", judge_version="1")
     there = as_here(job, "L4")
     assert there.device == "cuda:0"
     assert isinstance(there, TestJob)
