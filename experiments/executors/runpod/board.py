@@ -11,7 +11,7 @@ nothing. The tables are made where they are missing; the user `autoinfer_pod` ge
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,10 +25,12 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    and_,
     create_engine,
     func,
     insert,
     make_url,
+    or_,
     select,
     text,
     update,
@@ -127,8 +129,7 @@ class Ended(_Told):
 
 @dataclass(frozen=True)
 class Row:
-    """A run as the board has it; `now_s` is the board's clock when it was read, `usd_per_hr` the sum over its
-    pods."""
+    """A run as the board has it; `now_s` is the board's clock when it was read."""
 
     key: str
     asked: str
@@ -274,16 +275,13 @@ class Board:
                 update(_RUN).where(_RUN.c.key == key, _RUN.c.gone_at_s.is_(None)).values(gone_at_s=_NOW_S)
             )
 
-    def pieces(self, key: str, name: str, size: int) -> list[tuple[int, str]]:
-        """What a file has beyond `size` bytes, with the piece in which they lie."""
-        beyond = _PIECE.c.at + func.octet_length(_PIECE.c.data) > size
+    def pieces(self, key: str, sizes: Mapping[str, int]) -> list[tuple[str, int, str]]:
+        """What files have beyond these sizes, each with the piece in which that lies, in order."""
+        end = _PIECE.c.at + func.octet_length(_PIECE.c.data)
+        beyond = or_(*(and_(_PIECE.c.name == name, end > size) for name, size in sizes.items()))
+        query = select(_PIECE.c.name, _PIECE.c.at, _PIECE.c.data).where(_PIECE.c.key == key, beyond)
         with self._writing() as connection:
-            rows = connection.execute(
-                select(_PIECE.c.at, _PIECE.c.data)
-                .where(_PIECE.c.key == key, _PIECE.c.name == name, beyond)
-                .order_by(_PIECE.c.at)
-            )
-            return [(row.at, row.data) for row in rows]
+            return [(row.name, row.at, row.data) for row in connection.execute(query.order_by(_PIECE.c.at))]
 
     def _change(self, key: str, **values: object) -> None:
         with self._writing() as connection:

@@ -10,6 +10,7 @@ pod of a name finds the run taken on the board, and ends itself before it does a
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import logging
 import re
 import time
@@ -90,6 +91,8 @@ class RunPodExecutor:
         self._api = RunPodApi(self._account.key, self._account.url)
         self._board = Board(self._account.board)
         self._pods = Pods(self._api, self._patience)
+        self._quoted: dict[str, float] = {}
+        """What jobs were quoted at, by their specs, until they are submitted."""
 
     def close(self) -> None:
         """Let go of the board's connections."""
@@ -99,6 +102,7 @@ class RunPodExecutor:
         """Bounded by the pod's limit and start-up and by its end, and a second pod's start-up, at the full
         rate; there are no retries. A pod that turns out to cost more is ended at once."""
         usd_per_hr, basis = self._rate()
+        self._quoted[_digest(spec)] = usd_per_hr
         bound_s = self._limit_s() + 2 * self._patience.startup_s + self._patience.end_s
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
         rate = usd_per_hr / HOUR_S
@@ -294,8 +298,7 @@ class RunPodExecutor:
     def _copy(self, row: Row) -> Copy:
         with disk_in_words(self.root, "runs"), self._locked(row.key):
             copy = Copy(self._folder(row.key))
-            for name in (RECORDS_NAME, LOG_NAME):
-                copy.fetch(name, lambda size, name=name: self._board.pieces(row.key, name, size))  # type: ignore[misc]
+            copy.add(self._board.pieces(row.key, copy.sizes((RECORDS_NAME, LOG_NAME))))
         return copy
 
     def _folder(self, key: str) -> Path:
@@ -311,7 +314,7 @@ class RunPodExecutor:
             spec=spec.model_dump(mode="json"),
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
-            usd_per_hr=self._rate()[0],
+            usd_per_hr=self._quoted.pop(_digest(spec), None) or self._rate()[0],
             run_generated_code=self._place.run_generated_code,
         )
 
@@ -332,6 +335,10 @@ class RunPodExecutor:
         prices = load_prices(self.name)
         usd = prices.gpu_rate(self.gpu) * HOUR_S + disk
         return usd, f"{usd:.2f} USD an hour for {self.gpu}, with disk, by {prices.basis}"
+
+
+def _digest(spec: AnyJob) -> str:
+    return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
 
 
 def _least_usd_per_hr() -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +22,9 @@ class Patience:
 
     `list_s`: how long RunPod's list of pods is taken for now: one request serves the polls of all runs.
     `appear_s`: how long a pod that was asked for may be missing in the list. `startup_s`: how long it may
-    take until its job begins, the image being fetched meanwhile. `silent_s`: a pod that told something so long
-    ago lives, whatever the list says. `end_s`: what its end may take. `gone_s`:
-    how long `cancel` waits for that, looking every `look_s`.
+    take until its job begins, the image being fetched meanwhile. `silent_s`: for how long a pod lives that
+    told something, whatever the list says. `end_s`: what its end may take. `gone_s`: how long `cancel` waits
+    for that, looking every `look_s`.
     """
 
     list_s: float = 2.0
@@ -65,11 +65,14 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def fetch(self, name: str, beyond: Callable[[int], list[tuple[int, str]]]) -> None:
-        """Add to a file what it has beyond its size here; a torn end is written again from its piece on."""
-        path = self._folder / name
-        size = path.stat().st_size if path.exists() else 0
-        for at, data in beyond(size):
+    def sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """How long the copies of these files are, bytes."""
+        return {name: path.stat().st_size if (path := self._folder / name).exists() else 0 for name in names}
+
+    def add(self, pieces: Sequence[tuple[str, int, str]]) -> None:
+        """Add pieces (file, place in bytes, text) in their order; a torn end is written over by its piece."""
+        for name, at, data in pieces:
+            path = self._folder / name
             with path.open("r+b" if path.exists() else "wb") as file:
                 file.seek(at)
                 file.write(data.encode())

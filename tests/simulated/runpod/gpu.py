@@ -18,4 +18,10 @@ def told(device: str) -> DeviceIdentity:
 
 def container() -> Container:
     work = Path(tempfile.mkdtemp(prefix="pod-", dir=os.environ["FAKE_DISK"]))
-    return Container(work=work, command=JOB_COMMAND, identify=told, tell_s=0.1, reach_s=1.0)
+    return Container(
+        work=work,
+        command=JOB_COMMAND,
+        identify=told,
+        tell_s=0.1,
+        reach_s=float(os.environ.get("FAKE_REACH_S", "20")),
+    )

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
-from tests.simulated.modal.machine import end
+import psutil
 
 KEPT = ("PATH", "PYTHONPATH", "HOME", "LANG", "TMPDIR")
 """All that a pod has of this machine's environment."""
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 class Machine:
-    """Starts pods and ends them with everything they started."""
+    """Starts pods."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.simulated.runpod.machine"]
@@ -56,26 +57,39 @@ class Machine:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
         self._lock = threading.Lock()
-        self.started: list[int] = []
 
-    def start(self, environment: dict[str, str], log: Path) -> int:
+    def start(self, environment: dict[str, str], log: Path) -> psutil.Process:
+        """The first process of a new pod, which ends by nothing but a signal."""
         with self._lock:
             assert self._process.stdin is not None
             assert self._process.stdout is not None
             self._process.stdin.write(json.dumps({"environment": environment, "log": str(log)}) + "\n")
             self._process.stdin.flush()
-            pid = int(self._process.stdout.readline())
-        self.started.append(pid)
-        return pid
+            return psutil.Process(int(self._process.stdout.readline()))
 
     def close(self) -> None:
-        for pid in self.started:
-            end(pid)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
+        self._process.kill()
         self._process.wait(20)
         self._process.stdout.close()
+
+
+def everything_of(first: psutil.Process) -> list[psutil.Process]:
+    """A pod's first process and all that it started, as far as they live."""
+    try:
+        return [first, *first.children(recursive=True)] if first.is_running() else []
+    except psutil.NoSuchProcess:
+        return []
+
+
+def end(found: list[psutil.Process]) -> None:
+    """End them at once, as the host of a pod does; a process whose id was given to another is left."""
+    for each in found:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(found, timeout=10)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.simulated.modal.machine import end, processes
-from tests.simulated.runpod.machine import Machine
+import psutil
+
+from tests.simulated.runpod.machine import Machine, end, everything_of
 
 ACCOUNT_KEY = "rpa_the-key-of-the-account"
 SECRET = "the-password-of-the-pods"
@@ -34,7 +35,9 @@ class FakePod:
     env: dict[str, str]
     gpu: dict | None
     status: str = "PROVISIONING"
-    pid: int = 0
+    first: psutil.Process | None = None
+    ended: list[psutil.Process] = field(default_factory=list)
+    """What the host killed of it."""
     log: Path = Path()
     key: str = field(default_factory=lambda: f"pod_{uuid.uuid4().hex}")
 
@@ -94,11 +97,23 @@ class FakeRunPod:
             for name, value in pod.env.items()
         }
         environment |= {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": pod.key, "FAKE_DISK": str(disk)}
-        pod.pid = self.machine.start(environment | self.environment, pod.log)
+        pod.first = self.machine.start(environment | self.environment, pod.log)
         pod.status = "RUNNING"
 
     def living(self, name: str) -> int:
-        return sum(len(processes(pod.pid)) for pod in self.ever if pod.name == name and pod.pid)
+        """How many processes of the pods of a name live, of those too that the host has killed."""
+        found = {each for pod in self.ever if pod.name == name for each in self.processes(pod)}
+        return sum(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in found)
+
+    def processes(self, pod: FakePod) -> list[psutil.Process]:
+        return [*pod.ended, *(everything_of(pod.first) if pod.first is not None else [])]
+
+    def halt(self, pod: FakePod) -> None:
+        """End what runs in a pod."""
+        if pod.first is not None:
+            found = everything_of(pod.first)
+            pod.ended += found
+            end(found)
 
     def crash(self, name: str) -> None:
         """The host of the pods of a name fails: the pods are gone."""
@@ -109,8 +124,7 @@ class FakeRunPod:
         with self.lock:
             self.pods.pop(pod.id, None)
         pod.status = "TERMINATED"
-        if pod.pid:
-            end(pod.pid)
+        self.halt(pod)
 
     def create(self, body: dict) -> FakePod:
         pod = FakePod(f"p{uuid.uuid4().hex[:12]}", body["name"], body.get("env", {}), body.get("gpu"))
@@ -184,7 +198,7 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
                 return self.problem(404, "pod not found")
             if path.endswith("/action") and body == {"action": "stop"}:
                 pod.status = "EXITED"
-                end(pod.pid)
+                fake.halt(pod)
                 return self.send(200, fake.told(pod))
             if method == "DELETE":
                 if not fake.fails_to_end:

@@ -20,10 +20,11 @@ from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
 from tests import postgresql
 from tests.integration.executors.conformance import SLOW
-from tests.simulated.modal.machine import end
 from tests.simulated.runpod.places import QUICK, RunPodPlace
 from tests.simulated.runpod.server import ACCOUNT_KEY, SECRET
 from tests.simulated.specs import a_test_job
+
+MOST_CUTS = 6
 
 OPEN = (RunState.PENDING, RunState.RUNNING)
 
@@ -150,7 +151,7 @@ def test_a_container_that_is_started_again_is_a_lost_run(place: RunPodPlace):
     ref = executor.submit("again", a_test_job(SLOW))
     begun(place, executor, ref)
     (pod,) = place.fake.ever
-    end(pod.pid)
+    place.fake.halt(pod)
     place.fake.start(pod)
     status = ended(place, executor, ref)
     assert status.state is RunState.LOST
@@ -187,6 +188,7 @@ def test_a_pod_that_never_begins_is_ended_from_here(place: RunPodPlace):
 
 def test_a_pod_that_does_not_reach_the_board_gives_itself_back(place: RunPodPlace):
     place.board_from_pod = re.sub(r":\d+/", ":1/", place.board_from_pod)
+    place.fake.environment = {"FAKE_REACH_S": "0.5"}
     executor = place.executor()
     ref = executor.submit("cut-off", a_test_job())
     place.wait_for(lambda: not place.fake.pods)
@@ -244,7 +246,8 @@ def test_a_pod_whose_connections_to_the_board_are_cut_again_and_again_tells_ever
     ref = executor.submit("cuts", a_test_job())
     cuts = 0
     while executor.poll(ref).state in OPEN:
-        cuts += len(pods_server.execute(cut))
+        if cuts < MOST_CUTS:
+            cuts += len(pods_server.execute(cut))
     status = executor.poll(ref)
     assert cuts > 0
     assert status.state is RunState.DONE
@@ -275,9 +278,6 @@ def test_a_price_that_rose_after_the_quote_is_not_paid(place: RunPodPlace):
     quote = executor.quote(a_test_job())
     assert "0.52 USD an hour for L4 by RunPod's catalog" in quote.basis
     place.fake.hold = True
-    asked = executor._asked(a_test_job())
-    executor._board.prepare()
-    executor._board.ask("dearer", asked)
     place.fake.prices["NVIDIA L4"] = 0.8
     with pytest.raises(
         AutoinferError, match=r"asks 0\.80 USD an hour for the pod, which was quoted at 0\.52"
