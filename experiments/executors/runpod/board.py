@@ -207,7 +207,7 @@ class Board:
             told["tried_at_s"],
             told["owner"],
             told["told_at_s"],
-            None if told["ended"] is None else Ended.model_validate_json(told["ended"]),
+            None if told["ended"] is None else _ended(told["ended"]),
             told["ended_at_s"],
             told["gone_at_s"],
             float(told["now_s"]),
@@ -304,6 +304,14 @@ class Board:
         except SQLAlchemyError as error:
             said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             raise BoardUnreachable(f"The board can't be reached: {said}.", "It is asked again.") from None
+
+
+def _ended(told: str) -> Ended:
+    """What a pod says of its end; what makes no sense is an end too."""
+    try:
+        return Ended.model_validate_json(told)
+    except ValueError:
+        return Ended(outcome=Outcome.LOST, sentence="The pod told an end that makes no sense.")
 
 
 class _Exists(AutoinferError):

@@ -142,15 +142,26 @@ class RunPodExecutor:
         return name if row.owner is not None or row.ended is not None or self._found(name) else None
 
     def poll(self, ref: str) -> Status:
-        """Where the run stands; raises `ProviderUnreachable`, after which it is asked again."""
+        """Where the run stands; raises `ProviderUnreachable`, after which it is asked again.
+
+        What a pod told is read as data of somebody else: where it makes no sense the run is lost.
+        """
         row = self._row(ref)
         if row is None:
             return Status(RunState.LOST, failure=f"The board knows no run {ref}.")
+        try:
+            return self._status(ref, row)
+        except (ValueError, KeyError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            self.cancel(ref)
+            return Status(RunState.LOST, failure=f"The pod told what is no record of a job ({error}).")
+
+    def _status(self, ref: str, row: Row) -> Status:
         copy = self._copy(row)
+        progress = copy.progress()
         if row.ended is None:
             row, state = self._look(ref, row)
             if row.ended is None:
-                return Status(state, copy.progress())
+                return Status(state, progress)
             copy = self._copy(row)
         self._let_end(ref, row)
         assert row.ended is not None

@@ -341,6 +341,29 @@ def test_a_pod_may_do_no_more_than_take_a_run_and_tell_of_it(place: RunPodPlace,
         connection.execute(statement)
 
 
+def test_what_a_pod_told_and_makes_no_sense_is_a_lost_run_and_no_fault_of_ours(place: RunPodPlace):
+    place.fake.hold = True
+    executor = place.executor()
+    for key, records, end in (
+        ("torn", "{not json\n", None),
+        ("other", '{"kind": "of its own"}\n', None),
+        ("list", "[1, 2]\n", None),
+        ("end", "", "nonsense"),
+    ):
+        ref = executor.submit(key, a_test_job())
+        with psycopg.connect(place.board_from_pod, password=SECRET, autocommit=True) as connection:
+            values = {"key": key, "data": records, "end": end}
+            told = "INSERT INTO autoinfer_pod_piece VALUES (%(key)s, 'records.jsonl', 0, %(data)s)"
+            connection.execute(told, values)
+            connection.execute(
+                "UPDATE autoinfer_pod_run SET owner = 'pod', ended = %(end)s WHERE key = %(key)s", values
+            )
+        status = executor.poll(ref)
+        assert status.state is RunState.LOST, key
+        assert "no" in str(status.failure)
+        assert place.fake.pods == {}
+
+
 def submitting(place: RunPodPlace, key: str, kill_at: KillPoint | None) -> subprocess.Popen[str]:
     words = [str(place.folder), place.fake.url, place.board, place.board_from_pod, key]
     return subprocess.Popen(
