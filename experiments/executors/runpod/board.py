@@ -156,9 +156,9 @@ class Board:
             parsed = parsed.set(password=password)
         self._engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
-            pool_pre_ping=True,
             connect_args={"connect_timeout": CONNECT_S, "keepalives_idle": 30, "tcp_user_timeout": 30_000},
         )
+        self._for_reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._made = False
 
     def close(self) -> None:
@@ -196,7 +196,7 @@ class Board:
 
     def row(self, key: str) -> Row | None:
         """The run of a key; None where there is none."""
-        with self._writing() as connection:
+        with self._reading() as connection:
             found = connection.execute(select(_RUN, _NOW_S.label("now_s")).where(_RUN.c.key == key)).first()
         if found is None:
             return None
@@ -227,7 +227,7 @@ class Board:
 
     def usd_per_hr(self, key: str) -> float:
         """What all pods of a key cost an hour."""
-        with self._writing() as connection:
+        with self._reading() as connection:
             query = select(func.sum(_POD.c.usd_per_hr)).where(_POD.c.key == key)
             return float(connection.execute(query).scalar_one() or 0.0)
 
@@ -280,12 +280,17 @@ class Board:
         end = _PIECE.c.at + func.octet_length(_PIECE.c.data)
         beyond = or_(*(and_(_PIECE.c.name == name, end > size) for name, size in sizes.items()))
         query = select(_PIECE.c.name, _PIECE.c.at, _PIECE.c.data).where(_PIECE.c.key == key, beyond)
-        with self._writing() as connection:
+        with self._reading() as connection:
             return [(row.name, row.at, row.data) for row in connection.execute(query.order_by(_PIECE.c.at))]
 
     def _change(self, key: str, **values: object) -> None:
         with self._writing() as connection:
             connection.execute(update(_RUN).where(_RUN.c.key == key).values(**values))
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._in_words(), self._for_reading.connect() as connection:
+            yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

@@ -166,20 +166,29 @@ class _Teller:
     """How far each file was read."""
     told: dict[str, int] = field(default_factory=dict)
     """How long its copy is: other than that where a character could not be kept."""
+    unheard: list[tuple[str, int, str]] = field(default_factory=list)
+    """What was read and perhaps not heard: it is told again as it was, because a part of it may be there."""
 
     def tell(self) -> bool:
         """Tell what was added, and that the pod lives; false where the run has ended for everybody else."""
         while True:
-            pieces = []
-            for name in (RECORDS_NAME, LOG_NAME):
-                size, data = self._added(name)
-                if data:
-                    pieces.append((name, self.told.get(name, 0), data, self.read.get(name, 0) + size))
-            wanted = self.board.tell(self.key, [piece[:3] for piece in pieces])
-            for name, at, data, read in pieces:
-                self.told[name], self.read[name] = at + len(data.encode()), read
-            if not wanted or not pieces:
+            if not self.unheard:
+                self.unheard = self._next()
+            told = bool(self.unheard)
+            wanted = self.board.tell(self.key, self.unheard)
+            self.unheard = []
+            if not wanted or not told:
                 return wanted
+
+    def _next(self) -> list[tuple[str, int, str]]:
+        pieces = []
+        for name in (RECORDS_NAME, LOG_NAME):
+            size, data = self._added(name)
+            if data:
+                at = self.told.get(name, 0)
+                pieces.append((name, at, data))
+                self.told[name], self.read[name] = at + len(data.encode()), self.read.get(name, 0) + size
+        return pieces
 
     def _added(self, name: str) -> tuple[int, str]:
         """Whole lines that were added, in bytes and as PostgreSQL takes text; a torn last one waits."""

@@ -93,6 +93,7 @@ class RunPodExecutor:
         self._pods = Pods(self._api, self._patience)
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
+        self._copies: dict[str, Copy] = {}
 
     def close(self) -> None:
         """Let go of the board's connections."""
@@ -151,7 +152,8 @@ class RunPodExecutor:
             return Status(RunState.LOST, failure=f"The board knows no run {ref}.")
         try:
             return self._status(ref, row)
-        except (ValueError, KeyError, TypeError, AttributeError, LookupError, OverflowError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            self._copies.pop(row.key, None)
             self.cancel(ref)
             return Status(RunState.LOST, failure=f"The pod told what is no record of a job ({error}).")
 
@@ -165,6 +167,7 @@ class RunPodExecutor:
             copy = self._copy(row)
         self._let_end(ref, row)
         assert row.ended is not None
+        self._copies.pop(row.key, None)
         return final_status(row.ended, copy)
 
     def cancel(self, ref: str) -> None:
@@ -308,7 +311,7 @@ class RunPodExecutor:
 
     def _copy(self, row: Row) -> Copy:
         with disk_in_words(self.root, "runs"), self._locked(row.key):
-            copy = Copy(self._folder(row.key))
+            copy = self._copies.setdefault(row.key, Copy(self._folder(row.key)))
             copy.add(self._board.pieces(row.key, copy.sizes((RECORDS_NAME, LOG_NAME))))
         return copy
 

@@ -64,6 +64,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._journal = Journal(folder / RECORDS_NAME)
 
     def sizes(self, names: Sequence[str]) -> dict[str, int]:
         """How long the copies of these files are, bytes."""
@@ -80,9 +81,8 @@ class Copy:
 
     def journal(self) -> Journal:
         """What the records add up to."""
-        journal = Journal(self._folder / RECORDS_NAME)
-        journal.update()
-        return journal
+        self._journal.update()
+        return self._journal
 
     def progress(self) -> JobProgress | None:
         """The last thing the job told."""

@@ -1,5 +1,9 @@
 """What a target, a driver's name and the environment say about RunPod."""
 
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
 import pytest
 
 from configs.errors import UsageError
@@ -7,7 +11,8 @@ from configs.prices import load_prices
 from configs.targets import is_rented
 from experiments.executors.runpod.account import account_from
 from experiments.executors.runpod.api import NewPod, RunPodApi
-from experiments.executors.runpod.body import as_here
+from experiments.executors.runpod.board import Board, BoardUnreachable
+from experiments.executors.runpod.body import _Teller, as_here
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target, other_than_asked
 from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
@@ -110,3 +115,36 @@ def test_a_job_sealed_for_the_target_runs_on_the_pods_one_device_and_a_broken_se
     broken = as_here(job.model_copy(update={"seed": 99}), "L4")
     assert isinstance(broken, TestJob)
     assert broken_seal(broken) is not None
+
+
+class HalfDeafBoard:
+    """Keeps what it hears, once each; hears the first piece and fails at the second, as often as it is told."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+        self.files: dict[str, dict[int, str]] = {}
+
+    def tell(self, key: str, pieces: list[tuple[str, int, str]]) -> bool:
+        for number, (name, at, data) in enumerate(pieces):
+            if number and self.fails:
+                self.fails -= 1
+                raise BoardUnreachable("cut")
+            self.files.setdefault(name, {}).setdefault(at, data)
+        return True
+
+
+def test_a_piece_of_which_a_part_was_heard_is_told_again_as_it_was(tmp_path: Path):
+    board = HalfDeafBoard(fails=2)
+    teller = _Teller(cast("Board", board), "key", tmp_path)
+    for line in ("one\n", "two\n", "thr\0e\n"):
+        for name in ("records.jsonl", "log.txt"):
+            with (tmp_path / name).open("a") as file:
+                file.write(line)
+        with suppress(BoardUnreachable):
+            teller.tell()
+    assert teller.tell()
+    for pieces in board.files.values():
+        text = "".join(pieces[at] for at in sorted(pieces))
+        assert text == "one\ntwo\nthr\N{REPLACEMENT CHARACTER}e\n"
+        ends = [at + len(pieces[at].encode()) for at in sorted(pieces)]
+        assert sorted(pieces) == [0, *ends[:-1]], "each piece begins where the last one ends"

@@ -7,6 +7,9 @@ from tests import postgresql
 from tests.simulated.runpod.places import RunPodPlace
 from tests.simulated.runpod.server import SECRET, FakeRunPod
 
+BOARD = "board"
+"""One database for all tests, whose tables go before each: making databases takes longer than the tests."""
+
 
 @pytest.fixture(scope="session")
 def pods_server() -> Iterator[postgresql.Server]:
@@ -14,6 +17,7 @@ def pods_server() -> Iterator[postgresql.Server]:
         pytest.skip(postgresql.MISSING)
     with postgresql.serving() as server:
         server.execute(f"CREATE ROLE autoinfer_pod LOGIN PASSWORD '{SECRET}'")
+        server.execute(f"CREATE DATABASE {BOARD}")
         yield server
 
 
@@ -35,8 +39,10 @@ def fake(runpod_service: FakeRunPod) -> Iterator[FakeRunPod]:
 
 @pytest.fixture
 def place(fake: FakeRunPod, pods_server: postgresql.Server, tmp_path: Path) -> Iterator[RunPodPlace]:
-    name = pods_server.empty_database()
-    from_pod = f"postgresql://autoinfer_pod@127.0.0.1:{pods_server.port}/{name}"
-    made = RunPodPlace(fake, tmp_path, pods_server.url(name), from_pod)
+    pods_server.execute(
+        "DROP TABLE IF EXISTS autoinfer_pod_run, autoinfer_pod, autoinfer_pod_piece, job", BOARD
+    )
+    from_pod = f"postgresql://autoinfer_pod@127.0.0.1:{pods_server.port}/{BOARD}"
+    made = RunPodPlace(fake, tmp_path, pods_server.url(BOARD), from_pod)
     yield made
     made.close()
