@@ -118,7 +118,7 @@ def test_a_job_sealed_for_the_target_runs_on_the_pods_one_device_and_a_broken_se
 
 
 class HalfDeafBoard:
-    """Keeps what it hears, once each; hears the first piece and fails at the second, as often as it is told."""
+    """Keeps what it hears, once each; fails so often at the second piece, when it has heard the first."""
 
     def __init__(self, fails: int) -> None:
         self.fails = fails
