@@ -20,6 +20,9 @@ from configs.validation import nearest, validated
 Rate = Annotated[float, Field(gt=0, lt=1)]
 """US dollars a second; a dollar a second is a hundred times any GPU."""
 
+Included = Annotated[float, Field(ge=0, lt=1)]
+"""The same; 0 where the price of the GPU has it in it."""
+
 
 class PriceList(BaseModel):
     """What one provider asks, US dollars a second."""
@@ -31,8 +34,8 @@ class PriceList(BaseModel):
     currency: Literal["USD"]
     gpu_usd_per_s: dict[str, Rate]
     """By the provider's own name of a GPU."""
-    cpu_core_usd_per_s: Rate
-    memory_gib_usd_per_s: Rate
+    cpu_core_usd_per_s: Included
+    memory_gib_usd_per_s: Included
     source: str = Field(min_length=1)
     """What the figures are, and what they leave out."""
     recorded: datetime.date

@@ -1,0 +1,68 @@
+"""What this machine is told about RunPod, by its environment: nothing of it is stored or shown."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from configs.errors import UsageError
+from experiments.executors.runpod.api import API_URL
+
+HELP = "See docs/runpod.md."
+
+_SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Account:
+    """The key; the image of pods; the board as it is reached from here, and, without a password, from a pod;
+    the name of RunPod's secret with the password of the board; RunPod's cloud and address."""
+
+    key: str = field(repr=False)
+    image: str
+    board: str = field(repr=False)
+    board_from_pod: str
+    secret: str = "autoinfer_board"
+    cloud: str = "SECURE"
+    url: str = API_URL
+
+
+def account_from(environment: Mapping[str, str] | None = None) -> Account:
+    """Read it from the environment; raises `UsageError` that names what is missing."""
+    told = os.environ if environment is None else environment
+    missing = [
+        name
+        for name in (
+            "RUNPOD_API_KEY",
+            "AUTOINFER_RUNPOD_IMAGE",
+            "AUTOINFER_RUNPOD_BOARD",
+            "AUTOINFER_RUNPOD_BOARD_FROM_POD",
+        )
+        if not told.get(name)
+    ]
+    if missing:
+        raise UsageError(f"For RunPod the environment lacks {', '.join(missing)}.", HELP)
+    board = told["AUTOINFER_RUNPOD_BOARD_FROM_POD"]
+    if urlsplit(board).password is not None:
+        raise UsageError(
+            "The password of the board is in AUTOINFER_RUNPOD_BOARD_FROM_POD, which RunPod shows.",
+            "Leave it out, and put it into a secret of RunPod. " + HELP,
+        )
+    secret = told.get("AUTOINFER_RUNPOD_SECRET", Account.secret)
+    if not _SECRET.fullmatch(secret):
+        raise UsageError("AUTOINFER_RUNPOD_SECRET is the name of a secret of RunPod, not its value.", HELP)
+    cloud = told.get("AUTOINFER_RUNPOD_CLOUD", Account.cloud).upper()
+    if cloud not in ("SECURE", "COMMUNITY"):
+        raise UsageError(f"RunPod has no cloud {cloud!r}.", "It has SECURE and COMMUNITY.")
+    return Account(
+        key=told["RUNPOD_API_KEY"],
+        image=told["AUTOINFER_RUNPOD_IMAGE"],
+        board=told["AUTOINFER_RUNPOD_BOARD"],
+        board_from_pod=board,
+        secret=secret,
+        cloud=cloud,
+        url=told.get("AUTOINFER_RUNPOD_URL", API_URL),
+    )

@@ -1,0 +1,323 @@
+"""The board: three tables in a PostgreSQL that this machine and the pods reach, and all that they say there.
+
+    autoinfer_pod_run     one row a key: what is asked, who took it, how it ended
+    autoinfer_pod         the pods that were made for a key
+    autoinfer_pod_piece   what a job told: pieces of its files, each at its place
+
+A pod's user may read a run, take it, end it and add pieces, and nothing else: not the queue, not a budget,
+and no other table. All times are the board's own clock, seconds since the epoch, so that wrong clocks harm
+nothing. The tables are made where they are missing; the user `autoinfer_pod` gets its rights then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    MetaData,
+    String,
+    Table,
+    Text,
+    and_,
+    create_engine,
+    func,
+    insert,
+    make_url,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
+
+from configs.errors import AutoinferError, ProviderUnreachable, UsageError
+from experiments.measurement.evidence import Stage
+
+POD_USER = "autoinfer_pod"
+
+CANCELLED = "cancelled"
+"""Stands where a pod would, where the run was cancelled before any had taken it."""
+
+CONNECT_S = 10
+"""How long a connection may take."""
+
+_TABLES = MetaData()
+_RUN = Table(
+    "autoinfer_pod_run",
+    _TABLES,
+    Column("key", String(120), primary_key=True),
+    Column("asked", Text, nullable=False),
+    Column("tried_at_s", Double),
+    Column("owner", Text),
+    Column("told_at_s", Double),
+    Column("ended", Text),
+    Column("ended_at_s", Double),
+    Column("gone_at_s", Double),
+)
+_POD = Table(
+    "autoinfer_pod",
+    _TABLES,
+    Column("key", String(120), primary_key=True),
+    Column("pod", String(120), primary_key=True),
+    Column("usd_per_hr", Double, nullable=False),
+)
+_PIECE = Table(
+    "autoinfer_pod_piece",
+    _TABLES,
+    Column("key", String(120), primary_key=True),
+    Column("name", String(40), primary_key=True),
+    Column("at", BigInteger, primary_key=True),
+    Column("data", Text, nullable=False),
+)
+
+_RIGHTS = (
+    "GRANT SELECT, UPDATE (owner, told_at_s, ended, ended_at_s) ON autoinfer_pod_run TO autoinfer_pod",
+    "GRANT INSERT ON autoinfer_pod_piece TO autoinfer_pod",
+)
+
+_NOW_S = func.extract("epoch", func.clock_timestamp())
+
+
+class BoardUnreachable(ProviderUnreachable):
+    """The board did not answer; what was written there may or may not be."""
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Asked(_Told):
+    """One job: `gpu` is the type asked for (None: no GPU), `spec` a job's spec, `usd_per_hr` what the pod may
+    cost at most."""
+
+    version: int
+    gpu: str | None
+    spec: dict[str, object]
+    limits_s: dict[Stage, float]
+    load_limit_s: float
+    usd_per_hr: float
+    run_generated_code: bool = False
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    """The records came to their end; they may tell an infeasible configuration."""
+    FAILED = "failed"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    OTHER_GPU = "other-gpu"
+    """The pod has another GPU than was asked for; nothing was measured."""
+
+
+class Ended(_Told):
+    """The end of a run; `sentence` says why it is not done, `got_gpu` what the driver called the GPU."""
+
+    outcome: Outcome
+    sentence: str = ""
+    got_gpu: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as the board has it; `now_s` is the board's clock when it was read."""
+
+    key: str
+    asked: str
+    tried_at_s: float | None
+    owner: str | None
+    told_at_s: float | None
+    ended: Ended | None
+    ended_at_s: float | None
+    gone_at_s: float | None
+    now_s: float
+
+
+class Board:
+    """The board at an address of PostgreSQL; its password is given, in the address, or libpq's own matter."""
+
+    def __init__(self, url: str, password: str | None = None) -> None:
+        try:
+            parsed = make_url(url)
+        except SQLAlchemyError:
+            raise UsageError("The address of the board is no address.", "Write postgresql://…") from None
+        if not parsed.drivername.startswith("postgresql"):
+            raise UsageError("The board is not in a PostgreSQL.", "Write postgresql://…")
+        if password is not None:
+            parsed = parsed.set(password=password)
+        self._engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            connect_args={"connect_timeout": CONNECT_S, "keepalives_idle": 30, "tcp_user_timeout": 30_000},
+        )
+        self._for_reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._made = False
+
+    def close(self) -> None:
+        """Let its connections go."""
+        self._engine.dispose()
+
+    def prepare(self) -> None:
+        """Make the tables where they are missing, with the rights of the pods' user, once."""
+        if self._made:
+            return
+        with self._in_words():
+            try:
+                _TABLES.create_all(self._engine)
+            except (ProgrammingError, IntegrityError):  # another process made them meanwhile
+                _TABLES.create_all(self._engine)
+            with self._engine.begin() as connection:
+                known = text("SELECT 1 FROM pg_roles WHERE rolname = :name")
+                if connection.execute(known, {"name": POD_USER}).first() is not None:
+                    # Two that grant at once would fail each other.
+                    connection.execute(select(func.pg_advisory_xact_lock(7_051_999)))
+                    for statement in _RIGHTS:
+                        connection.execute(text(statement))
+        self._made = True
+
+    def ask(self, key: str, asked: Asked) -> Row:
+        """Write what is asked under a key, unless it is there; returns what is there."""
+        try:
+            with self._writing() as connection:
+                connection.execute(insert(_RUN).values(key=key, asked=asked.model_dump_json()))
+        except _Exists:
+            pass
+        row = self.row(key)
+        assert row is not None  # nothing deletes a run
+        return row
+
+    def row(self, key: str) -> Row | None:
+        """The run of a key; None where there is none."""
+        with self._reading() as connection:
+            found = connection.execute(select(_RUN, _NOW_S.label("now_s")).where(_RUN.c.key == key)).first()
+        if found is None:
+            return None
+        told = found._mapping
+        return Row(
+            key,
+            told["asked"],
+            told["tried_at_s"],
+            told["owner"],
+            told["told_at_s"],
+            None if told["ended"] is None else _ended(told["ended"]),
+            told["ended_at_s"],
+            told["gone_at_s"],
+            float(told["now_s"]),
+        )
+
+    def tries(self, key: str) -> None:
+        """Note that a pod is about to be made."""
+        self._change(key, tried_at_s=_NOW_S)
+
+    def made(self, key: str, pod: str, usd_per_hr: float) -> None:
+        """Note a pod of the key, once."""
+        try:
+            with self._writing() as connection:
+                connection.execute(insert(_POD).values(key=key, pod=pod, usd_per_hr=usd_per_hr))
+        except _Exists:
+            pass
+
+    def usd_per_hr(self, key: str) -> float:
+        """What all pods of a key cost an hour."""
+        with self._reading() as connection:
+            query = select(func.sum(_POD.c.usd_per_hr)).where(_POD.c.key == key)
+            return float(connection.execute(query).scalar_one() or 0.0)
+
+    def claim(self, key: str, owner: str) -> str | None:
+        """Take the run, unless another has; returns who has it, None where there is no such run."""
+        with self._writing() as connection:
+            free = (_RUN.c.key == key, _RUN.c.owner.is_(None), _RUN.c.ended.is_(None))
+            connection.execute(update(_RUN).where(*free).values(owner=owner, told_at_s=_NOW_S))
+            found: str | None = connection.execute(
+                select(_RUN.c.owner).where(_RUN.c.key == key)
+            ).scalar_one_or_none()
+        return found
+
+    def tell(self, key: str, pieces: list[tuple[str, int, str]]) -> bool:
+        """Add pieces (file, place in bytes, text), and say that the pod lives; false where the run has ended.
+
+        A piece that is there already is what an answer that was lost had written.
+        """
+        for name, at, data in pieces:
+            try:
+                with self._writing() as connection:
+                    connection.execute(insert(_PIECE).values(key=key, name=name, at=at, data=data))
+            except _Exists:
+                continue
+        with self._writing() as connection:
+            told = connection.execute(
+                update(_RUN).where(_RUN.c.key == key, _RUN.c.ended.is_(None)).values(told_at_s=_NOW_S)
+            )
+            return bool(told.rowcount)
+
+    def end(self, key: str, ended: Ended, *, owner: str | None = None) -> None:
+        """Say how the run ended, unless it is said; `owner` holds it from now on where nobody did."""
+        with self._writing() as connection:
+            values = {"ended": ended.model_dump_json(), "ended_at_s": _NOW_S}
+            connection.execute(update(_RUN).where(_RUN.c.key == key, _RUN.c.ended.is_(None)).values(values))
+            if owner is not None:
+                connection.execute(
+                    update(_RUN).where(_RUN.c.key == key, _RUN.c.owner.is_(None)).values(owner=owner)
+                )
+
+    def gone(self, key: str) -> None:
+        """Note that no pod of the key is left."""
+        with self._writing() as connection:
+            connection.execute(
+                update(_RUN).where(_RUN.c.key == key, _RUN.c.gone_at_s.is_(None)).values(gone_at_s=_NOW_S)
+            )
+
+    def pieces(self, key: str, sizes: Mapping[str, int]) -> list[tuple[str, int, str]]:
+        """What files have beyond these sizes, each with the piece in which that lies, in order."""
+        end = _PIECE.c.at + func.octet_length(_PIECE.c.data)
+        beyond = or_(*(and_(_PIECE.c.name == name, end > size) for name, size in sizes.items()))
+        query = select(_PIECE.c.name, _PIECE.c.at, _PIECE.c.data).where(_PIECE.c.key == key, beyond)
+        with self._reading() as connection:
+            return [(row.name, row.at, row.data) for row in connection.execute(query.order_by(_PIECE.c.at))]
+
+    def _change(self, key: str, **values: object) -> None:
+        with self._writing() as connection:
+            connection.execute(update(_RUN).where(_RUN.c.key == key).values(**values))
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._in_words(), self._for_reading.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._in_words(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except IntegrityError:
+            raise _Exists("It is on the board already.") from None
+        except ProgrammingError as error:
+            said = str(error.orig).strip().splitlines()[0]
+            raise AutoinferError(f"The board refuses: {said}.", "See docs/runpod.md on its users.") from None
+        except SQLAlchemyError as error:
+            said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise BoardUnreachable(f"The board can't be reached: {said}.", "It is asked again.") from None
+
+
+def _ended(told: str) -> Ended:
+    """What a pod says of its end; what makes no sense is an end too."""
+    try:
+        return Ended.model_validate_json(told)
+    except ValueError:
+        return Ended(outcome=Outcome.LOST, sentence="The pod told an end that makes no sense.")
+
+
+class _Exists(AutoinferError):
+    """A row that is there already."""

@@ -1,0 +1,31 @@
+"""The process of a pod that runs its job: what it is told by the environment, and its exit code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from configs.errors import EXIT_FAILURE, AutoinferError
+from experiments.executors.runpod.board import Board
+from experiments.executors.runpod.body import Container, run_body
+from experiments.executors.runpod.pod import BOARD, KEY
+
+VLLM_VARIABLE = "AUTOINFER_VLLM_PYTHON"
+WORK_VARIABLE = "AUTOINFER_DATA_DIR"
+
+
+def main(container: Container | None = None) -> int:
+    """Run the job of the environment; returns the exit code."""
+    vllm = os.environ.get(VLLM_VARIABLE)
+    found = container or Container(
+        work=Path(os.environ.get(WORK_VARIABLE, "/data")), vllm_python=Path(vllm) if vllm else None
+    )
+    board = Board(os.environ[BOARD], os.environ.pop("PGPASSWORD", None))
+    try:
+        run_body(board, os.environ[KEY], os.environ["RUNPOD_POD_ID"], found)
+    except AutoinferError as error:
+        print(error, flush=True)
+        return EXIT_FAILURE
+    finally:
+        board.close()
+    return 0

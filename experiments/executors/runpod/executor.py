@@ -1,0 +1,375 @@
+"""The executor `runpod`: a job is a pod that runs it and ends itself; what both say lies on a board.
+
+A ref is the pod's name, `autoinfer-` and the run's key, which is known before anything is asked of RunPod: so
+no ref can be lost. Before a pod is made its name is looked for, and where RunPod's list is behind, the second
+pod of a name finds the run taken on the board, and ends itself before it does anything.
+
+`poll` copies what the job told into a folder of this machine, from where `logs` reads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from configs.errors import AutoinferError, UsageError
+from configs.prices import load_prices
+from experiments.disk import disk_in_words
+from experiments.executors.local import LOG_CHUNK_BYTES
+from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
+from experiments.executors.runpod.account import Account, account_from
+from experiments.executors.runpod.api import NewPod, Refused, RunPodApi
+from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row
+from experiments.executors.runpod.body import LOG_NAME
+from experiments.executors.runpod.following import Copy, Patience, Pods, final_status
+from experiments.executors.runpod.gpus import TYPES, gpu_of_target
+from experiments.executors.runpod.pod import BOARD, KEY, LIMIT, URL
+from experiments.job.place import RECORDS_NAME, Place
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
+from experiments.kill_points import KillPoint, reached
+from experiments.measurement.evidence import Stage
+
+_LOG = logging.getLogger(__name__)
+
+DEFAULT_TARGET = "runpod:H100-SXM"
+
+NAME_PREFIX = "autoinfer-"
+
+THREADS = 4
+"""How many calls of an executor may be made at once: each waits for a network."""
+
+DISK_GB = 150
+"""The pod's disk: the image with vLLM, a model, and what is made of it."""
+
+DISK_USD_PER_GB_HR = 0.10 / 730
+"""RunPod's price of a running pod's disk, 0.10 USD a GB and month (its documentation, August 2026)."""
+
+CPU_USD_PER_HR = 0.20
+"""What a pod without a GPU may cost: the list price of four cores is below (an assumption; the pod's own
+price is compared with it)."""
+
+POD_COMMAND = "python -m experiments.executors.runpod.pod"
+
+HOUR_S = 3600.0
+
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+
+_EXPECTED_S = {BaselineJob: 2400.0, TestJob: 2400.0, AaJob: 1200.0}
+"""What a job takes where no similar one is known: the image and the model are fetched, then it runs."""
+
+
+class RunPodExecutor:
+    """Runs jobs on RunPod, on the GPU of `target`; keeps its copies below `root`.
+
+    Of `place` only limits and permissions are used: the folders are the pod's own. Making one asks RunPod
+    for nothing; raises `UsageError` for an unknown GPU, and where the environment lacks something.
+    """
+
+    name = "runpod"
+    threads = THREADS
+    logs_elsewhere = True
+
+    def __init__(
+        self,
+        root: Path,
+        place: Place,
+        target: str = DEFAULT_TARGET,
+        *,
+        account: Account | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self.root = root
+        self.gpu = gpu_of_target(target)
+        self._place = place
+        self._account = account or account_from()
+        self._patience = patience or Patience()
+        self._api = RunPodApi(self._account.key, self._account.url)
+        self._board = Board(self._account.board)
+        self._pods = Pods(self._api, self._patience)
+        self._quoted: dict[str, float] = {}
+        """What jobs were quoted at, by their specs, until they are submitted."""
+        self._copies: dict[str, Copy] = {}
+
+    def close(self) -> None:
+        """Let go of the board's connections."""
+        self._board.close()
+
+    def quote(self, spec: AnyJob) -> Quote:
+        """Bounded by the pod's limit and start-up and by its end, and a second pod's start-up, at the full
+        rate; there are no retries. A pod that turns out to cost more is ended at once."""
+        usd_per_hr, basis = self._rate()
+        self._quoted[_digest(spec)] = usd_per_hr
+        bound_s = self._limit_s() + 2 * self._patience.startup_s + self._patience.end_s
+        expected_s = min(_EXPECTED_S[type(spec)], bound_s)
+        rate = usd_per_hr / HOUR_S
+        return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
+
+    def submit(self, key: str, spec: AnyJob) -> str:
+        """Make the pod, unless one was made for the key; returns its name.
+
+        Raises `UsageError` for a malformed key; `ProviderUnreachable` where RunPod or the board does not
+        answer, and where no such GPU is free: another submit of the key is safe then. Any other error says
+        that nothing runs.
+        """
+        if not _KEY.fullmatch(key):
+            raise UsageError(
+                f"{key!r} is no key of a job.", "Use up to 100 letters, digits, dots and dashes."
+            )
+        name = NAME_PREFIX + key
+        self._board.prepare()
+        with disk_in_words(self.root, "runs"), self._locked(key):
+            row = self._board.row(key)
+            if row is not None and (row.owner is not None or row.ended is not None):
+                return name
+            if row is None:
+                row = self._board.ask(key, self._asked(spec))
+            if row.tried_at_s is not None and self._found(name):
+                return name
+            self._create(name, key, Asked.model_validate_json(row.asked))
+        return name
+
+    def find(self, key: str) -> str | None:
+        """The name of the key's pod where one was made, by whomever."""
+        self._board.prepare()
+        row = self._board.row(key)
+        if row is None or row.tried_at_s is None:
+            return None
+        name = NAME_PREFIX + key
+        return name if row.owner is not None or row.ended is not None or self._found(name) else None
+
+    def poll(self, ref: str) -> Status:
+        """Where the run stands; raises `ProviderUnreachable`, after which it is asked again.
+
+        What a pod told is read as data of somebody else: where it makes no sense the run is lost.
+        """
+        row = self._row(ref)
+        if row is None:
+            return Status(RunState.LOST, failure=f"The board knows no run {ref}.")
+        try:
+            return self._status(ref, row)
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            self._copies.pop(row.key, None)
+            self.cancel(ref)
+            return Status(RunState.LOST, failure=f"The pod told what is no record of a job ({error}).")
+
+    def _status(self, ref: str, row: Row) -> Status:
+        copy = self._copy(row)
+        progress = copy.progress()
+        if row.ended is None:
+            row, state = self._look(ref, row)
+            if row.ended is None:
+                return Status(state, progress)
+            copy = self._copy(row)
+        self._let_end(ref, row)
+        assert row.ended is not None
+        self._copies.pop(row.key, None)
+        return final_status(row.ended, copy)
+
+    def cancel(self, ref: str) -> None:
+        """End every pod of the name, and keep one that comes late from beginning; returns when RunPod tells
+        none any more. A run that ended stays as it was."""
+        row = self._row(ref)
+        if row is not None and row.ended is None:
+            self._board.end(row.key, Ended(outcome=Outcome.CANCELLED), owner=CANCELLED)
+        deadline_s = time.monotonic() + self._patience.gone_s
+        while living := self._pods.named(ref, fresh=True):
+            for pod in living:
+                self._api.terminate(pod.id)
+            if time.monotonic() >= deadline_s:
+                raise AutoinferError(
+                    f"RunPod did not end the pod {ref} in {self._patience.gone_s:.0f} s; it may still cost "
+                    "money.",
+                    "End it in RunPod's console.",
+                )
+            time.sleep(self._patience.look_s)
+        if row is not None:
+            self._board.gone(row.key)
+
+    def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        """The copy of the run's log from byte `cursor` on; `poll` makes it grow."""
+        folder = self._folder(ref.removeprefix(NAME_PREFIX))
+        if not ref.startswith(NAME_PREFIX) or not folder.is_dir():
+            return None
+        try:
+            with (folder / LOG_NAME).open("rb") as file:
+                file.seek(cursor)
+                data = file.read(LOG_CHUNK_BYTES)
+        except FileNotFoundError:
+            return LogChunk("", cursor)
+        while data and len(data) == LOG_CHUNK_BYTES and data[-1] & 0b1100_0000 == 0b1000_0000:
+            data = data[:-1]
+        return LogChunk(data.decode(errors="replace"), cursor + len(data))
+
+    def cost(self, ref: str) -> Cost:
+        """Seconds from the request for the pod to its end or to now, and what they cost by the price that
+        RunPod told of it, its disk included. An estimate, rather too high: the bill is RunPod's."""
+        row = self._row(ref)
+        if row is None or row.tried_at_s is None:
+            return Cost(0.0, 0.0)
+        usd_per_hr = self._board.usd_per_hr(row.key)
+        if usd_per_hr == 0.0:
+            if row.owner in (None, CANCELLED):
+                return Cost(0.0, 0.0)
+            usd_per_hr = Asked.model_validate_json(row.asked).usd_per_hr
+        wall_s = max(0.0, (row.gone_at_s or row.now_s) - row.tried_at_s)
+        return Cost(wall_s, wall_s * usd_per_hr / HOUR_S)
+
+    def reconcile(self) -> list[str]:
+        """Names of the pods of autoinfer that exist, whoever made them; one that has stopped too."""
+        return sorted({pod.name for pod in self._pods.all(fresh=True) if pod.name.startswith(NAME_PREFIX)})
+
+    def _create(self, name: str, key: str, asked: Asked) -> None:
+        account = self._account
+        new = NewPod(
+            name=name,
+            image=account.image,
+            args=POD_COMMAND,
+            env={
+                BOARD: account.board_from_pod,
+                KEY: key,
+                LIMIT: str(self._limit_s()),
+                URL: account.url,
+                "PGPASSWORD": f"{{{{ RUNPOD_SECRET_{account.secret} }}}}",
+            },
+            gpu_id=None if asked.gpu is None else TYPES[asked.gpu].id,
+            cloud=account.cloud,
+            disk_gb=DISK_GB,
+        )
+        self._board.tries(key)
+        reached(KillPoint.BEFORE_REMOTE_SUBMIT)
+        pod = self._api.create(new)
+        reached(KillPoint.BEFORE_REF_STORED)
+        if pod.usd_per_hr > asked.usd_per_hr + 1e-6:
+            self.cancel(name)
+            raise AutoinferError(
+                f"RunPod asks {pod.usd_per_hr:.2f} USD an hour for the pod, which was quoted at "
+                f"{asked.usd_per_hr:.2f}: it was ended before it began.",
+                "Queue the job again for a quote by the new price.",
+            )
+        self._board.made(key, pod.id, max(pod.usd_per_hr, _least_usd_per_hr()))
+
+    def _found(self, name: str) -> bool:
+        """Whether a pod of the name exists; it is noted on the board."""
+        found = self._pods.named(name, fresh=True)
+        for pod in found:
+            self._note(name, pod.id, pod.usd_per_hr)
+        return bool(found)
+
+    def _note(self, name: str, pod_id: str, usd_per_hr: float) -> None:
+        self._board.made(name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, _least_usd_per_hr()))
+
+    def _look(self, ref: str, row: Row) -> tuple[Row, RunState]:
+        """What RunPod says of a run that has not told its end; the run is ended where it can't any more."""
+        found = self._pods.named(ref)
+        age_s = row.now_s - (row.tried_at_s or row.now_s)
+        silent_s = row.now_s - (row.told_at_s or float("-inf"))
+        if not found and age_s > self._patience.appear_s and silent_s > self._patience.silent_s:
+            found = self._pods.named(ref, fresh=True)
+            if not found:
+                return self._end(row, Outcome.LOST, "The pod is gone, and told no result.")
+        for pod in found:
+            self._note(ref, pod.id, pod.usd_per_hr)
+        if found and all(pod.status in ("EXITED", "ERROR") for pod in found):
+            return self._end(row, Outcome.LOST, f"RunPod says of the pod: {found[0].status}.")
+        if row.owner is None:
+            if age_s > self._patience.startup_s:
+                minutes = self._patience.startup_s / 60
+                return self._end(row, Outcome.LOST, f"The pod did not begin within {minutes:.0f} minutes.")
+            return row, RunState.PENDING
+        if age_s > self._limit_s() + self._patience.startup_s:
+            return self._end(row, Outcome.FAILED, "The pod reached its time limit, so it was ended.")
+        return row, RunState.RUNNING
+
+    def _end(self, row: Row, outcome: Outcome, sentence: str) -> tuple[Row, RunState]:
+        """Say the end of a run, unless the pod said it meanwhile."""
+        self._board.end(row.key, Ended(outcome=outcome, sentence=sentence), owner=CANCELLED)
+        now = self._board.row(row.key)
+        assert now is not None  # nothing deletes a run
+        return now, RunState.RUNNING
+
+    def _let_end(self, ref: str, row: Row) -> None:
+        """See to the end of the pods of a run that has ended; a pod ends itself, and is not waited for."""
+        if row.gone_at_s is not None:
+            return
+        for pod in self._pods.named(ref, fresh=True):
+            with suppress(Refused):
+                self._api.terminate(pod.id)
+        if not self._pods.named(ref, fresh=True):
+            self._board.gone(row.key)
+
+    def _row(self, ref: str) -> Row | None:
+        key = ref.removeprefix(NAME_PREFIX)
+        if not ref.startswith(NAME_PREFIX) or not _KEY.fullmatch(key):
+            return None
+        self._board.prepare()
+        return self._board.row(key)
+
+    def _copy(self, row: Row) -> Copy:
+        with disk_in_words(self.root, "runs"), self._locked(row.key):
+            copy = self._copies.setdefault(row.key, Copy(self._folder(row.key)))
+            copy.add(self._board.pieces(row.key, copy.sizes((RECORDS_NAME, LOG_NAME))))
+        return copy
+
+    def _folder(self, key: str) -> Path:
+        return self.root / ".runpod" / key
+
+    def _locked(self, key: str) -> _Lock:
+        return _Lock(self._folder(key))
+
+    def _asked(self, spec: AnyJob) -> Asked:
+        return Asked(
+            version=spec.version,
+            gpu=self.gpu,
+            spec=spec.model_dump(mode="json"),
+            limits_s=self._place.limits_s,
+            load_limit_s=self._place.load_limit_s,
+            usd_per_hr=self._quoted.pop(_digest(spec), None) or self._rate()[0],
+            run_generated_code=self._place.run_generated_code,
+        )
+
+    def _limit_s(self) -> float:
+        return float(sum(self._place.limits_s.get(stage, 0.0) for stage in Stage))
+
+    def _rate(self) -> tuple[float, str]:
+        """The most that the pod may cost an hour, and what that rests on."""
+        disk = _least_usd_per_hr()
+        if self.gpu is None:
+            return CPU_USD_PER_HR + disk, f"{CPU_USD_PER_HR + disk:.2f} USD an hour at most, without a GPU"
+        listed = self._api.usd_per_hr(TYPES[self.gpu].id, self._account.cloud)
+        if listed is not None:
+            return (
+                listed + disk,
+                f"{listed + disk:.2f} USD an hour for {self.gpu} by RunPod's catalog, with disk",
+            )
+        prices = load_prices(self.name)
+        usd = prices.gpu_rate(self.gpu) * HOUR_S + disk
+        return usd, f"{usd:.2f} USD an hour for {self.gpu}, with disk, by {prices.basis}"
+
+
+def _digest(spec: AnyJob) -> str:
+    return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
+
+
+def _least_usd_per_hr() -> float:
+    """What a pod costs at least: its disk."""
+    return DISK_GB * DISK_USD_PER_GB_HR
+
+
+class _Lock:
+    """Holds the folder of a run, made where it is missing, against other threads and processes here."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._file = (self._folder / "lock").open("w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

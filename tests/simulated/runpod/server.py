@@ -1,0 +1,240 @@
+"""A fake of RunPod's REST API on loopback, whose pods are real processes of this machine.
+
+From RunPod's published OpenAPI document of `/v2` (August 2026): paths, methods, bodies (unknown fields are
+refused with 422), statuses of pods, status codes, problem documents, `Retry-After`, the catalog's prices and
+availability, the pod's `cost`, and that it is 0 once a pod has exited. From its guides: `RUNPOD_POD_ID` and
+`RUNPOD_API_KEY` in every pod, and `{{ RUNPOD_SECRET_name }}` in variables. Assumed: that the key of a pod may
+end that pod, that two pods may have one name, the words for no capacity, and that the list may be behind.
+"""
+
+import json
+import re
+import threading
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import psutil
+
+from tests.simulated.runpod.machine import Machine, end, everything_of
+
+ACCOUNT_KEY = "rpa_the-key-of-the-account"
+SECRET = "the-password-of-the-pods"
+FIELDS = {"name", "image", "args", "env", "disk", "cloud", "gpu", "cpu", "ports", "mounts", "registry"}
+NO_CAPACITY = "There are no instances currently available"
+
+
+@dataclass
+class FakePod:
+    id: str
+    name: str
+    env: dict[str, str]
+    gpu: dict | None
+    status: str = "PROVISIONING"
+    first: psutil.Process | None = None
+    ended: list[psutil.Process] = field(default_factory=list)
+    """What the host killed of it."""
+    log: Path = Path()
+    key: str = field(default_factory=lambda: f"pod_{uuid.uuid4().hex}")
+
+
+class FakeRunPod:
+    """The service; its attributes say what goes wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.machine = Machine()
+        self.pods: dict[str, FakePod] = {}
+        self.ever: list[FakePod] = []
+        self.lock = threading.RLock()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        self.reset()
+
+    def reset(self) -> None:
+        with self.lock:
+            for pod in list(self.pods.values()):
+                self.terminate(pod)
+            self.ever.clear()
+            self.requests: list[tuple[str, str, str]] = []
+            self.prices = {"NVIDIA L4": 0.5}
+            self.hold = False
+            """Pods stay where they are provisioned."""
+            self.capacity = True
+            self.cut = False
+            """The network: requests get no answer."""
+            self.lose_answers = 0
+            """So many pods are made and nobody is told."""
+            self.behind = False
+            """New pods are not in the list."""
+            self.limited: list[float] = []
+            """Each answers one request with 429, to be asked again after so many seconds."""
+            self.fails_to_end = False
+            self.status_after_create: int | None = None
+            self.environment: dict[str, str] = {}
+
+    def close(self) -> None:
+        self.reset()
+        self.server.shutdown()
+        self.server.server_close()
+        self.machine.close()
+
+    def named(self, name: str) -> list[FakePod]:
+        return [pod for pod in self.pods.values() if pod.name == name]
+
+    def start(self, pod: FakePod) -> None:
+        """The host has the image: the container begins."""
+        disk = self.folder / pod.id
+        disk.mkdir(exist_ok=True)
+        pod.log = disk / "container.log"
+        environment = {
+            name: re.sub(r"\{\{ RUNPOD_SECRET_autoinfer_board \}\}", SECRET, value)
+            for name, value in pod.env.items()
+        }
+        environment |= {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": pod.key, "FAKE_DISK": str(disk)}
+        pod.first = self.machine.start(environment | self.environment, pod.log)
+        pod.status = "RUNNING"
+
+    def living(self, name: str) -> int:
+        """How many processes of the pods of a name live, of those too that the host has killed."""
+        found = {each for pod in self.ever if pod.name == name for each in self.processes(pod)}
+        return sum(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in found)
+
+    def processes(self, pod: FakePod) -> list[psutil.Process]:
+        return [*pod.ended, *(everything_of(pod.first) if pod.first is not None else [])]
+
+    def halt(self, pod: FakePod) -> None:
+        """End what runs in a pod."""
+        if pod.first is not None:
+            found = everything_of(pod.first)
+            pod.ended += found
+            end(found)
+
+    def crash(self, name: str) -> None:
+        """The host of the pods of a name fails: the pods are gone."""
+        for pod in self.named(name):
+            self.terminate(pod)
+
+    def terminate(self, pod: FakePod) -> None:
+        with self.lock:
+            self.pods.pop(pod.id, None)
+        pod.status = "TERMINATED"
+        self.halt(pod)
+
+    def create(self, body: dict) -> FakePod:
+        pod = FakePod(f"p{uuid.uuid4().hex[:12]}", body["name"], body.get("env", {}), body.get("gpu"))
+        with self.lock:
+            self.pods[pod.id] = pod
+            self.ever.append(pod)
+        if not self.hold:
+            self.start(pod)
+        return pod
+
+    def told(self, pod: FakePod) -> dict:
+        exited = pod.status in ("EXITED", "TERMINATED")
+        price = self.prices[pod.gpu["id"]] if pod.gpu else 0.1
+        return {
+            "id": pod.id,
+            "name": pod.name,
+            "status": pod.status,
+            "cost": 0.0 if exited else price,
+            "env": pod.env,
+            "createdAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+
+
+def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.serve("GET")
+
+        def do_POST(self) -> None:
+            self.serve("POST")
+
+        def do_DELETE(self) -> None:
+            self.serve("DELETE")
+
+        def serve(self, method: str) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else {}
+            path = unquote(urlsplit(self.path).path)
+            key = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+            fake.requests.append((method, path, key))
+            self.close_connection = True
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.answer(method, path, key, body)
+
+        def answer(self, method: str, path: str, key: str, body: dict) -> None:
+            if fake.cut:
+                return None
+            pod = fake.pods.get(path.split("/")[3]) if path.startswith("/v2/pods/") else None
+            if key != ACCOUNT_KEY and not (pod is not None and key == pod.key and method == "DELETE"):
+                return self.problem(401, "invalid bearer token")
+            if fake.limited and key == ACCOUNT_KEY:
+                return self.problem(429, "rate limit exceeded for the minute window", fake.limited.pop(0))
+            if path == "/v2/pods" and method == "GET":
+                known = [] if fake.behind else [fake.told(each) for each in list(fake.pods.values())]
+                return self.send(200, {"pods": known})
+            if path == "/v2/pods" and method == "POST":
+                return self.create(body)
+            if path.startswith("/v2/catalog/gpus/") and method == "GET":
+                gpu = path.rpartition("/")[2]
+                if gpu not in fake.prices:
+                    return self.problem(404, "resource not found")
+                price = {"secure": fake.prices[gpu], "community": fake.prices[gpu] / 2}
+                level = "HIGH" if fake.capacity else "NONE"
+                return self.send(200, {"id": gpu, "price": price, "availability": level})
+            if pod is None:
+                return self.problem(404, "pod not found")
+            if path.endswith("/action") and body == {"action": "stop"}:
+                pod.status = "EXITED"
+                fake.halt(pod)
+                return self.send(200, fake.told(pod))
+            if method == "DELETE":
+                if not fake.fails_to_end:
+                    fake.terminate(pod)
+                return self.send(204, None)
+            return self.send(200, fake.told(pod))
+
+        def create(self, body: dict) -> None:
+            if unknown := set(body) - FIELDS:
+                return self.problem(422, "Request validation failed.", errors=[f"unknown {sorted(unknown)}"])
+            if not body.get("name") or not body.get("image") or ("gpu" in body) == ("cpu" in body):
+                return self.problem(400, "exactly one of gpu or cpu must be set")
+            if not fake.capacity:
+                return self.problem(400, NO_CAPACITY)
+            if fake.status_after_create is not None:
+                return self.problem(fake.status_after_create, "refused by the test")
+            pod = fake.create(body)
+            if fake.lose_answers:
+                fake.lose_answers -= 1
+                return None
+            return self.send(201, fake.told(pod))
+
+        def problem(
+            self, status: int, detail: str, after_s: float | None = None, errors: list | None = None
+        ) -> None:
+            told = {"title": "Problem", "status": status, "detail": detail}
+            self.send(status, told | ({"errors": errors} if errors else {}), after_s)
+
+        def send(self, status: int, body: dict | None, after_s: float | None = None) -> None:
+            data = b"" if body is None else json.dumps(body).encode()
+            self.send_response(status)
+            if after_s is not None:
+                self.send_header("Retry-After", str(after_s))
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    return Handler
