@@ -6,7 +6,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -120,9 +120,10 @@ def start(folder: Path, opened: Database | None = None, **changes: object) -> tu
         return database, create_campaign(session, spec, ground)
 
 
-def worker_process(folder: Path, device: str = "cpu") -> WorkerProcess:
+def worker_process(folder: Path, device: str = "cpu", beside: Sequence[str] = ()) -> WorkerProcess:
     argv = [sys.executable, "-P", "-m", "tests.simulated.worker_main", database_url(folder), str(folder)]
-    return WorkerProcess([*argv, str(LEASE_S), str(os.getpid()), device], folder / "worker.log")
+    words = [str(LEASE_S), str(os.getpid()), device, *([f"beside={json.dumps(beside)}"] if beside else [])]
+    return WorkerProcess([*argv, *words], folder / "worker.log")
 
 
 def workers_of(database: Database, folder: Path, campaign_id: int) -> Workers:

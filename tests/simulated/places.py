@@ -11,7 +11,10 @@ JOB_COMMAND = (sys.executable, "-P", "-m", "tests.simulated.job_main")
 
 
 def simulated_executor(
-    data_dir: Path, environment: Mapping[str, str] | None = None, command: tuple[str, ...] = JOB_COMMAND
+    data_dir: Path,
+    environment: Mapping[str, str] | None = None,
+    command: tuple[str, ...] = JOB_COMMAND,
+    beside: tuple[str, ...] = (),
 ) -> LocalExecutor:
-    place = Place(artifacts_dir=data_dir / "artifacts", cache_dir=data_dir / "cache")
+    place = Place(artifacts_dir=data_dir / "artifacts", cache_dir=data_dir / "cache", beside=beside)
     return LocalExecutor(data_dir / "jobs", place, command, environment)

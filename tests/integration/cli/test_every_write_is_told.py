@@ -33,6 +33,8 @@ WRITES: dict[str, tuple[tuple[str, ...], str]] = {
     "campaign stop": (("campaign stop",), "campaign.stopped"),
     "token new": (("token new laptop",), "access.given"),
     "token revoke": (("token new laptop", "token revoke laptop"), "access.revoked"),
+    "budget set": (("budget set --day 10",), "budget.set"),
+    "budget drop": (("budget set --day 10", "budget drop --day"), "budget.set"),
     "worker": (("worker --device cuda:7 --once",), "worker.started"),
 }
 """Commands that write, with those that must run before, and the event that tells of the last."""
@@ -59,6 +61,9 @@ LOOKS = {
     "drafter show": "drafter show",
     "token list": "token list",
     "db upgrade": "db upgrade",
+    "budget list": "budget list",
+    "stop": "stop --remote",
+    "reconcile": "reconcile",
 }
 """Commands that only look, or find nothing to do, with a line of each."""
 
@@ -78,6 +83,9 @@ ELSEWHERE = {
     "reference train": "opens no database",
     "drafter train": "opens no database",
     "drafter score": "opens no database",
+    "modal deploy": "opens no database",
+    "modal status": "opens no database",
+    "modal stop": "opens no database",
 }
 """Commands that take minutes or open no database, and where what they write is looked at."""
 

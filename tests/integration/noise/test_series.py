@@ -62,12 +62,14 @@ class Bench:
         with registered_here(folder):
             self.ground = survey(self.spec)
         self.told: list[Progress] = []
+        self.beside: tuple[str, ...] = ()
 
     def asked(self, launches: int, **more: object) -> AaAsked:
         configuration = configuration_of(self.spec, self.ground, [])
         return replace(AaAsked(configuration, BLOCKS, launches), **more)  # type: ignore[arg-type]
 
     def begin(self, asked: AaAsked) -> int:
+        self.beside = tuple(asked.beside or ())
         with self.database.write() as session:
             return create_series(session, self.spec, self.ground, asked)
 
@@ -77,7 +79,7 @@ class Bench:
         )
 
     def measure(self, series_id: int) -> None:
-        self.loop(series_id, worker_process(self.folder)).run()
+        self.loop(series_id, worker_process(self.folder, beside=self.beside)).run()
 
     def profile_launches(self) -> int:
         with self.database.read() as session:
