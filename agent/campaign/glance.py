@@ -76,5 +76,11 @@ def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
 
 
 def _is_flying(session: Session, campaign_id: int) -> bool:
-    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(ALIVE)).limit(1)
-    return session.scalar(alive) is not None
+    """Whether a job of it is out on its own devices; what is to be confirmed elsewhere holds nothing up."""
+    campaign = session.get_one(Campaign, campaign_id)
+    alive = select(Job.id).where(
+        Job.campaign_id == campaign_id,
+        Job.state.in_(ALIVE),
+        Job.device_class.in_(devices_of_campaign(campaign)),
+    )
+    return session.scalar(alive.limit(1)) is not None

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from db.clock import after
 from db.labels import Noun, format_label
-from db.models import Job, Worker
-from db.states import JobState, WorkerState
+from db.models import Experiment, Job, Worker
+from db.states import ExperimentKind, JobState, WorkerState
 from experiments.worker.cancelling import cancel
 
 SILENT_S = 120.0
@@ -24,7 +24,9 @@ MOST_NAMED = 5
 
 def nobody_takes(session: Session, campaign_id: int) -> str | None:
     """The device of a job of the campaign that waits and for which no live worker is there; None for none."""
-    waiting = select(Job.device_class).where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
+    waiting = select(Job.device_class).where(
+        Job.campaign_id == campaign_id, Job.state == JobState.QUEUED, _of_its_loop()
+    )
     wanted = list(session.scalars(waiting.order_by(Job.id)))
     if not wanted:
         return None
@@ -44,9 +46,19 @@ def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[in
     learnt from them any more. What was given up before is left out."""
     states = (JobState.QUEUED, JobState.RUNNING) if running_too else (JobState.QUEUED,)
     query = select(Job.id).where(
-        Job.campaign_id == campaign_id, Job.state.in_(states), Job.cancel_requested.is_(False)
+        Job.campaign_id == campaign_id,
+        Job.state.in_(states),
+        Job.cancel_requested.is_(False),
+        _of_its_loop(),
     )
     return list(session.scalars(query.order_by(Job.id)))
+
+
+def _of_its_loop() -> ColumnElement[bool]:
+    """Jobs but those that confirm something on another target: who asked for one waits for it, and it ends
+    neither with the campaign nor with its budget of time."""
+    promoted = select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE)
+    return or_(Job.experiment_id.is_(None), Job.experiment_id.not_in(promoted))
 
 
 def give_up(session: Session, job_ids: list[int], why: str) -> None:

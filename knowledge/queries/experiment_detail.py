@@ -19,7 +19,7 @@ from db.models import (
     Verdict,
 )
 from db.models.base import JsonObject
-from db.states import Arm
+from db.states import Arm, ExperimentKind
 from experiments.rejudging import judged_again
 from experiments.sealing import tampered
 from knowledge.latency_only import plan_is_latency_only
@@ -209,7 +209,9 @@ def _launch_view(launch: Launch, configuration: str, spreads: tuple[SpreadView, 
 def _reproductions(session: Session, experiment_id: int) -> tuple[str, ...]:
     query = (
         select(Experiment.id)
-        .where(Experiment.reproduces_experiment_id == experiment_id)
+        .where(
+            Experiment.reproduces_experiment_id == experiment_id, Experiment.kind == ExperimentKind.REPRODUCE
+        )
         .order_by(Experiment.id)
     )
     return tuple(format_label(Noun.EXPERIMENT, number) for number in session.scalars(query))
