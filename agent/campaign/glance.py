@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.devices import ALIVE, Devices, devices_now
+from agent.campaign.devices import ALIVE, Devices, devices_now, of_its_loop
 from agent.campaign.learn import unlearnt
 from agent.campaign.order import newest_cause
 from db.models import Campaign, Job
@@ -76,11 +76,6 @@ def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
 
 
 def _is_flying(session: Session, campaign_id: int) -> bool:
-    """Whether a job of it is out on its own devices; what is to be confirmed elsewhere holds nothing up."""
-    campaign = session.get_one(Campaign, campaign_id)
-    alive = select(Job.id).where(
-        Job.campaign_id == campaign_id,
-        Job.state.in_(ALIVE),
-        Job.device_class.in_(devices_of_campaign(campaign)),
-    )
+    """Whether a job of its loop is out: what is to be confirmed on another target holds nothing up."""
+    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(ALIVE), of_its_loop())
     return session.scalar(alive.limit(1)) is not None

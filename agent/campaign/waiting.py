@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.devices import of_its_loop
 from db.clock import after
 from db.labels import Noun, format_label
-from db.models import Experiment, Job, Worker
-from db.states import ExperimentKind, JobState, WorkerState
+from db.models import Job, Worker
+from db.states import JobState, WorkerState
 from experiments.worker.cancelling import cancel
 
 SILENT_S = 120.0
@@ -25,20 +26,22 @@ MOST_NAMED = 5
 def nobody_takes(session: Session, campaign_id: int) -> str | None:
     """The device of a job of the campaign that waits and for which no live worker is there; None for none."""
     waiting = select(Job.device_class).where(
-        Job.campaign_id == campaign_id, Job.state == JobState.QUEUED, _of_its_loop()
+        Job.campaign_id == campaign_id, Job.state == JobState.QUEUED, of_its_loop()
     )
     wanted = list(session.scalars(waiting.order_by(Job.id)))
     if not wanted:
         return None
-    present = list(
-        session.scalars(
-            select(Worker.device).where(
-                Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
-            )
-        )
-    )
+    present = served_devices(session)
     served = {name for device in present for name in (device, device.partition(":")[0])}
     return next((each for each in wanted if each not in served), None)
+
+
+def served_devices(session: Session) -> tuple[str, ...]:
+    """The devices and rented targets that live workers take jobs for, each once."""
+    present = select(Worker.device).where(
+        Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
+    )
+    return tuple(sorted(set(session.scalars(present))))
 
 
 def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[int]:
@@ -49,16 +52,9 @@ def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[in
         Job.campaign_id == campaign_id,
         Job.state.in_(states),
         Job.cancel_requested.is_(False),
-        _of_its_loop(),
+        of_its_loop(),
     )
     return list(session.scalars(query.order_by(Job.id)))
-
-
-def _of_its_loop() -> ColumnElement[bool]:
-    """Jobs but those that confirm something on another target: who asked for one waits for it, and it ends
-    neither with the campaign nor with its budget of time."""
-    promoted = select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE)
-    return or_(Job.experiment_id.is_(None), Job.experiment_id.not_in(promoted))
 
 
 def give_up(session: Session, job_ids: list[int], why: str) -> None:
