@@ -68,7 +68,7 @@ def promote(
                 say(f"{asked.label} on {asked.there.device}: {quote_words(asked, price)}.")
             agreed = yes or _agree(asked)
             with database.write() as session:
-                fresh_id = promote(session, asked, price, agreed=agreed)
+                fresh_id = promote(session, asked, price, agreed=agreed).experiment_id
         with database.read() as session:
             job_id = session.scalars(select(Job.id).where(Job.experiment_id == fresh_id)).one()
             agreed = agreed and not _is_asked(session, job_id)

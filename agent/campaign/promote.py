@@ -64,6 +64,24 @@ class Asked:
         return format_label(Noun.EXPERIMENT, self.experiment_id)
 
 
+@dataclass(frozen=True)
+class Promoted:
+    """The ids of the experiment and the job that were written for another target."""
+
+    experiment_id: int
+    job_id: int
+
+    @property
+    def label(self) -> str:
+        """The experiment's, `E-0003`."""
+        return format_label(Noun.EXPERIMENT, self.experiment_id)
+
+    @property
+    def job(self) -> str:
+        """The job's, `J-7`."""
+        return format_label(Noun.JOB, self.job_id)
+
+
 def promotable(session: Session, noun: Noun, given: int) -> int:
     """The experiment that a label means: a judged test itself, or the newest of a hypothesis.
 
@@ -176,8 +194,8 @@ def unfinished(session: Session, experiment_id: int, device: str) -> int | None:
     return None
 
 
-def promote(session: Session, asked: Asked, price: Price | None, *, agreed: bool) -> int:
-    """Write the experiment and its job for the other target; returns the experiment's id.
+def promote(session: Session, asked: Asked, price: Price | None, *, agreed: bool) -> Promoted:
+    """Write the experiment and its job for the other target.
 
     `price` is the executor's quote of a rented target, None where nobody has asked for it yet. `agreed`: the
     user agreed to it; without that the job of a rented target waits until its price is approved.
@@ -217,7 +235,7 @@ def promote(session: Session, asked: Asked, price: Price | None, *, agreed: bool
             "agreed": agreed,
         },
     )
-    return fresh_id
+    return Promoted(fresh_id, job_id)
 
 
 def _quote(job_id: int, target: str, price: Price, *, agreed: bool) -> JobQuote:

@@ -10,12 +10,12 @@ from cli.words import effect_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
+    from rich.console import RenderableType as Shown
 
     from knowledge.queries.ties import FindingTieView, TieView
 
 
-def experiments_elsewhere(ties: Sequence[TieView]) -> Table:
+def experiments_elsewhere(ties: Sequence[TieView]) -> Shown:
     """A row for each experiment on another target."""
     rows = [
         (
@@ -35,10 +35,10 @@ def relation_words(tie: TieView) -> str:
     if tie.reason is None:
         return "no verdict yet"
     said = "leaves open" if tie.relation is None else tie.relation.value
-    return f"{tie.experiment} {said} it" if tie.is_second else f"it {said} {tie.experiment}"
+    return f"this {said} {tie.other}" if tie.is_second else f"{said} this"
 
 
-def findings_elsewhere(ties: Sequence[FindingTieView]) -> Table:
+def findings_elsewhere(ties: Sequence[FindingTieView]) -> Shown:
     """A row for each finding of another target."""
     rows = [(each.id, each.target, each.relation.value, each.reason) for each in ties]
     return table(("elsewhere", "target", "relation", "because"), rows, wide=("because",))

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, FastAPI, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
 from agent.campaign.promote import ask, promotable, promote, quote_words
@@ -18,7 +17,6 @@ from dashboard.rendering.environment import render
 from dashboard.routes import LABEL_LENGTH, Server
 from dashboard.shell import links
 from db.labels import Noun, format_label
-from db.models import Job
 from db.session import Database
 from knowledge.queries.lookup import labelled
 
@@ -43,14 +41,10 @@ def do(database: Database, label: str, form: Form) -> str:
         waits = format_label(Noun.EXPERIMENT, asked.unfinished)
         raise UsageError(f"{waits} is to confirm it on {target} already.", f"See it: autoinfer show {waits}")
     with database.write() as session:
-        fresh_id = promote(session, asked, None, agreed=not asked.there.rented)
-        job = format_label(
-            Noun.JOB, session.scalars(select(Job.id).where(Job.experiment_id == fresh_id)).one()
-        )
-    fresh = format_label(Noun.EXPERIMENT, fresh_id)
+        made = promote(session, asked, None, agreed=not asked.there.rented)
     if asked.there.rented:
-        return f"{fresh} waits for a price, and then for your approval: autoinfer approve {job}"
-    return f"{fresh} waits for its turn on {target}: {quote_words(asked, None)}."
+        return f"{made.label} waits for a price, and then for your approval: autoinfer approve {made.job}"
+    return f"{made.label} waits for its turn on {target}: {quote_words(asked, None)}."
 
 
 def add_promote_act(app: FastAPI, server: Server) -> None:

@@ -44,7 +44,8 @@ LATEST = "latest"
 CHANGED_BY = tuple(
     kind
     for kind in EventKind
-    if kind.value.partition(".")[0] in ("experiment", "stage", "job", "finding", "artifact", "queue")
+    if kind.value.partition(".")[0]
+    in ("experiment", "stage", "job", "finding", "artifact", "queue", "worker")
 )
 """Events that may change what is shown of an experiment."""
 

@@ -24,7 +24,7 @@ _FIRST_VERDICT, _SECOND_VERDICT = aliased(Verdict), aliased(Verdict)
 
 class TieView(View):
     """An experiment on another target and the one that it confirms, from the side of one of them: `other` is
-    the other's label, `target` the other's target.
+    the other's label, `target` the other's target, and `is_second` says whether this one confirms the other.
 
     `relation` is what the second says of the first, None where it says nothing or nothing yet.
     """
@@ -43,7 +43,7 @@ class TieView(View):
 
 class FindingTieView(View):
     """A finding of another target, and what ties it to this one: `relation` is what the finding of the
-    second experiment says of that of the first."""
+    second experiment says of that of the first, `is_second` whether this one is of the second."""
 
     id: str
     claim: str
