@@ -2,7 +2,7 @@
 
 - *replicates*: the same outcome, effects in the same direction, and intervals that overlap.
 - *informs*: the same outcome in the same direction, by another amount: the targets
-  differ, the claim does not.
+  differ, the claim does not; or both refuted, one in its quality alone.
 - *contradicts*: another outcome that decides too; supported here and not there, or no longer in quality, or
   it does not run there.
 - nothing, where a verdict leaves the claim open: inconclusive or confounded.
@@ -33,6 +33,8 @@ class Side:
     effect_log: float | None = None
     low_log: float | None = None
     high_log: float | None = None
+    lost_quality: bool = False
+    """Whether it was refuted because quality did not hold."""
 
     @property
     def words(self) -> str:
@@ -56,7 +58,8 @@ def tie_between(first: Side, second: Side) -> Tie:
     verb = "leaves open" if relation is None else relation.value
     why = {
         EvidenceRelation.REPLICATES: f"both {second.outcome.value}",
-        EvidenceRelation.INFORMS: f"both {second.outcome.value}, by another amount",
+        EvidenceRelation.INFORMS: f"both {second.outcome.value}, "
+        + ("by another amount" if first.lost_quality is second.lost_quality else "for another reason"),
         EvidenceRelation.CONTRADICTS: f"{second.outcome.value} there, {first.outcome.value} here",
         None: f"{second.outcome.value} there, {first.outcome.value} here",
     }[relation]
@@ -72,6 +75,8 @@ def _relation(first: Side, second: Side) -> EvidenceRelation | None:
         return None
     if first.outcome is not second.outcome:
         return EvidenceRelation.CONTRADICTS
+    if first.lost_quality is not second.lost_quality:
+        return EvidenceRelation.INFORMS
     if not _overlap(first, second):
         return EvidenceRelation.INFORMS if _same_direction(first, second) else EvidenceRelation.CONTRADICTS
     supported = first.outcome is VerdictOutcome.SUPPORTED

@@ -26,14 +26,13 @@ from db import events, money
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Job, JobQuote, Verdict
-from db.states import ExperimentKind, ExperimentState, JobState
+from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.job.spec import TestJob
 from experiments.measurement.plan import StoppingPlan
 from experiments.recording import load_test_spec
 from experiments.remote.quoting import Price
 from experiments.space.configuration import Configuration
 from knowledge.stored import number
-from knowledge.ties import OPEN
 
 NOT_QUOTED = "not quoted yet"
 """The basis of a price before a worker of the target has asked for it."""
@@ -107,10 +106,9 @@ def promotable(session: Session, noun: Noun, given: int) -> int:
             else f"Name the test itself: {format_label(Noun.EXPERIMENT, first)}"
         )
         raise UsageError(f"{label} is no test of a hypothesis: it is {experiment.kind.value}.", hint)
-    if verdict.outcome in OPEN or verdict.effect_log is None:
+    if verdict.outcome not in (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED):
         raise UsageError(
-            f"{format_label(Noun.EXPERIMENT, experiment.id)} is {verdict.outcome.value}"
-            f"{'' if verdict.effect_log is not None else ' and measured no effect'}: there is nothing that "
+            f"{format_label(Noun.EXPERIMENT, experiment.id)} is {verdict.outcome.value}: there is nothing that "
             "another target could confirm.",
             "Confirm what is supported or refuted: autoinfer hypotheses",
         )

@@ -94,7 +94,7 @@ class ExperimentView(ExperimentDetail):
     def can_promote(self) -> bool:
         """Whether it is a test whose verdict another target could confirm."""
         decided = self.outcome in (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
-        return self.kind is ExperimentKind.TEST and decided and self.effect is not None
+        return self.kind is ExperimentKind.TEST and decided
 
     @property
     def promote_command(self) -> str:

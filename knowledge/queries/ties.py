@@ -15,7 +15,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Finding, FindingEvidence, Job, Verdict
 from db.states import EvidenceRelation, ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.queries.view import EffectView, View, verdict_effect
-from knowledge.stored import verdict_metric
+from knowledge.stored import quality_held, verdict_metric
 from knowledge.ties import Side, Tie, tie_between
 
 _FIRST, _SECOND = aliased(Experiment), aliased(Experiment)
@@ -63,6 +63,7 @@ def side_of(experiment: Experiment, verdict: Verdict) -> Side:
         verdict.effect_log,
         verdict.interval_low_log,
         verdict.interval_high_log,
+        quality_held(verdict.quality) is False,
     )
 
 

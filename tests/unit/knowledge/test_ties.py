@@ -27,6 +27,7 @@ THERE = replace(HERE, experiment="E-0003", target="there:X")
             replace(THERE, outcome=VerdictOutcome.INFEASIBLE, effect_log=None, low_log=None, high_log=None),
             EvidenceRelation.CONTRADICTS,
         ),
+        (replace(THERE, outcome=VerdictOutcome.REFUTED, lost_quality=True), EvidenceRelation.CONTRADICTS),
         (replace(THERE, outcome=VerdictOutcome.INCONCLUSIVE), None),
         (replace(THERE, outcome=VerdictOutcome.CONFOUNDED), None),
     ],
@@ -35,6 +36,16 @@ def test_the_second_verdict_is_held_against_the_first(
     second: Side, relation: EvidenceRelation | None
 ) -> None:
     assert tie_between(HERE, second).relation is relation
+
+
+def test_two_refuted_for_other_reasons_replicate_nothing() -> None:
+    slow = replace(HERE, outcome=VerdictOutcome.REFUTED, effect_log=0.0, low_log=-0.01, high_log=0.01)
+    worse = replace(THERE, outcome=VerdictOutcome.REFUTED, effect_log=None, low_log=None, high_log=None)
+    told = tie_between(slow, replace(worse, lost_quality=True))
+    assert told.relation is EvidenceRelation.INFORMS
+    assert "both refuted, for another reason" in told.reason
+    both = tie_between(replace(slow, lost_quality=True), replace(worse, lost_quality=True))
+    assert both.relation is EvidenceRelation.REPLICATES
 
 
 def test_the_sentence_names_both_experiments_targets_and_effects() -> None:
