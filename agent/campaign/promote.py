@@ -108,8 +108,8 @@ def promotable(session: Session, noun: Noun, given: int) -> int:
         raise UsageError(f"{label} is no test of a hypothesis: it is {experiment.kind.value}.", hint)
     if verdict.outcome not in (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED):
         raise UsageError(
-            f"{format_label(Noun.EXPERIMENT, experiment.id)} is {verdict.outcome.value}: there is nothing that "
-            "another target could confirm.",
+            f"{format_label(Noun.EXPERIMENT, experiment.id)} is {verdict.outcome.value}: there is nothing "
+            "that another target could confirm.",
             "Confirm what is supported or refuted: autoinfer hypotheses",
         )
     return int(experiment.id)
