@@ -40,7 +40,7 @@ class Side:
     def words(self) -> str:
         """The effect in words."""
         if self.effect_log is None:
-            return "not measured"
+            return "quality lost before anything was timed" if self.lost_quality else "not measured"
         return effect(self.effect_log, self.low_log, self.high_log, self.metric)
 
 
