@@ -98,7 +98,7 @@ def _about(row: ExperimentRow) -> str:
     from db.states import ExperimentKind
 
     if row.reproduces is not None:
-        return f"{row.reproduces} again"
+        return f"{row.reproduces} elsewhere" if row.kind.value == "promote" else f"{row.reproduces} again"
     if row.kind is ExperimentKind.NOISE:
         about = "A/A pair"
     else:

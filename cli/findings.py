@@ -49,6 +49,7 @@ def findings(
                     ("  ", finding.claim),
                     ("  ", finding.status_reason),
                     ("  ", f"{listed(relations)} it" if relations else None),
+                    *(("  ", f"{each.id}: {each.reason}") for each in finding.elsewhere),
                 ]
             )
         )

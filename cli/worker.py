@@ -60,7 +60,9 @@ def worker(
     """
     import signal
     import threading
+    from functools import partial
 
+    from agent.campaign.confirm import conclude_ended
     from cli.beside import command_beside
     from cli.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
     from cli.opening import database_of, settings_of
@@ -90,6 +92,7 @@ def worker(
             signal.signal(number, lambda *_: stop.set())
         if not as_json:
             say(f"{name.owner} takes jobs from {database.shown}; Ctrl C ends it.")
+        after_job = partial(conclude_ended, database)
         if target is None:
             ended = run_worker(
                 database,
@@ -100,6 +103,7 @@ def worker(
                 once=once,
                 end_with_parent=end_with_parent,
                 target=target_of(device) if chosen == LOCAL else None,
+                after_job=after_job,
             )
         else:
             ended = RemoteWorker(
@@ -112,6 +116,7 @@ def worker(
                 stop=stop,
                 leave_running=leave_running,
                 end_with_parent=end_with_parent,
+                after_job=after_job,
             ).run(once=once)
     if as_json:
         print_json({"worker": name.owner, "device": name.device_key, "jobs_ended": ended})

@@ -25,3 +25,10 @@ def worker_command(
     if beside:
         command += ["--beside", shlex.join(beside)]
     return [*command, "--end-with-parent", str(os.getpid())]
+
+
+def remote_worker_command(ctx: typer.Context, settings: Settings, target: str, at_once: int) -> list[str]:
+    """Return the words that start a worker for rented machines, which ends with this process and ends what it
+    runs then."""
+    command = [*same_settings(ctx, settings), "worker", "--target", target, "--at-once", str(at_once)]
+    return [*command, "--end-with-parent", str(os.getpid())]

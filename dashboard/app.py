@@ -17,6 +17,7 @@ from starlette.types import Scope
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
 from dashboard.actions.enqueue import add_enqueue_acts
+from dashboard.actions.promote import add_promote_act
 from dashboard.actions.queue import add_queue_acts
 from dashboard.devices import Devices
 from dashboard.graph_data import add_graph_data
@@ -143,6 +144,7 @@ def create_app(
 
     add_enqueue_acts(app, server)
     add_queue_acts(app, server)
+    add_promote_act(app, server)
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_GZIPPED_BYTES, compresslevel=GZIP_LEVEL)

@@ -116,6 +116,14 @@ class EventKind(StrEnum):
         "experiment.reproduced",
         "An experiment was run again in fresh processes and compared.",
     )
+    EXPERIMENT_PROMOTED = (
+        "experiment.promoted",
+        "What an experiment found is to be confirmed on another target, with what that is quoted.",
+    )
+    EXPERIMENT_COMPARED = (
+        "experiment.compared",
+        "What another target said was compared with what the first had said.",
+    )
     FINDING_ADDED = ("finding.added", "Verdicts together say something new.")
     FINDING_CHANGED = ("finding.changed", "A finding grew stronger or weaker, or its status changed.")
     DIRECTIVE_GIVEN = (

@@ -26,6 +26,9 @@ MICRO = 1_000_000
 
 DAY_MS = 86_400_000
 
+NOTHING_YET = 0
+"""What is approved of a job about which the user is asked whatever it costs, until they have answered."""
+
 
 @dataclass(frozen=True)
 class BudgetStanding:
@@ -118,7 +121,8 @@ def refusal(
     standings: list[BudgetStanding], target: str, bound: int, approved: int | None
 ) -> tuple[str | None, bool]:
     """Why a run that costs `bound` at most may not be submitted, in a sentence, and whether the user's
-    approval would help; None where it may. Pure."""
+    approval would help; None where it may. `approved` is what the user approved, None where they need not be
+    asked but by a budget. Pure."""
     if not standings:
         return (
             f"No budget in dollars covers {target}: nothing is submitted to a paid target without one. Give "
@@ -132,6 +136,8 @@ def refusal(
                 f"{format_usd(usd(max(0, each.left)))} left of {format_usd(usd(each.limit))}.",
                 False,
             )
+    if approved == NOTHING_YET and bound > NOTHING_YET:
+        return f"It costs {format_usd(usd(bound))} at most, and you are asked first.", True
     asked = [each for each in standings if each.approve_above is not None and bound > each.approve_above]
     if asked and (approved is None or bound > approved):
         above = min(each.approve_above for each in asked if each.approve_above is not None)

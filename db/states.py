@@ -37,6 +37,8 @@ class ExperimentKind(StrEnum):
     """Test one hypothesis."""
     REPRODUCE = "reproduce"
     """Run an earlier experiment again in fresh processes."""
+    PROMOTE = "promote"
+    """Test the arms of an earlier experiment on another target."""
     NOISE = "noise"
     """A/A launches that tell how much launches vary on this target."""
 

@@ -42,12 +42,13 @@ class Relation(StrEnum):
     REFUTES = "refutes"
     """An experiment's verdict refutes a hypothesis."""
     CONTRADICTS = "contradicts"
-    """An experiment's verdict contradicts a finding."""
+    """An experiment's verdict contradicts a finding, or what another target said of the same claim."""
     REPLICATES = "replicates"
     """An experiment's verdict says of a finding again what was said before, or an experiment reproduces
-    another."""
+    another, or says the same on another target, as its finding then does."""
     INFORMS = "informs"
-    """An experiment's verdict is counted in a finding without deciding it."""
+    """An experiment's verdict is counted in a finding without deciding it, or says the same on another target
+    by another amount."""
     SUPERSEDES = "supersedes"
     """A finding takes the place of an older one."""
     DERIVED_FROM = "derived_from"

@@ -30,6 +30,7 @@ from db.states import (
 from knowledge.figures import DEFAULT_METRIC, in_scale
 from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.graph_sketch import Sketch
+from knowledge.queries.ties import experiment_relations, ties_of_findings
 from knowledge.stored import metric_of
 
 _OF_EVIDENCE = {each: Relation(each.value) for each in EvidenceRelation}
@@ -177,6 +178,7 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
         (Verdict.judge["details"]["metric"].as_string() if effects else null()).label("metric"),
     )
     query = select(*columns).outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+    elsewhere: dict[int, str] = {}
     for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
         label = format_label(Noun.EXPERIMENT, row.id)
         _node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=_word(row.state))
@@ -195,6 +197,12 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
         original = row.reproduces_experiment_id
         if row.kind is ExperimentKind.REPRODUCE and original is not None:
             _joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
+        if row.kind is ExperimentKind.PROMOTE and original is not None:
+            elsewhere[row.id] = format_label(Noun.EXPERIMENT, original)
+    for number, tie in (experiment_relations(session, elsewhere) if elsewhere else {}).items():
+        if tie.relation is not None:
+            source = format_label(Noun.EXPERIMENT, number)
+            _joined(graph, source, elsewhere[number], _OF_EVIDENCE[tie.relation])
 
 
 def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: bool) -> None:
@@ -249,6 +257,18 @@ def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: boo
         source = format_label(Noun.EXPERIMENT, link.experiment_id)
         target = format_label(Noun.FINDING, link.finding_id)
         _joined(graph, source, target, _OF_EVIDENCE[link.relation])
+    _tie_findings(graph, session, [row.id for row in shown])
+
+
+def _tie_findings(graph: Sketch, session: Session, findings: Collection[int]) -> None:
+    """The finding of another target says something of that of the first; none where nothing was confirmed."""
+    if not session.scalar(select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE).limit(1)):
+        return
+    for number, ties in ties_of_findings(session, findings).items():
+        for tie in ties:
+            if tie.is_second:
+                continue
+            _joined(graph, tie.id, format_label(Noun.FINDING, number), _OF_EVIDENCE[tie.relation])
 
 
 @lru_cache(maxsize=MOST_CHANGES)

@@ -50,9 +50,9 @@ def approve_price(session: Session, job_id: int, up_to_usd: float | None = None)
 def unapprove_price(session: Session, job_id: int) -> JobQuote:
     """Take the approval of a job's price back before it is submitted."""
     label, quote = format_label(Noun.JOB, job_id), _waiting(session, job_id)
-    if quote.approved_microusd is None:
+    if not quote.approved_microusd:
         raise UsageError(f"The price of {label} was not approved.")
-    quote.approved_microusd, quote.needs_approval = None, True
+    quote.approved_microusd, quote.needs_approval = money.NOTHING_YET, True
     _tell(session, job_id, f"{label} is no longer approved.")
     return quote
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Job
-from db.states import JobState
+from db.models import Experiment, Job
+from db.states import ExperimentKind, JobState
 from knowledge.queries.devices import devices_left_out
 
 ALIVE = (JobState.QUEUED, JobState.RUNNING)
@@ -70,6 +70,13 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
         ),
         out=devices_left_out(session, campaign_id) if len(every) > 1 else frozenset(),
     )
+
+
+def of_its_loop() -> ColumnElement[bool]:
+    """Jobs but those that confirm something on another target: who asked for one waits for it, and it ends
+    neither with the campaign nor with its budget of time."""
+    promoted = select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE)
+    return or_(Job.experiment_id.is_(None), Job.experiment_id.not_in(promoted))
 
 
 def device_of(session: Session, experiment_id: int) -> str | None:

@@ -231,6 +231,7 @@ def enqueue_test(
             launch_sd_log=noise.launch_sd_log,
         ),
         reproduces_experiment_id=reproduces_experiment_id,
+        target=facts.target_key if kind is ExperimentKind.PROMOTE else None,
     )
     job = sealed(unsealed)
     experiment.preregistration_digest = job.preregistration_digest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.devices import ALIVE, Devices, devices_now
+from agent.campaign.devices import ALIVE, Devices, devices_now, of_its_loop
 from agent.campaign.learn import unlearnt
 from agent.campaign.order import newest_cause
 from db.models import Campaign, Job
@@ -76,5 +76,6 @@ def devices_of_campaign(campaign: Campaign) -> tuple[str, ...]:
 
 
 def _is_flying(session: Session, campaign_id: int) -> bool:
-    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(ALIVE)).limit(1)
-    return session.scalar(alive) is not None
+    """Whether a job of its loop is out: what is to be confirmed on another target holds nothing up."""
+    alive = select(Job.id).where(Job.campaign_id == campaign_id, Job.state.in_(ALIVE), of_its_loop())
+    return session.scalar(alive.limit(1)) is not None

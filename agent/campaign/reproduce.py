@@ -80,6 +80,7 @@ def unfinished_reproduction(session: Session, experiment_id: int) -> int | None:
         .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
         .where(
             Experiment.reproduces_experiment_id == experiment_id,
+            Experiment.kind == ExperimentKind.REPRODUCE,
             Experiment.state.in_((ExperimentState.PLANNED, ExperimentState.RUNNING, ExperimentState.DONE)),
             Job.state.in_((JobState.QUEUED, JobState.RUNNING, JobState.DONE)),
             Job.cancel_requested.is_(False),
@@ -103,6 +104,13 @@ def enqueue_reproduction(session: Session, experiment_id: int) -> int:
     if verdict is None or original.candidate_configuration_id is None:
         raise UsageError(
             f"{label} has no verdict that could be confirmed.", "Name a judged test: autoinfer experiments"
+        )
+    if original.kind is ExperimentKind.PROMOTE:
+        assert original.reproduces_experiment_id is not None
+        first, there = _original_label(original), device_of(session, experiment_id)
+        raise UsageError(
+            f"{label} confirmed {first} on another target and is not reproduced by itself.",
+            f"Confirm that once more with: autoinfer promote {first} --target {there}",
         )
     known = store.configurations(
         session, [original.control_configuration_id, original.candidate_configuration_id]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.devices import of_its_loop
 from db.clock import after
 from db.labels import Noun, format_label
 from db.models import Job, Worker
@@ -24,19 +25,23 @@ MOST_NAMED = 5
 
 def nobody_takes(session: Session, campaign_id: int) -> str | None:
     """The device of a job of the campaign that waits and for which no live worker is there; None for none."""
-    waiting = select(Job.device_class).where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
+    waiting = select(Job.device_class).where(
+        Job.campaign_id == campaign_id, Job.state == JobState.QUEUED, of_its_loop()
+    )
     wanted = list(session.scalars(waiting.order_by(Job.id)))
     if not wanted:
         return None
-    present = list(
-        session.scalars(
-            select(Worker.device).where(
-                Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
-            )
-        )
-    )
+    present = served_devices(session)
     served = {name for device in present for name in (device, device.partition(":")[0])}
     return next((each for each in wanted if each not in served), None)
+
+
+def served_devices(session: Session) -> tuple[str, ...]:
+    """The devices and rented targets that live workers take jobs for, each once."""
+    present = select(Worker.device).where(
+        Worker.state.in_((WorkerState.IDLE, WorkerState.BUSY)), Worker.heartbeat_at > after(-SILENT_S)
+    )
+    return tuple(sorted(set(session.scalars(present))))
 
 
 def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[int]:
@@ -44,7 +49,10 @@ def overdue(session: Session, campaign_id: int, *, running_too: bool) -> list[in
     learnt from them any more. What was given up before is left out."""
     states = (JobState.QUEUED, JobState.RUNNING) if running_too else (JobState.QUEUED,)
     query = select(Job.id).where(
-        Job.campaign_id == campaign_id, Job.state.in_(states), Job.cancel_requested.is_(False)
+        Job.campaign_id == campaign_id,
+        Job.state.in_(states),
+        Job.cancel_requested.is_(False),
+        of_its_loop(),
     )
     return list(session.scalars(query.order_by(Job.id)))
 

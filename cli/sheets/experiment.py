@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
+from cli.sheets.elsewhere import experiments_elsewhere
 from cli.sheets.step_profile import print_step_profile
 from cli.words import change_words, configuration_words, effect_words, value_words
 from configs.quantities import format_duration
@@ -50,6 +51,9 @@ def print_experiment(detail: ExperimentDetail) -> None:
     _artifacts(out, detail)
     _environment(out, detail)
     _samples(out, detail)
+    if detail.elsewhere:
+        _title(out, "On other targets")
+        out.print(experiments_elsewhere(detail.elsewhere))
     out.print()
     out.print(
         fields([("reproduce", detail.reproduce_command), ("reproduced by", ", ".join(detail.reproduced_by))])
@@ -71,7 +75,7 @@ def _head(out: Console, detail: ExperimentDetail) -> None:
                 ("hypothesis", hypothesis),
                 ("because", detail.rationale),
                 ("refuted if", detail.refuted_if),
-                ("reproduces", detail.reproduces),
+                ("confirms" if detail.kind.value == "promote" else "reproduces", detail.reproduces),
                 ("change", change_words(detail.change)),
                 ("control", configuration_words(detail.control)),
                 ("candidate", None if detail.candidate is None else configuration_words(detail.candidate)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
+from cli.sheets.elsewhere import findings_elsewhere
 from cli.words import configuration_words, effect_words
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 
@@ -53,3 +54,6 @@ def print_finding(finding: FindingView) -> None:
         ]
         out.print()
         out.print(table(("experiment", "hypothesis", "verdict", "relation", "effect"), rows))
+    if finding.elsewhere:
+        out.print()
+        out.print(findings_elsewhere(finding.elsewhere))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
+from cli.sheets.elsewhere import experiments_elsewhere
 from cli.words import change_words, configuration_words, effect_words
 from configs.quantities import format_duration
 from knowledge.figures import margin, metric_word
@@ -62,6 +63,9 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
             for each in detail.experiments
         ]
         out.print(table(("experiment", "kind", "state", ">took"), rows))
+    if detail.elsewhere:
+        out.print()
+        out.print(experiments_elsewhere(detail.elsewhere))
     if detail.moves:
         out.print()
         moves = [

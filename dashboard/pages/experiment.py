@@ -9,6 +9,8 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.devices import device_of
+from agent.campaign.waiting import served_devices
 from agent.judge.course import course
 from agent.judge.pairs import TIMED_STAGES, PairEffect
 from configs.errors import UsageError
@@ -20,7 +22,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, parse_label_of
 from db.models import Job
 from db.models.base import JsonObject
-from db.states import Arm
+from db.states import Arm, ExperimentKind, VerdictOutcome
 from experiments.measurement.evidence import TIMED_METRICS, Metric, NoiseProfile
 from knowledge.figures import SHARES, changed, in_scale
 from knowledge.queries.belief import CheckView, checks_of
@@ -42,7 +44,8 @@ LATEST = "latest"
 CHANGED_BY = tuple(
     kind
     for kind in EventKind
-    if kind.value.partition(".")[0] in ("experiment", "stage", "job", "finding", "artifact", "queue")
+    if kind.value.partition(".")[0]
+    in ("experiment", "stage", "job", "finding", "artifact", "queue", "worker")
 )
 """Events that may change what is shown of an experiment."""
 
@@ -72,7 +75,8 @@ class ExperimentView(ExperimentDetail):
     """Everything about an experiment, as its page shows it.
 
     `drafting` is by arm, `distributions` of the judged metric by arm, `planned_pairs` the most that the plan
-    allows, `spent_s` and `planned_s` what its launches took and the whole plan would have, by the judge.
+    allows, `spent_s` and `planned_s` what its launches took and the whole plan would have, by the judge;
+    `targets` are others that workers take jobs for now.
     """
 
     pairs: tuple[PairView, ...]
@@ -84,6 +88,25 @@ class ExperimentView(ExperimentDetail):
     led_to: LedTo
     spent_s: float | None
     planned_s: float | None
+    targets: tuple[str, ...]
+
+    @property
+    def can_promote(self) -> bool:
+        """Whether it is a test whose verdict another target could confirm."""
+        decided = self.outcome in (VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED)
+        return self.kind is ExperimentKind.TEST and decided
+
+    @property
+    def promote_command(self) -> str:
+        """What confirms it on another target; of one that did so itself, once more there."""
+        where = next((each.asked for each in self.elsewhere if each.asked and self.reproduces), None)
+        label = self.reproduces if where and self.reproduces else self.id
+        return f"autoinfer promote {label} --target {where or (self.targets or ('TARGET',))[0]}"
+
+    @property
+    def promote_words(self) -> str:
+        """What a click costs."""
+        return "Time of that device; a rented one waits until you have approved its price."
 
     @property
     def words(self) -> experiment_words.Words:
@@ -187,7 +210,16 @@ def read(session: Session, request: Request[ExperimentFilters], ground: Ground) 
         led_to=led_to(session, experiment_id),
         spent_s=number(details.get("spent_s")),
         planned_s=number(details.get("planned_s")),
+        targets=_targets(session, experiment_id, detail),
     )
+
+
+def _targets(session: Session, experiment_id: int, detail: ExperimentDetail) -> tuple[str, ...]:
+    """Where workers take jobs now, but the test's own device; none of what has no verdict."""
+    if detail.verdict is None or detail.kind is not ExperimentKind.TEST:
+        return ()
+    own = device_of(session, experiment_id)
+    return tuple(each for each in served_devices(session) if each != own)
 
 
 def _details(detail: ExperimentDetail) -> JsonObject:

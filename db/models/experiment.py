@@ -13,7 +13,8 @@ from db.states import Arm, ExperimentKind, ExperimentState
 
 
 class Experiment(Base):
-    """One test of one hypothesis, a baseline, a reproduction or a noise run; `wall_s` is in seconds."""
+    """One test of one hypothesis, a baseline, a reproduction, a confirmation on another target, or a noise
+    run; `wall_s` is in seconds."""
 
     __tablename__ = "experiment"
     __table_args__ = (Index(None, "campaign_id", "state"), Index(None, "campaign_id", "kind"))

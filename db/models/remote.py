@@ -18,7 +18,8 @@ _OPEN = text(f"state != '{RemoteRunState.ENDED.value}'")
 class JobQuote(Base):
     """What a waiting job would cost on its target, and why it is not submitted yet, if it is not.
 
-    `approved_microusd` is the upper bound up to which the user approved it.
+    `approved_microusd` is the upper bound up to which the user approved it; 0 where the user is asked
+    whatever it costs and has not answered.
     """
 
     __tablename__ = "job_quote"

@@ -103,6 +103,7 @@ def evaluate_reference(
             "engine": job.spec.engine,
             "material": dict(job.context.material.identity(workload, part)),
             "model": job.spec.model_fingerprint,
+            **_elsewhere(job.spec),
             **task_identity(job, workload, part),
             **drafter_identity(configuration),
         },
@@ -135,6 +136,12 @@ def evaluate_reference(
         told["load_s"],
         [(item, Metric(metric), value) for item, metric, value in told["values"]],
     )
+
+
+def _elsewhere(spec: AnyJob) -> dict[str, Json]:
+    """The target of a job that left its campaign's: another GPU rounds otherwise, so what a candidate is
+    compared with there is scored there."""
+    return {"target": spec.target} if isinstance(spec, TestJob) and spec.target is not None else {}
 
 
 def _reproduces_scores(spec: AnyJob) -> bool:

@@ -4,7 +4,8 @@ Sealed before the first sample are the plan (metric, prediction, smallest effect
 stopping), both arms, the reference of quality, the judge with its version, the engine, the model's
 fingerprint, the device, the seed, the noise profile that the judge is given, the resolved keys that the
 claimed change may move, how many launches may be up at once where that is limited, and the fingerprint of the
-texts that prompts, documents and items are cut from. Not sealed: ids, and what a hypothesis says in words;
+texts that prompts, documents and items are cut from, and the target where it is another than the campaign's.
+Not sealed: ids, and what a hypothesis says in words;
 nor what a calibration corpus holds, which the artifacts built from it know.
 
 A job from before judges were sealed with their version carries the hash of plan and arms alone, and is held
@@ -52,6 +53,8 @@ def seal_of(spec: TestJob) -> str:
         parts["texts"] = spec.texts
     if spec.at_once is not None:
         parts["at_once"] = spec.at_once
+    if spec.target is not None:
+        parts["target"] = spec.target
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -94,6 +94,9 @@ class TestJob(_JobSpec):
     measured with; None in jobs from before it was sealed."""
     noise: NoiseState
     reproduces_experiment_id: int | None = None
+    target: str | None = None
+    """The target where it runs in place of the campaign's own, as measurements are kept by it: what its
+    quality is compared with is scored there too. None on the campaign's own."""
 
 
 class AaJob(_JobSpec):

@@ -53,9 +53,9 @@ Answer = TypeVar("Answer")
 
 
 class RemoteWorker:
-    """Runs the jobs of `target` by `executor`. `on_submit` is told the seconds from each lease to its submit;
-    `logs_root` is where the logs of an executor that keeps none here are
-    copied to, None for nowhere."""
+    """Runs the jobs of `target` by `executor`. `on_submit` is told the seconds from each lease to its submit,
+    `after_job` is called when a job has come to an end; `logs_root` is where the logs of an executor that
+    keeps none here are copied to, None for nowhere."""
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class RemoteWorker:
         leave_running: bool = False,
         end_with_parent: int | None = None,
         on_submit: Callable[[float], None] = lambda seconds: None,
+        after_job: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._executor = executor
@@ -81,6 +82,7 @@ class RemoteWorker:
         self._leave_running = leave_running
         self._parent = end_with_parent
         self._on_submit = on_submit
+        self._after_job = after_job
         self._id = 0
         self._dispatcher: Dispatcher | None = None
         self._flights: dict[int, Flight] = {}
@@ -362,6 +364,7 @@ class RemoteWorker:
         self._flights.pop(flight.taken.job.id, None)
         self._ended += 1
         ring()
+        self._after_job()
 
     def _cost(self, ref: str) -> Cost | None:
         try:

@@ -76,19 +76,21 @@ def run_worker(
     once: bool = False,
     end_with_parent: int | None = None,
     target: str | None = None,
+    after_job: Callable[[], None] = lambda: None,
 ) -> int:
     """Run jobs on `device` (`cpu`, `cuda:0`) one at a time and return how many came to an end.
 
     With `once` it returns as soon as no job is waiting; with `end_with_parent`, a process id, when that is no
     longer its parent (told, not asked for here, because the parent may be gone before this runs); with
     `target`, what the device is, it leaves alone what is for another.
+    `after_job` is called when a job has come to an end.
 
     Raises `AutoinferError` when the database can't be reached at the start, or when database or disk fail for
     good.
     """
     name = WorkerName.here(device, target)
     worker = _Worker(database, executor, name, times or WorkerTimes(), stop or threading.Event())
-    worker.parent = end_with_parent
+    worker.parent, worker.after_job = end_with_parent, after_job
     return worker.run(once=once)
 
 
@@ -112,6 +114,7 @@ class _Worker:
         self._told_left: set[str] = set()
         self._was_away = False
         self.parent: int | None = None
+        self.after_job: Callable[[], None] = lambda: None
 
     def run(self, *, once: bool) -> int:
         """Take and run jobs until the worker is to end."""
@@ -131,7 +134,9 @@ class _Worker:
                     continue
                 if taken is not None:
                     reached(KillPoint.AFTER_CLAIM)
-                    ended += self._work(taken)
+                    if self._work(taken):
+                        ended += 1
+                        self.after_job()
                 elif once:
                     break
                 else:

@@ -358,7 +358,9 @@ def _reproductions(
     query = (
         select(Experiment.reproduces_experiment_id, Experiment.id, Verdict.outcome)
         .join(Verdict, Verdict.experiment_id == Experiment.id)
-        .where(Experiment.reproduces_experiment_id.in_(experiments))
+        .where(
+            Experiment.reproduces_experiment_id.in_(experiments), Experiment.kind == ExperimentKind.REPRODUCE
+        )
         .order_by(Experiment.id)
     )
     found: dict[int, tuple[tuple[str, VerdictOutcome], ...]] = defaultdict(tuple)

@@ -19,6 +19,7 @@ from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Verdict
 from knowledge.graph import Graph
 from knowledge.graph_building import Part, build_part, model_name
+from knowledge.queries.ties import ties_of_findings
 
 MOST_NODES = 48
 """Nodes of a neighbourhood, so that it is still read as a picture."""
@@ -183,6 +184,8 @@ def _of_findings(session: Session, ids: list[int]) -> Iterator[str]:
     )
     for experiment in session.scalars(evidence):
         yield format_label(Noun.EXPERIMENT, experiment)
+    for ties in ties_of_findings(session, ids).values():
+        yield from (tie.id for tie in ties)
 
 
 def _of_knobs(session: Session, knobs: list[str]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from db.models import (
     Verdict,
 )
 from db.models.base import JsonObject
-from db.states import Arm
+from db.states import Arm, ExperimentKind
 from experiments.rejudging import judged_again
 from experiments.sealing import tampered
 from knowledge.latency_only import plan_is_latency_only
@@ -32,6 +32,7 @@ from knowledge.queries.samples import SampleView, launch_spreads, stored_samples
 from knowledge.queries.spread import SpreadView
 from knowledge.queries.stages import ArtifactView, StageView, artifacts_of, stages_of
 from knowledge.queries.step_profile import StepProfileView, step_profile
+from knowledge.queries.ties import TieView, ties_of_experiments
 from knowledge.queries.verdicts import VerdictView, verdict_view
 from knowledge.queries.view import View
 from knowledge.stored import metric_of, verdict_metric
@@ -57,7 +58,8 @@ class ExperimentDetail(ExperimentRow):
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
     the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
-    candidate's of a test; `gpu_blocks` what the GPU did while launches were timed, empty on a CPU.
+    candidate's of a test; `gpu_blocks` what the GPU did while launches were timed, empty on a CPU;
+    `elsewhere` what another target said of it, or it of what was found on another.
     """
 
     rationale: str | None
@@ -82,6 +84,7 @@ class ExperimentDetail(ExperimentRow):
     versions: JsonObject | None
     reproduced_by: tuple[str, ...]
     reproduce_command: str
+    elsewhere: tuple[TieView, ...]
     samples: tuple[SampleView, ...] | None
 
     @property
@@ -160,6 +163,7 @@ def experiment_detail(
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),
         reproduce_command=f"autoinfer reproduce {label}",
+        elsewhere=ties_of_experiments(session, (experiment_id,)),
         samples=tuple(stored_samples(session, experiment_id)) if samples else None,
     )
 
@@ -209,7 +213,9 @@ def _launch_view(launch: Launch, configuration: str, spreads: tuple[SpreadView, 
 def _reproductions(session: Session, experiment_id: int) -> tuple[str, ...]:
     query = (
         select(Experiment.id)
-        .where(Experiment.reproduces_experiment_id == experiment_id)
+        .where(
+            Experiment.reproduces_experiment_id == experiment_id, Experiment.kind == ExperimentKind.REPRODUCE
+        )
         .order_by(Experiment.id)
     )
     return tuple(format_label(Noun.EXPERIMENT, number) for number in session.scalars(query))

@@ -13,6 +13,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Finding, FindingEvidence, Verdict
 from db.models.base import JsonObject
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from knowledge.queries.ties import FindingTieView, ties_of_findings
 from knowledge.queries.view import EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import metric_of
 
@@ -29,7 +30,8 @@ class EvidenceView(View):
 
 
 class FindingView(View):
-    """A finding with its scope, strength and evidence."""
+    """A finding with its scope, strength and evidence; `elsewhere` are those of other targets that it is tied
+    to."""
 
     id: str
     campaign: str | None
@@ -42,6 +44,7 @@ class FindingView(View):
     scope: JsonObject
     superseded_by: str | None
     evidence: tuple[EvidenceView, ...]
+    elsewhere: tuple[FindingTieView, ...]
     created_at: datetime
     updated_at: datetime
 
@@ -99,6 +102,7 @@ def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, 
                 at=verdict.created_at,
             )
         )
+    ties = ties_of_findings(session, [finding.id for finding in findings])
     return tuple(
         FindingView(
             id=format_label(Noun.FINDING, each.id),
@@ -114,6 +118,7 @@ def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, 
             scope=each.scope,
             superseded_by=_optional(Noun.FINDING, each.superseded_by_id),
             evidence=tuple(evidence[each.id]),
+            elsewhere=ties.get(each.id, ()),
             created_at=each.created_at,
             updated_at=each.updated_at,
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Event, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Move, Verdict
 from db.models.base import JsonObject
 from db.states import (
@@ -20,6 +21,7 @@ from db.states import (
 )
 from knowledge.approvals import ApprovalView, approval_of
 from knowledge.queries.hypotheses import HypothesisRow, hypothesis_label, row_fields, with_verdict
+from knowledge.queries.ties import TieView, ties_of_experiments
 from knowledge.queries.view import EffectView, View, verdict_effect
 
 
@@ -71,7 +73,7 @@ class EvidenceView(View):
 
 
 class HypothesisDetail(HypothesisRow):
-    """Everything about one hypothesis."""
+    """Everything about one hypothesis; `elsewhere` is what other targets said of its tests."""
 
     refuted_if: str
     rationale: str
@@ -87,6 +89,7 @@ class HypothesisDetail(HypothesisRow):
     experiments: tuple[TestView, ...]
     moves: tuple[MoveView, ...]
     findings: tuple[EvidenceView, ...]
+    elsewhere: tuple[TieView, ...]
 
 
 def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
@@ -96,6 +99,7 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
     hypothesis: Hypothesis = row.Hypothesis
     parents = _relatives(session, hypothesis_id, of=True)
     children = _relatives(session, hypothesis_id, of=False)
+    tests = _tests(session, hypothesis_id)
     return HypothesisDetail(
         **row_fields(row),
         refuted_if=hypothesis.refuted_if,
@@ -109,9 +113,10 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
         children=tuple(each.id for each in children),
         follows_from=parents,
         led_to=children,
-        experiments=_tests(session, hypothesis_id),
+        experiments=tests,
         moves=_moves(session, hypothesis_id),
         findings=_findings(session, hypothesis_id),
+        elsewhere=_elsewhere(session, tests),
     )
 
 
@@ -153,6 +158,14 @@ def _tests(session: Session, hypothesis_id: int) -> tuple[TestView, ...]:
         )
         for each, verdict in session.execute(query)
     )
+
+
+def _elsewhere(session: Session, tests: Sequence[TestView]) -> tuple[TieView, ...]:
+    """What was confirmed on other targets, from the side of the first; nothing asked where nothing was."""
+    if not any(each.kind is ExperimentKind.PROMOTE for each in tests):
+        return ()
+    numbers = [parse_label_of(Noun.EXPERIMENT, each.id) for each in tests]
+    return tuple(each for each in ties_of_experiments(session, numbers) if not each.is_second)
 
 
 def _moves(session: Session, hypothesis_id: int) -> tuple[MoveView, ...]:

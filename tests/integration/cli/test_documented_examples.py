@@ -13,6 +13,7 @@ ELSEWHERE = (
     "aa ",
     "enqueue ",
     "reproduce ",
+    "promote ",
     "approve ",
     "reference train ",
     "drafter train ",

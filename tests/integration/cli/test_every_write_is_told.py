@@ -70,6 +70,7 @@ LOOKS = {
 ELSEWHERE = {
     "run": "tests/integration/campaign, and tests/integration/compose as a process",
     "reproduce": "tests/integration/campaign/test_reproducing.py",
+    "promote": "tests/integration/cli/test_promote.py",
     "aa": "tests/integration/noise",
     "judge": "opens no database",
     "table measure": "opens no database",
