@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agent.plan.plan import Plan
+    from agent.plan.price import Prices
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database
@@ -56,9 +57,10 @@ class Teller:
         dashboard: str | None = None,
         plan: Plan | None = None,
         warning: str | None = None,
+        prices: Prices | None = None,
     ) -> None:
         """Say what begins, where everything is kept, and, as far as there are, the address to look at it, the
-        plan, and what is to be known before."""
+        plan, the prices of a rented target, and what is to be known before."""
         if self._quiet:
             return
         from cli.sheets.plan import print_start
@@ -90,6 +92,8 @@ class Teller:
             self._out.print(f"the dashboard is at {dashboard}")
         if plan is not None:
             print_start(plan)
+        for each in () if prices is None else prices.told:
+            self._out.print(f"dollars: {each}")
         if warning is not None:
             self._out.print(warning, style=state("warn").style)
         self._out.print()

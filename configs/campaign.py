@@ -28,6 +28,7 @@ from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
+from configs.targets import is_rented
 from configs.validation import nearest, validated
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -135,7 +136,8 @@ class CampaignSpec(_Spec):
     drafter: str | None = Field(default=None, min_length=1)
     """A folder with a DFlash drafter or a draft model of the user's; none where it is left out."""
     target: str = Field(min_length=1)
-    """The device: `cpu`, `cuda:0` …, or several GPUs of one kind: `cuda:0,cuda:1`, `cuda:all`."""
+    """The device: `cpu`, `cuda:0` …, several GPUs of one kind: `cuda:0,cuda:1`, `cuda:all`; or a rented one,
+    such as `modal:H100!`."""
     engine: str = Field(pattern=NAME)
     """Entry-point name of the engine."""
     executor: str = Field(pattern=NAME)
@@ -152,6 +154,10 @@ class CampaignSpec(_Spec):
     budget: BudgetSpec
     approve_above: ApprovalSpec | None = None
     """What is expected to cost more waits for the user's approval; nothing does where it is left out."""
+    budget_usd: float | None = Field(default=None, gt=0)
+    """Dollars that may be spent on rented machines; where it is left out another budget must cover it."""
+    approve_above_usd: float | None = Field(default=None, ge=0)
+    """A job on a rented machine that may cost more waits for the user's approval."""
     parameter_budget: Literal["baseline"] | Annotated[int, Field(ge=1)] | None = None
     """Parameters that target and drafter may have together: those of the baseline, a number, or no limit."""
     launches: Literal["auto", "side_by_side", "in_turn"] = "auto"
@@ -171,6 +177,15 @@ class CampaignSpec(_Spec):
     def devices(self) -> tuple[str, ...]:
         """The devices of its target, the one that the baseline is measured on first."""
         return tuple(self.target.split(","))
+
+    @model_validator(mode="after")
+    def _dollars_are_for_what_costs_some(self) -> Self:
+        given = self.budget_usd is not None or self.approve_above_usd is not None
+        if given and not is_rented(self.target):
+            raise ValueError(f"{self.target} costs no dollars, so a budget in dollars has no meaning there")
+        if self.approve_above_usd is not None and self.budget_usd is None:
+            raise ValueError("approve_above_usd is asked above within budget_usd, which is not given")
+        return self
 
     @model_validator(mode="after")
     def _a_shape_has_times_alone(self) -> Self:

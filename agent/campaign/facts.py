@@ -147,6 +147,8 @@ class Facts:
     profiles: Mapping[int, tuple[PartTime, ...]] = field(default_factory=dict)
     """Decode steps of candidates by part, by experiment, where they were profiled."""
 
+    compute_capability: str | None = None
+    """Of the target's GPU, where that is one and known."""
     at_once: int | None = None
     """The most launches that may be up at once; 1: in turn; None: as many as a step asks for."""
     built_s: Mapping[str, float] = field(default_factory=dict)
@@ -330,6 +332,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         checkpoint=Path(found["checkpoint"]),
         stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep),
         profiles=candidate_profiles(session, campaign_id),
+        compute_capability=(found.get(GPU) or {}).get("compute_capability"),
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
     )
