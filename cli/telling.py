@@ -150,7 +150,7 @@ class Teller:
         rows: list[tuple[str, str | None]] = [
             ("hypotheses", counts or "none was judged"),
             *_false_ones(outcome),
-            ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments"),
+            ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments{_dollars(spent)}"),
             ("saved", _saved_words(outcome["stopped_early"])),
         ]
         if baseline is not None:
@@ -174,6 +174,12 @@ def _false_ones(outcome: dict[str, Any]) -> list[tuple[str, str | None]]:
     found = DiscoveryView.model_validate(outcome["discovery"])
     said = [each for each in (discovery_sentence(found), outside_sentence(found)) if each]
     return [("of the supported" if place == 0 else "", each) for place, each in enumerate(said)]
+
+
+def _dollars(spent: dict[str, Any]) -> str:
+    from configs.quantities import format_usd
+
+    return f", {format_usd(spent['usd'])}" if "usd" in spent else ""
 
 
 def _is_housekeeping(event: Event) -> bool:

@@ -28,7 +28,6 @@ from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
-from configs.targets import is_rented
 from configs.validation import nearest, validated
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -177,15 +176,6 @@ class CampaignSpec(_Spec):
     def devices(self) -> tuple[str, ...]:
         """The devices of its target, the one that the baseline is measured on first."""
         return tuple(self.target.split(","))
-
-    @model_validator(mode="after")
-    def _dollars_are_for_what_costs_some(self) -> Self:
-        given = self.budget_usd is not None or self.approve_above_usd is not None
-        if given and not is_rented(self.target):
-            raise ValueError(f"{self.target} costs no dollars, so a budget in dollars has no meaning there")
-        if self.approve_above_usd is not None and self.budget_usd is None:
-            raise ValueError("approve_above_usd is asked above within budget_usd, which is not given")
-        return self
 
     @model_validator(mode="after")
     def _a_shape_has_times_alone(self) -> Self:

@@ -19,7 +19,13 @@ from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.campaign.shape import SHAPES, check_serves_shapes, find_shape
-from agent.campaign.target import check_engine_is_here, check_goes_there, check_serves, find_target
+from agent.campaign.target import (
+    check_dollars,
+    check_engine_is_here,
+    check_goes_there,
+    check_serves,
+    find_target,
+)
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of
 from agent.plan.model import model_at
@@ -100,6 +106,7 @@ def survey(
     once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
     fit the model, and a quality task that can't be asked here.
     """
+    check_dollars(spec)
     target = find_target(spec.target, without_missing=without_missing)
     if target.place is not None:
         check_goes_there(spec)

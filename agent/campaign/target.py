@@ -145,6 +145,21 @@ def _differs(one: DeviceIdentity, other: DeviceIdentity) -> str | None:
     return None
 
 
+def check_dollars(spec: CampaignSpec) -> None:
+    """Raise `UsageError` for dollars where nothing costs any, and for a price to ask above in no budget."""
+    given = spec.budget_usd is not None or spec.approve_above_usd is not None
+    if given and not is_rented(spec.target):
+        raise UsageError(
+            f"The target {spec.target} costs no dollars.",
+            "Leave the budget in dollars out, or name rented machines, such as --target modal:L4",
+        )
+    if spec.approve_above_usd is not None and spec.budget_usd is None:
+        raise UsageError(
+            "A price to ask above belongs to a budget in dollars, and none is given.",
+            "Give one beside approve_above_usd: --budget-usd 20",
+        )
+
+
 def check_goes_there(spec: CampaignSpec) -> None:
     """Raise `UsageError` for what a campaign asks of a rented machine that jobs don't take there yet."""
     lacks = {
