@@ -390,14 +390,14 @@ def _workers(
 ) -> dict[str, WorkerProcess]:
     """A worker for each device, none of them started: one that runs jobs here, or looks after rented ones."""
     from agent.campaign.worker_process import REMOTE_STOP_S, WorkerProcess
-    from cli.worker_command import remote_worker_command, worker_command
+    from cli.worker_command import campaign_worker_command, worker_command
     from configs.core_shares import shares_here
     from configs.targets import executor_of
     from db.labels import Noun, format_label
 
     spec = begun.spec
     if begun.prices is not None:
-        command = remote_worker_command(
+        command = campaign_worker_command(
             ctx,
             settings,
             spec.target,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from configs.settings import Settings
 
 
-def remote_worker_command(
+def campaign_worker_command(
     ctx: typer.Context,
     settings: Settings,
     target: str,

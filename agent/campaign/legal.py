@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.campaign.drafter import drafter_of, space_of
-from agent.campaign.facts import Facts
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.models import ModelProfile
@@ -91,11 +90,6 @@ class Legal:
     def _first_reason(knobs: Mapping[str, KnobValue], withheld: Iterable[Withheld]) -> str | None:
         found = (each for each in withheld if each.knob in knobs and knobs[each.knob] == each.value)
         return next((each.why for each in found), None)
-
-
-def legal_of(facts: Facts) -> Legal:
-    """What a campaign may ask for as it stands; raises as `legal_here`."""
-    return legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
 
 
 def legal_here(

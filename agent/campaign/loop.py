@@ -27,7 +27,7 @@ from agent.campaign.facts import Facts, read_facts
 from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
 from agent.campaign.learn import learn_baseline, learn_test
-from agent.campaign.legal import legal_of
+from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.outcome import note_best
 from agent.campaign.paid import HeldForPrice, held_for_price
@@ -380,7 +380,9 @@ class CampaignLoop:
                 f"See its log with: autoinfer show {format_label(Noun.EXPERIMENT, tried[-1].id)} --log",
             )
         device = seen.free[len(tried) % len(seen.free)]  # another one than before, where there is one
-        space = legal_of(facts).space
+        space = legal_here(
+            facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
+        ).space
         with self._writing() as session:
             self._baseline_id = dispatch_baseline(session, facts, space, device)
         return None
@@ -428,7 +430,14 @@ class CampaignLoop:
         with self._database.read() as session:
             baseline = self._baseline(session, facts)
             directives = order.read_directives(session, facts.id)
-        return Desk(facts, legal_of(facts), baseline, directives)
+        return Desk(
+            facts,
+            legal_here(
+                facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
+            ),
+            baseline,
+            directives,
+        )
 
     def _baseline(self, session: Session, facts: Facts) -> Baseline:
         """What the baseline measured, read once: an experiment that was learnt from never changes."""

@@ -1,7 +1,7 @@
 """`autoinfer run --target cloud:L4`: a campaign on machines that are rented, from the quote to the last cent.
 
-The provider keeps its state in files and its machines are processes with the simulated engine; the command, the
-worker beside it, the database and the money are the real ones.
+The provider keeps its state in files and its machines are processes with the simulated engine; the command,
+the worker beside it, the database and the money are the real ones.
 """
 
 import json
@@ -94,7 +94,7 @@ def killed_and_gone_on_with(made: Rented) -> object:
     first = made.run(f"{made.line} --budget-usd 5")
     wait_for(lambda: len(made.cloud.submits()) == 2 and len(made.cloud.reconcile()) == 1, 120)
     for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
-        process.kill()  # the command, and the worker and the pages beside it; what is rented is no child of it
+        process.kill()  # the command, the worker and the pages beside it: what is rented is no child of it
     first.communicate()
     assert len(made.cloud.reconcile()) == 1, "what is rented runs on"
     second = made.run(f"{made.line} --budget-usd 5")
