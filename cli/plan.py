@@ -43,7 +43,7 @@ def plan(
         typer.Option(
             "--target",
             metavar="DEVICE[,DEVICE]",
-            help="Devices of this machine: cpu, cuda:0; cuda:0,cuda:1 …, cuda:all.",
+            help="cpu, cuda:0; cuda:0,cuda:1 …, cuda:all; or rented: modal:H100!.",
         ),
     ] = None,
     hardware: Annotated[
@@ -140,12 +140,12 @@ def _plans(
     *,
     dummy: bool,
 ) -> list[Plan]:
+    from agent.campaign.create import ENGINE_IS_THERE
     from agent.campaign.target import find_target
     from agent.plan.begin import devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound, find_model
     from agent.plan.plan import make_plan
-    from configs.cpu import usable_cores
     from experiments.shapes.folder import LATENCY_ONLY
     from experiments.space.loading import parse_assignments_in
 
@@ -165,14 +165,16 @@ def _plans(
             make_plan(spec, found, card_asked(each), knobs, context_tokens=context, notes=notes)
             for each in names
         ]
-    check, note = engine_check(spec, found.folder, target.device)
+    check, note = (
+        engine_check(spec, found.folder, target.device) if target.place is None else (None, ENGINE_IS_THERE)
+    )
     return [
         make_plan(
             spec,
             found,
             card_of(target),
             knobs,
-            cores=usable_cores(),
+            cores=target.cpu.cores,
             context_tokens=context,
             check=check,
             stored=_stored(ctx, target.key, found.folder, spec.engine),

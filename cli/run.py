@@ -15,7 +15,9 @@ from cli.output import print_json, say
 
 if TYPE_CHECKING:
     from agent.campaign.create import Ground
+    from agent.campaign.worker_process import WorkerProcess
     from agent.plan.plan import Plan
+    from agent.plan.price import Prices
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -24,7 +26,19 @@ WORKER_LOG = "worker.log"
 """The file in the log folder that the campaign's worker writes to."""
 
 
-MEANT_BESIDE_RESUME = frozenset({"resume", "budget", "approve_above", "worker", "dashboard", "json"})
+MEANT_BESIDE_RESUME = frozenset(
+    {
+        "resume",
+        "budget",
+        "approve_above",
+        "budget_usd",
+        "approve_above_usd",
+        "leave_running",
+        "worker",
+        "dashboard",
+        "json",
+    }
+)
 """Options of a campaign that goes on; the others tell how one is begun."""
 
 
@@ -34,6 +48,15 @@ class Beside:
 
     worker: bool
     dashboard: bool
+    leave_running: bool = False
+
+
+@dataclass(frozen=True)
+class Dollars:
+    """What may be spent on rented machines, and above which price of a job the user is asked."""
+
+    budget_usd: float | None = None
+    approve_above_usd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +69,8 @@ class Begun:
     warning: str | None = None
     absent: tuple[str, ...] = ()
     """Devices of it that are not there now."""
+    prices: Prices | None = None
+    """What its jobs cost on a rented target."""
 
 
 def worker_log(device: str, devices: tuple[str, ...]) -> str:
@@ -78,6 +103,18 @@ def run(
             help="Ask before an experiment that is expected to take more, such as 10m.",
         ),
     ] = None,
+    budget_usd: Annotated[
+        str | None,
+        typer.Option(
+            "--budget-usd", metavar="USD", help="Dollars that rented machines may cost, such as 20."
+        ),
+    ] = None,
+    approve_above_usd: Annotated[
+        str | None,
+        typer.Option(
+            "--approve-above-usd", metavar="USD", help="Ask before a rented job that may cost more than this."
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -103,7 +140,7 @@ def run(
         typer.Option(
             "--target",
             metavar="DEVICE[,DEVICE]",
-            help="Where to measure: cpu, cuda:0; several GPUs of a kind: cuda:0,cuda:1 or cuda:all.",
+            help="Where to measure: cpu, cuda:0; several of a kind: cuda:0,cuda:1, cuda:all; or modal:H100!.",
         ),
     ] = None,
     engine: Annotated[
@@ -150,6 +187,10 @@ def run(
     worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Run a worker beside the campaign, or use others.")
     ] = True,
+    leave_running: Annotated[
+        bool,
+        typer.Option("--leave-running", help="Leave what runs on rented machines to the next worker."),
+    ] = False,
     dashboard: Annotated[
         bool | None,
         typer.Option(
@@ -171,12 +212,15 @@ def run(
     from cli.asked import campaign_asked
     from cli.executor import check_folders
     from configs.quality_tasks import split_tasks
-    from configs.quantities import parse_duration_s
+    from configs.quantities import parse_duration_s, parse_usd
 
-    beside = Beside(worker, not json if dashboard is None else dashboard)
+    beside = Beside(worker, not json if dashboard is None else dashboard, leave_running)
+    dollars = Dollars(
+        *(None if each is None else parse_usd(each) for each in (budget_usd, approve_above_usd))
+    )
     if resume is not None:
         _refuse_beside_resume(ctx, resume)
-        _resume(ctx, resume, budget, approve_above, beside, as_json=json)
+        _resume(ctx, resume, budget, approve_above, dollars, beside, as_json=json)
         return
     asked = _one_of(name, campaign)
     for given in (budget, approve_above):
@@ -187,6 +231,8 @@ def run(
         {
             "budget": budget,
             "approve_above": approve_above,
+            "budget_usd": dollars.budget_usd,
+            "approve_above_usd": dollars.approve_above_usd,
             "model": model,
             "weights": weights,
             "drafter": drafter,
@@ -205,9 +251,12 @@ def run(
             check_folders(settings)
         ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
+        check_leaves(spec, beside)
+        going_on = None if new else _interrupted(database, spec, ground)
+        prices = _priced(database, settings, spec, ground, going_on)
         campaign_id = _start_or_continue(database, spec, ground, new=new)
         plan = None if json else _planned(database, spec, ground)
-        begun = Begun(spec, campaign_id, plan, ground.warning)
+        begun = Begun(spec, campaign_id, plan, ground.warning, prices=prices)
         _drive(ctx, database, settings, begun, beside, as_json=json)
 
 
@@ -241,11 +290,12 @@ def _resume(
     label: str,
     budget: str | None,
     approve_above: str | None,
+    dollars: Dollars,
     beside: Beside,
     *,
     as_json: bool,
 ) -> None:
-    from agent.campaign.create import extend, extended_s, survey
+    from agent.campaign.create import extend, extended_s, more_dollars, survey
     from agent.campaign.facts import read_facts
     from cli.executor import check_folders
     from configs.campaign import ApprovalSpec
@@ -265,11 +315,57 @@ def _resume(
             spec = read_facts(session, campaign_id).spec
         ground = survey(spec, without_missing=True)
         absent = tuple(each for each in spec.devices if each not in ground.devices)
+        check_leaves(spec, beside)
+        more_usd = dollars.budget_usd or 0.0
+        prices = _priced(database, settings, spec, ground, campaign_id, more_usd)
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
+            if dollars != Dollars():
+                more_dollars(session, campaign_id, more_usd, dollars.approve_above_usd)
             spec = read_facts(session, campaign_id).spec
-        begun = Begun(spec, campaign_id, warning=ground.warning, absent=absent)
+        begun = Begun(spec, campaign_id, warning=ground.warning, absent=absent, prices=prices)
         _drive(ctx, database, settings, begun, beside, as_json=as_json)
+
+
+def check_leaves(spec: CampaignSpec, beside: Beside) -> None:
+    """Raise `UsageError` for runs to be left running where nothing is rented."""
+    from configs.errors import UsageError
+    from configs.targets import is_rented
+
+    if beside.leave_running and not is_rented(spec.target):
+        raise UsageError("--leave-running is about rented machines: name them with --target.")
+
+
+def _interrupted(database: Database, spec: CampaignSpec, ground: Ground) -> int | None:
+    from agent.campaign.create import interrupted
+
+    with database.write() as session:
+        return interrupted(session, spec, ground)
+
+
+def _priced(
+    database: Database,
+    settings: Settings,
+    spec: CampaignSpec,
+    ground: Ground,
+    going_on: int | None,
+    more_usd: float = 0.0,
+) -> Prices | None:
+    """What the jobs of a rented target cost, where a budget has room for them; None of this machine.
+
+    Raises `UsageError` where none has.
+    """
+    from agent.plan.price import check_affordable, prices_of
+    from cli.executor import make_remote_executor
+    from configs.targets import executor_of, is_rented
+
+    if not is_rented(spec.target):
+        return None
+    executor = make_remote_executor(settings, executor_of(spec.target, spec.executor), spec.target)
+    with database.read() as session:
+        prices = prices_of(session, spec, ground, executor)
+        check_affordable(session, spec, prices, going_on, more_usd)
+    return prices
 
 
 def _planned(database: Database, spec: CampaignSpec, ground: Ground) -> Plan:
@@ -289,6 +385,53 @@ def _start_or_continue(database: Database, spec: CampaignSpec, ground: Ground, *
         return create_campaign(session, spec, ground) if found is None else found
 
 
+def _workers(
+    ctx: typer.Context, settings: Settings, begun: Begun, beside: Beside
+) -> dict[str, WorkerProcess]:
+    """A worker for each device, none of them started: one that runs jobs here, or looks after rented ones."""
+    from agent.campaign.worker_process import REMOTE_STOP_S, WorkerProcess
+    from cli.worker_command import campaign_worker_command, worker_command
+    from configs.core_shares import shares_here
+    from configs.targets import executor_of
+    from db.labels import Noun, format_label
+
+    spec = begun.spec
+    if begun.prices is not None:
+        command = campaign_worker_command(
+            ctx,
+            settings,
+            spec.target,
+            executor_of(spec.target, spec.executor),
+            format_label(Noun.CAMPAIGN, begun.campaign_id),
+            leave_running=beside.leave_running,
+        )
+        log = settings.log_dir / WORKER_LOG
+        return {spec.target: WorkerProcess(command, log, stop_s=REMOTE_STOP_S)}
+    shares = shares_here(spec.devices)
+    return {
+        device: WorkerProcess(
+            worker_command(ctx, settings, device, spec.executor),
+            settings.log_dir / worker_log(device, spec.devices),
+            shares.get(device, ()),
+        )
+        for device in spec.devices
+    }
+
+
+def _still_paid(database: Database, campaign_id: int) -> list[str]:
+    """A sentence for each run of the campaign that may still cost money after its worker has ended."""
+    from db.labels import Noun, format_label
+    from db.remote_runs import open_runs_of
+
+    with database.read() as session:
+        runs = open_runs_of(session, campaign_id)
+    return [
+        f"{format_label(Noun.JOB, run.job_id)} may still run on {run.target} and cost money. "
+        "End it with: autoinfer stop --remote"
+        for run in runs
+    ]
+
+
 def _drive(
     ctx: typer.Context,
     database: Database,
@@ -300,30 +443,18 @@ def _drive(
 ) -> None:
     from agent.campaign.loop import CampaignLoop, LoopTimes
     from agent.campaign.outcome import campaign_outcome
-    from agent.campaign.worker_process import WorkerProcess, Workers
+    from agent.campaign.worker_process import Workers
     from cli.interrupt import Interrupt
     from cli.run_dashboard import dashboard_beside
     from cli.telling import Teller
-    from cli.worker_command import worker_command
-    from configs.core_shares import shares_here
 
     spec, campaign_id = begun.spec, begun.campaign_id
     teller = Teller(database, campaign_id, quiet=as_json)
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
         address = None if dashboard is None else dashboard.address
-        teller.header(spec, database.shown, address, begun.plan, begun.warning)
-        shares = shares_here(spec.devices)
-        workers = Workers(
-            {
-                device: WorkerProcess(
-                    worker_command(ctx, settings, device, spec.executor),
-                    settings.log_dir / worker_log(device, spec.devices),
-                    shares.get(device, ()),
-                )
-                for device in spec.devices
-            }
-        )
+        teller.header(spec, database.shown, address, begun.plan, begun.warning, begun.prices)
+        workers = Workers(_workers(ctx, settings, begun, beside))
 
         def announce() -> None:
             teller.tell_new()
@@ -350,6 +481,9 @@ def _drive(
             interrupted = True
         finally:
             workers.stop()
+            left = [] if begun.prices is None or beside.leave_running else _still_paid(database, campaign_id)
+            for each in left:
+                typer.echo(each, err=True)
         with database.read() as session:
             outcome = campaign_outcome(session, campaign_id)
         if as_json:

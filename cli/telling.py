@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from agent.plan.plan import Plan
+    from agent.plan.price import Prices
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database
@@ -56,9 +57,10 @@ class Teller:
         dashboard: str | None = None,
         plan: Plan | None = None,
         warning: str | None = None,
+        prices: Prices | None = None,
     ) -> None:
         """Say what begins, where everything is kept, and, as far as there are, the address to look at it, the
-        plan, and what is to be known before."""
+        plan, the prices of a rented target, and what is to be known before."""
         if self._quiet:
             return
         from cli.sheets.plan import print_start
@@ -90,6 +92,8 @@ class Teller:
             self._out.print(f"the dashboard is at {dashboard}")
         if plan is not None:
             print_start(plan)
+        for each in () if prices is None else prices.told:
+            self._out.print(f"dollars: {each}")
         if warning is not None:
             self._out.print(warning, style=state("warn").style)
         self._out.print()
@@ -146,7 +150,7 @@ class Teller:
         rows: list[tuple[str, str | None]] = [
             ("hypotheses", counts or "none was judged"),
             *_false_ones(outcome),
-            ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments"),
+            ("spent", f"{spent['wall_s'] / 60:.1f} min, {spent['experiments']} experiments{_dollars(spent)}"),
             ("saved", _saved_words(outcome["stopped_early"])),
         ]
         if baseline is not None:
@@ -170,6 +174,12 @@ def _false_ones(outcome: dict[str, Any]) -> list[tuple[str, str | None]]:
     found = DiscoveryView.model_validate(outcome["discovery"])
     said = [each for each in (discovery_sentence(found), outside_sentence(found)) if each]
     return [("of the supported" if place == 0 else "", each) for place, each in enumerate(said)]
+
+
+def _dollars(spent: dict[str, Any]) -> str:
+    from configs.quantities import format_usd
+
+    return f", {format_usd(spent['usd'])}" if "usd" in spent else ""
 
 
 def _is_housekeeping(event: Event) -> bool:

@@ -39,6 +39,10 @@ def worker(
         bool,
         typer.Option("--leave-running", help="Leave what runs on rented machines to the next worker."),
     ] = False,
+    campaign: Annotated[
+        str | None,
+        typer.Option("--campaign", metavar="C-ID", help="On rented machines: the jobs of this one alone."),
+    ] = None,
     beside: Annotated[
         str | None,
         typer.Option(
@@ -67,11 +71,13 @@ def worker(
     from cli.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
+    from db.labels import Noun
     from experiments.remote.settings import RemoteTimes
     from experiments.remote.worker import RemoteWorker
     from experiments.worker.settings import WorkerName
     from experiments.worker.target import target_of
     from experiments.worker.worker import run_worker
+    from knowledge.queries.lookup import labelled
 
     words = command_beside(beside)
     settings = settings_of(ctx)
@@ -82,12 +88,16 @@ def worker(
         name = WorkerName.here(device if target is None else target)
         where = target or device
         chosen = executor or (LOCAL if target is None else target.partition(":")[0])
+        campaign_id = None
         if target is None:
             runs_jobs = make_executor(settings, chosen, words)
         else:
             check_target(ctx, target)
             runs_jobs = make_remote_executor(settings, chosen, target)
             check_budget(database, target)
+            if campaign is not None:
+                with database.read() as session:
+                    campaign_id = labelled(session, Noun.CAMPAIGN, campaign)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         if not as_json:
@@ -115,6 +125,7 @@ def worker(
                 logs_root=settings.data_dir / JOBS_FOLDER,
                 stop=stop,
                 leave_running=leave_running,
+                campaign_id=campaign_id,
                 end_with_parent=end_with_parent,
                 after_job=after_job,
             ).run(once=once)
@@ -127,7 +138,9 @@ def worker(
 def _check_device(ctx: typer.Context, device: str) -> None:
     from configs.errors import UsageError
 
-    _refuse_beside(ctx, ("at_once", "leave_running"), "is about rented machines: name them with --target")
+    _refuse_beside(
+        ctx, ("at_once", "leave_running", "campaign"), "is about rented machines: name them with --target"
+    )
 
     if _DEVICE.fullmatch(device) is None:
         raise UsageError(f"There is no device {device!r}.", "A worker runs jobs on cpu, cuda or cuda:NUMBER.")

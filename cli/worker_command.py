@@ -15,6 +15,24 @@ if TYPE_CHECKING:
     from configs.settings import Settings
 
 
+def campaign_worker_command(
+    ctx: typer.Context,
+    settings: Settings,
+    target: str,
+    executor: str,
+    campaign: str,
+    *,
+    leave_running: bool,
+) -> list[str]:
+    """Return the words that start a worker for a campaign's jobs on rented machines, which ends with this
+    process, and with it every run, unless they are to be left."""
+    command = [*same_settings(ctx, settings), "worker", "--target", target]
+    command += ["--executor", executor, "--campaign", campaign]
+    if leave_running:
+        command.append("--leave-running")
+    return [*command, "--end-with-parent", str(os.getpid())]
+
+
 def worker_command(
     ctx: typer.Context, settings: Settings, device: str, executor: str, beside: Sequence[str] = ()
 ) -> list[str]:

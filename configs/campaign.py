@@ -135,7 +135,8 @@ class CampaignSpec(_Spec):
     drafter: str | None = Field(default=None, min_length=1)
     """A folder with a DFlash drafter or a draft model of the user's; none where it is left out."""
     target: str = Field(min_length=1)
-    """The device: `cpu`, `cuda:0` …, or several GPUs of one kind: `cuda:0,cuda:1`, `cuda:all`."""
+    """The device: `cpu`, `cuda:0` …, several GPUs of one kind: `cuda:0,cuda:1`, `cuda:all`; or a rented one,
+    such as `modal:H100!`."""
     engine: str = Field(pattern=NAME)
     """Entry-point name of the engine."""
     executor: str = Field(pattern=NAME)
@@ -152,6 +153,10 @@ class CampaignSpec(_Spec):
     budget: BudgetSpec
     approve_above: ApprovalSpec | None = None
     """What is expected to cost more waits for the user's approval; nothing does where it is left out."""
+    budget_usd: float | None = Field(default=None, gt=0)
+    """Dollars that may be spent on rented machines; where it is left out another budget must cover it."""
+    approve_above_usd: float | None = Field(default=None, ge=0)
+    """A job on a rented machine that may cost more waits for the user's approval."""
     parameter_budget: Literal["baseline"] | Annotated[int, Field(ge=1)] | None = None
     """Parameters that target and drafter may have together: those of the baseline, a number, or no limit."""
     launches: Literal["auto", "side_by_side", "in_turn"] = "auto"

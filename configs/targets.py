@@ -27,6 +27,9 @@ ALL_GPUS = "cuda:all"
 _RENTED = re.compile(r"(?!cpu:|cuda:)[a-z][a-z0-9-]{0,30}:[A-Za-z0-9][A-Za-z0-9._-]{0,40}!?", re.ASCII)
 """Rented machines: the provider's executor, and what it calls the GPU, such as `modal:H100!`."""
 
+LOCAL = "local"
+"""The executor of this machine."""
+
 _TARGET = re.compile(r"cpu|cuda:(?:0|[1-9][0-9]{0,2})", re.ASCII)
 
 
@@ -35,24 +38,35 @@ def is_rented(target: str) -> bool:
     return _RENTED.fullmatch(target) is not None
 
 
+def executor_of(target: str, executor: str) -> str:
+    """The executor of a campaign's jobs: the one that is named, or, where that is this machine's and the
+    target is rented, the provider's own."""
+    return target.partition(":")[0] if executor == LOCAL and is_rented(target) else executor
+
+
+def device_there(device: str) -> str:
+    """What a job for a device of a campaign calls it where it runs: a rented machine has one GPU, `cuda:0`,
+    or is named as `provider:cpu`."""
+    if not is_rented(device):
+        return device
+    return CPU if device.partition(":")[2] == CPU else "cuda:0"
+
+
 def devices_of(target: str) -> tuple[str, ...]:
     """The devices that a target names, in its order: `cpu`, `cuda:0`, or GPUs with commas between, such as
-    `cuda:0,cuda:1`. `cuda:all` names itself, until somebody looks what there is.
+    `cuda:0,cuda:1`. `cuda:all` names itself, until somebody looks what there is, and so does a rented target.
 
-    Raises `UsageError` for what is no target or a rented one, a device that stands twice, and several that
-    are not all GPUs.
+    Raises `UsageError` for what is no target, a device that stands twice, and several that are not all GPUs
+    of this machine.
     """
-    if target == ALL_GPUS:
-        return (ALL_GPUS,)
-    if is_rented(target):
-        raise UsageError(
-            f"A campaign measures on this machine, and {target} is a rented one.",
-            f"Jobs that are queued for it are run by: autoinfer worker --target {target}",
-        )
+    if target == ALL_GPUS or is_rented(target):
+        return (target,)
     named = tuple(target.split(","))
     for each in named:
         if _TARGET.fullmatch(each) is None:
-            known = f"cpu, cuda:0, cuda:1 …, several GPUs as cuda:0,cuda:1, or {ALL_GPUS}"
+            known = (
+                f"cpu, cuda:0, cuda:1 …, several GPUs as cuda:0,cuda:1, {ALL_GPUS}, or rented: modal:H100!"
+            )
             hint = f"Write cuda:0, or {ALL_GPUS}." if each == CUDA else f"Targets are {known}"
             raise UsageError(f"There is no target {each!r}.", hint)
     if len(set(named)) < len(named):
@@ -69,11 +83,17 @@ def devices_of(target: str) -> tuple[str, ...]:
 
 def kind_of(target: str) -> str:
     """`cpu` or `cuda`; raises `UsageError` as `devices_of`."""
-    return devices_of(target)[0].partition(":")[0]
+    return device_there(devices_of(target)[0]).partition(":")[0]
 
 
 def check_one_device(target: str, what: str) -> None:
-    """Raise `UsageError` where a target names several devices, and `what`, such as `A series`, has one."""
+    """Raise `UsageError` where a target names several devices or a rented one, and `what`, such as `A
+    series`, has one of this machine."""
+    if is_rented(target):
+        raise UsageError(
+            f"{what} measures on this machine, and {target} is a rented one.",
+            "Name a device of this machine, such as cpu or cuda:0.",
+        )
     if target == ALL_GPUS or len(devices_of(target)) > 1:
         raise UsageError(
             f"{what} measures on one device, and {target!r} names several.", "Name one, such as cuda:0."

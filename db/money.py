@@ -117,6 +117,19 @@ def covering(
     return [_standing(session, row, day) for row in rows]
 
 
+def spent_by(session: Session, campaign_id: int) -> int:
+    """What counts of a campaign's runs that ended, and is reserved for those that have not."""
+    counted = case(
+        (
+            RemoteRun.state == RemoteRunState.ENDED,
+            func.coalesce(RemoteRun.actual_microusd, RemoteRun.reserved_microusd),
+        ),
+        else_=RemoteRun.reserved_microusd,
+    )
+    query = select(cast(func.coalesce(func.sum(counted), 0), BigInteger))
+    return int(session.execute(query.where(RemoteRun.campaign_id == campaign_id)).scalar_one())
+
+
 def refusal(
     standings: list[BudgetStanding], target: str, bound: int, approved: int | None
 ) -> tuple[str | None, bool]:

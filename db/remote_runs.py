@@ -122,13 +122,28 @@ def open_runs(session: Session, executor: str | None = None) -> list[Run]:
     return [_run(row, age_ms) for row, age_ms in session.execute(query)]
 
 
+def open_runs_of(session: Session, campaign_id: int) -> list[Run]:
+    """Runs of a campaign that may still run, oldest first."""
+    query = select(RemoteRun, _age_ms()).where(
+        RemoteRun.state != RemoteRunState.ENDED, RemoteRun.campaign_id == campaign_id
+    )
+    return [_run(row, age_ms) for row, age_ms in session.execute(query.order_by(RemoteRun.id))]
+
+
 def executors_known(session: Session) -> list[str]:
     """Names of the executors that ever got a run of this database."""
     return sorted(session.scalars(select(RemoteRun.executor).distinct()))
 
 
-def abandoned(session: Session, executor: str, target: str, gone: Collection[str] = ()) -> list[int]:
-    """Jobs with an open run there whose lease has run out, or whose owner is one of `gone`; reads only."""
+def abandoned(
+    session: Session,
+    executor: str,
+    target: str,
+    gone: Collection[str] = (),
+    campaign_id: int | None = None,
+) -> list[int]:
+    """Jobs with an open run there whose lease has run out, or whose owner is one of `gone`, of the campaign
+    or of all; reads only."""
     query = (
         select(Job.id)
         .join(RemoteRun, RemoteRun.job_id == Job.id)
@@ -136,6 +151,8 @@ def abandoned(session: Session, executor: str, target: str, gone: Collection[str
         .where(or_(Job.lease_expires_at <= now(), Job.owner.in_(list(gone))))
         .order_by(Job.id)
     )
+    if campaign_id is not None:
+        query = query.where(Job.campaign_id == campaign_id)
     return list(session.scalars(query))
 
 

@@ -19,22 +19,29 @@ from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.campaign.shape import SHAPES, check_serves_shapes, find_shape
-from agent.campaign.target import check_engine_is_here, check_serves, find_target
+from agent.campaign.target import (
+    check_dollars,
+    check_engine_is_here,
+    check_goes_there,
+    check_serves,
+    find_target,
+)
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of
 from agent.plan.model import model_at
 from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
-from configs.quantities import format_duration
-from db import events
+from configs.quantities import format_duration, format_usd
+from configs.targets import is_rented
+from db import events, money
 from db.campaign_owner import free_from_the_dead
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign
 from db.noise import SERIES_NAME
-from db.states import CampaignState
+from db.states import BudgetScope, CampaignState
 from experiments.engines.port import Engine, Infeasible
 from experiments.engines.reference.shape import read_profile
 from experiments.job.named import engine_for
@@ -48,6 +55,12 @@ from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
 SHORT_COMMIT = 12
 """Digits of a commit in a sentence."""
+
+
+ENGINE_IS_THERE = (
+    "The engine itself was not asked: it is on the rented machine, and the first job there is the first that "
+    "it says anything about."
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +106,10 @@ def survey(
     once than its engine serves, a parameter budget that can't be met, a drafter that is none or does not
     fit the model, and a quality task that can't be asked here.
     """
+    check_dollars(spec)
     target = find_target(spec.target, without_missing=without_missing)
+    if target.place is not None:
+        check_goes_there(spec)
     check_engine_is_here(spec.engine, target.device)
     space = load_space(spec.space)
     check_names(spec, space, where)
@@ -110,15 +126,20 @@ def survey(
     drafter = drafter_of(spec)
     if drafter is not None:
         check_fits(drafter, folder)
-    legal = legal_here(spec, folder, target.cpu.cores)
+    capability = None if target.gpu is None else target.gpu.compute_capability
+    legal = legal_here(spec, folder, target.cpu.cores, compute_capability=capability)
     default = legal.space.configuration({})
     if not spec.latency_only:
         load_tokenizer(folder)
     of_tasks = check_quality_tasks(spec, folder)
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
-    sweep = legal.space.crossing(default, spec.baseline.sweep)
-    at_once = _checked_sweep(spec, engine, sweep, (folder, target.device), at_once, of_tasks)
+    note = found.note
+    if target.place is None:
+        sweep = legal.space.crossing(default, spec.baseline.sweep)
+        at_once = _checked_sweep(spec, engine, sweep, (folder, target.device), at_once, of_tasks)
+    else:
+        note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
     return Ground(
         checkpoint=folder,
         fingerprint=fingerprint,
@@ -129,7 +150,7 @@ def survey(
         warning=legal.over_budget(spec.parameter_budget),
         hub=found.as_found(),
         gpu=target.as_found(),
-        note=found.note,
+        note=note,
         at_once=at_once,
         devices=target.devices,
     )
@@ -235,6 +256,52 @@ def extend(
     campaign.budget = {**campaign.budget, "wall_s": wall_s, **_asked_above(approve_above)}
 
 
+def set_dollars(
+    session: Session, campaign_id: int, limit_usd: float | None, approve_above_usd: float | None
+) -> None:
+    """Set the campaign's budget in dollars, and above which price of a job the user is asked; None leaves
+    either as it is. Raises `UsageError` for a price to ask above where there is no budget."""
+    if limit_usd is None and approve_above_usd is None:
+        return
+    label, name = format_label(Noun.CAMPAIGN, campaign_id), str(campaign_id)
+    own = (
+        each for each in money.budgets(session) if each.scope is BudgetScope.CAMPAIGN and each.name == name
+    )
+    known = next(own, None)
+    limit = None if known is None else known.limit
+    if limit_usd is not None:
+        limit = money.microusd(limit_usd)
+    if limit is None:
+        raise UsageError(
+            f"{label} has no budget in dollars to ask above a price in.",
+            "Give it one beside: --budget-usd 20",
+        )
+    above = None if known is None else known.approve_above
+    if approve_above_usd is not None:
+        above = money.microusd(approve_above_usd)
+    money.set_budget(session, BudgetScope.CAMPAIGN, name, limit, above)
+    asks = "" if above is None else f"; above {format_usd(money.usd(above))} a job waits for approval"
+    text = f"The budget of {label} is {format_usd(money.usd(limit))}{asks}."
+    events.append(session, EventKind.BUDGET_SET, text, label, campaign_id)
+
+
+def more_dollars(
+    session: Session, campaign_id: int, more_usd: float, approve_above_usd: float | None
+) -> None:
+    """Add to the campaign's budget in dollars; one that it never had begins with what it has spent."""
+    target = str(session.get_one(Campaign, campaign_id).spec["target"])
+    if not is_rented(target):
+        raise UsageError(
+            f"{format_label(Noun.CAMPAIGN, campaign_id)} measures on {target}, which costs no dollars.",
+            "Leave --budget-usd and --approve-above-usd out.",
+        )
+    standings = money.covering(session, campaign_id, target)
+    own = next((each for each in standings if each.scope is BudgetScope.CAMPAIGN), None)
+    has = money.spent_by(session, campaign_id) if own is None else own.limit
+    limit_usd = money.usd(has + money.microusd(more_usd)) if more_usd else None
+    set_dollars(session, campaign_id, limit_usd, approve_above_usd)
+
+
 def _asked_above(approve_above: ApprovalSpec | None) -> dict[str, float]:
     """Where a stored campaign's budget keeps above which cost the user is asked."""
     return {} if approve_above is None else {APPROVE_ABOVE_S: approve_above.wall_s}
@@ -279,12 +346,14 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
     session.add(campaign)
     session.flush()
     campaign.started_at = now()
+    set_dollars(session, campaign.id, spec.budget_usd, spec.approve_above_usd)
     events.append(
         session,
         EventKind.CAMPAIGN_STARTED,
         f"{spec.plan.metric.removesuffix('_ms').upper()} of {_model_words(spec, ground)} at concurrency "
         f"{plan.workload.concurrency} on {_on(ground)}: worth having from "
-        f"{plan.min_effect:.0%} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}, "
+        f"{plan.min_effect:.0%} on, {quality_asked(spec)}, budget {format_duration(spec.budget.wall_s)}"
+        f"{_dollars(spec)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
         + ("; launches run in turn" if ground.at_once == IN_TURN else "")
         + ("" if ground.warning is None else f". {ground.warning}"),
@@ -307,6 +376,10 @@ def quality_asked(spec: CampaignSpec) -> str:
     return (
         f"bits per byte at most +{margins.bits_per_byte:.1%}, tasks at most −{margins.task_points:g} points"
     )
+
+
+def _dollars(spec: CampaignSpec) -> str:
+    return "" if spec.budget_usd is None else f" and {format_usd(spec.budget_usd)}"
 
 
 def _asks(approve_above: ApprovalSpec | None) -> str:

@@ -203,6 +203,7 @@ class Desk:
                     separates=each.separates,
                     metric=metric,
                     most_s=most_s,
+                    usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
                 )
             )
         return rank(candidates, self.directives, approve_above_s=self.approve_above_s)

@@ -10,6 +10,7 @@ from agent.campaign import store
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.length import length_of, length_told
 from agent.discovery.stream import next_test
+from configs.targets import device_there
 from db import events, queue
 from db.clock import now
 from db.event_kinds import EventKind
@@ -73,7 +74,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
         judge=facts.spec.judge,
         model=facts.spec.model,
         model_fingerprint=facts.model_fingerprint,
-        device=device,
+        device=device_there(device),
         seed=facts.spec.seed,
         sweep=tuple(dict(each) for each in sweep),
         naive=dict(naive),
@@ -214,7 +215,7 @@ def enqueue_test(
         judge_version=load_judge(facts.spec.judge).version,
         model=facts.spec.model,
         model_fingerprint=facts.model_fingerprint,
-        device=device,
+        device=device_there(device),
         seed=facts.spec.seed + experiment.id,
         at_once=facts.at_once,
         control=dict(control),

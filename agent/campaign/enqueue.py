@@ -54,7 +54,7 @@ def enqueue(
         facts, judged = _check(session, campaign_id, asked, metric)
         measured = None if _is_open(facts) else read_measured(session, facts)
         directives = read_directives(session, campaign_id)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
     if measured is None:
         with database.write() as session:
             return hold(session, facts, asked, judged, legal)

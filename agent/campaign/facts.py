@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.builds import measured_builds
+from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_of
 from agent.campaign.settling import settled, stored_digests
@@ -20,6 +21,7 @@ from agent.proposers.port import Trial
 from configs.campaign import CHECKPOINT, DUMMY, CampaignSpec
 from configs.errors import UsageError
 from configs.questions import Question, is_latency
+from configs.targets import is_rented
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
 from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
@@ -147,10 +149,14 @@ class Facts:
     profiles: Mapping[int, tuple[PartTime, ...]] = field(default_factory=dict)
     """Decode steps of candidates by part, by experiment, where they were profiled."""
 
+    compute_capability: str | None = None
+    """Of the target's GPU, where that is one and known."""
     at_once: int | None = None
     """The most launches that may be up at once; 1: in turn; None: as many as a step asks for."""
     built_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds that builds of the model took here, by method (`builds.measured_builds`)."""
+    usd_per_s: float | None = None
+    """What a second of a rented target costs, once something ran there."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
 
@@ -330,8 +336,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         checkpoint=Path(found["checkpoint"]),
         stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep),
         profiles=candidate_profiles(session, campaign_id),
+        compute_capability=(found.get(GPU) or {}).get("compute_capability"),
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
+        usd_per_s=usd_per_s(session, campaign.id) if is_rented(spec.target) else None,
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

@@ -25,6 +25,7 @@ from experiments.measurement.plan import Workload
 from experiments.reference_model.load import CheckpointMissing, reference_model_path
 from experiments.space.budget import BASELINE, ParameterBudget, with_pruning_that_pays
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.gpu_rules import not_served_by
 from experiments.space.legality import (
     DRAFTER,
     DRAFTING,
@@ -96,18 +97,21 @@ def legal_here(
     checkpoint: Path,
     cores: int,
     not_served: Mapping[tuple[str, KnobValue], str] | None = None,
+    compute_capability: str | None = None,
 ) -> Legal:
-    """What this campaign may ask for with this checkpoint on a target with so many cores.
+    """What this campaign may ask for with this checkpoint on a target with so many cores, and, where it is a
+    GPU of this compute capability, with what its kernels serve.
 
     `not_served` has, by knob and value, why the target can't serve it. Raises `UsageError` for a space of
     which nothing is left, for a parameter budget that no target meets and for a drafter of the campaign's
     that is none, `AutoinferError` for a checkpoint that can't be read.
     """
     profile, space = read_profile(checkpoint), space_of(spec)
+    of_gpu = {} if compute_capability is None else not_served_by(space, profile, compute_capability)
     facts = ModelFacts.of(
         profile,
         packaged_drafters=_packaged_for(checkpoint),
-        not_served={**not_served_by_workload(spec, space), **(not_served or {})},
+        not_served={**not_served_by_workload(spec, space), **of_gpu, **(not_served or {})},
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),

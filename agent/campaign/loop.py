@@ -30,12 +30,14 @@ from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.outcome import note_best
+from agent.campaign.paid import HeldForPrice, held_for_price
 from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
 from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue
 from agent.campaign.worker_process import Workers
 from configs.errors import PASSING, AutoinferError, LeaseLost
 from configs.quantities import format_duration
+from configs.targets import is_rented
 from db import campaign_lease, events
 from db.campaign_owner import free_from_the_dead, new_owner
 from db.clock import now
@@ -121,6 +123,7 @@ class CampaignLoop:
         self._counted_at = 0.0
         self._ranked_through = -1
         self._told_of_nobody = False
+        self._is_paid, self._no_money = False, ""
         self._waits, self._rests, self._waited_through = False, False, -1
         self._baselines: dict[int, Baseline] = {}
         self._baseline_id: int | None = None
@@ -169,6 +172,7 @@ class CampaignLoop:
                     "Follow it with: autoinfer log --follow; or start another with: autoinfer run --new",
                 )
             campaign = session.get_one(Campaign, self._campaign_id)
+            self._is_paid = any(map(is_rented, devices_of_campaign(campaign)))
             before = campaign.state
             begun = session.scalar(
                 select(func.count()).select_from(Experiment).where(Experiment.campaign_id == campaign.id)
@@ -198,8 +202,13 @@ class CampaignLoop:
             return self._learn(seen.unlearnt[0], seen.devices)
         if seen.state == CampaignState.STOPPING and not seen.flying:
             return self._stop("stopped by the user", self._facts())
+        if self._no_money and not seen.flying:
+            return self._stop(self._no_money, self._facts())
         if seen.flying:
             self._look_at_what_runs(seen)
+            ended = self._look_at_the_price(seen) if self._is_paid else None
+            if ended is not None:
+                return ended
         to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
         if not seen.free and not to_rank:
             return None  # everything measures, or the user wants peace: nothing is computed beside
@@ -298,14 +307,50 @@ class CampaignLoop:
             jobs = overdue(session, self._campaign_id, running_too=running_too) if give else []
         if device is not None and not self._told_of_nobody:
             self._told_of_nobody = True
+            option = "target" if is_rented(device) else "device"
             self._tell(
                 EventKind.WORKER_MISSING,
-                f"No worker takes jobs for {device}; start one: autoinfer worker --device {device}",
+                f"No worker takes jobs for {device}; start one: autoinfer worker --{option} {device}",
             )
         if jobs:
             ended = "was stopped" if stopping else "had spent its budget"
             with self._writing() as session:
                 give_up(session, jobs, f"The campaign {ended} before a worker took it.")
+
+    def _look_at_the_price(self, seen: Seen) -> str | None:
+        """Wait for the approval of a price, or end where nobody is there to give it, or no budget will have
+        room: then the job is taken back, and the campaign ends when that is learnt."""
+        with self._database.read() as session:
+            held = held_for_price(session, self._campaign_id)
+        if held is None or not (held.asks or held.never):
+            self._go_on()
+            return None
+        if held.asks:
+            return self._wait_for_price(held)
+        if seen.state is not CampaignState.RUNNING:
+            return None
+        why = held.why.rstrip(".")
+        label = format_label(Noun.CAMPAIGN, self._campaign_id)
+        resume = f"autoinfer run --resume {label} --budget-usd USD"
+        self._no_money = f"no budget has room for the next job ({why}); go on with more: {resume}"
+        with self._writing() as session:
+            give_up(session, [held.job_id], held.why)
+        return None
+
+    def _wait_for_price(self, held: HeldForPrice) -> str | None:
+        """Say once what waits, and spend no time on it; the reason to end where nobody may approve it."""
+        if self._waits:
+            return None
+        text = f"{held.why} Approve with: {held.approve}"
+        if not self._attended:
+            facts = self._facts()
+            return self._stop(f"{text}, then go on with autoinfer run --resume {facts.label}", facts)
+        with self._writing() as session:
+            self._count_time(session)
+            label = format_label(Noun.CAMPAIGN, self._campaign_id)
+            events.append(session, EventKind.CAMPAIGN_WAITS, text, label, self._campaign_id)
+        self._waits = True
+        return None
 
     def _start_baseline(self, facts: Facts, seen: Seen) -> str | None:
         """Dispatch the baseline; the reason to end where no device is left for it."""
@@ -335,7 +380,9 @@ class CampaignLoop:
                 f"See its log with: autoinfer show {format_label(Noun.EXPERIMENT, tried[-1].id)} --log",
             )
         device = seen.free[len(tried) % len(seen.free)]  # another one than before, where there is one
-        space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
+        space = legal_here(
+            facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
+        ).space
         with self._writing() as session:
             self._baseline_id = dispatch_baseline(session, facts, space, device)
         return None
@@ -383,7 +430,14 @@ class CampaignLoop:
         with self._database.read() as session:
             baseline = self._baseline(session, facts)
             directives = order.read_directives(session, facts.id)
-        return Desk(facts, legal_here(facts.spec, facts.checkpoint, facts.cores), baseline, directives)
+        return Desk(
+            facts,
+            legal_here(
+                facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
+            ),
+            baseline,
+            directives,
+        )
 
     def _baseline(self, session: Session, facts: Facts) -> Baseline:
         """What the baseline measured, read once: an experiment that was learnt from never changes."""

@@ -14,10 +14,12 @@ from agent.campaign.facts import Facts, Incumbent, is_on, read_facts
 from agent.campaign.measured import bits_per_byte, naive_failed, read_measured
 from agent.judge.pairs import TIMED_STAGES, paired_blocks
 from agent.proposers.port import Trial
+from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
+from db.money import spent_by, usd
 from db.states import ExperimentState, HypothesisState
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric
 from experiments.measurement.location import hodges_lehmann
@@ -78,10 +80,15 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
             tests_of(session, [campaign_id])[campaign_id], facts.spec.plan.alpha
         ).model_dump(mode="json"),
         "open_questions": list(facts.open_questions),
-        "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0},
+        "spent": {"wall_s": round(facts.spent_s, 1), "experiments": done or 0, **_dollars(session, facts)},
         "stopped_early": saved_time(session, campaign_id),
         "events": told or 0,
     }
+
+
+def _dollars(session: Session, facts: Facts) -> dict[str, float]:
+    """What the campaign's runs on rented machines count for; nothing of one that rents none."""
+    return {"usd": usd(spent_by(session, facts.id))} if is_rented(facts.spec.target) else {}
 
 
 def note_best(session: Session, campaign_id: int) -> None:

@@ -56,7 +56,7 @@ class Preview:
 def read_ground(session: Session, campaign_id: int) -> Ground:
     """Read what a preview needs; raises `UsageError` as `legal_here`."""
     facts = read_facts(session, campaign_id)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
     if facts.baseline is None or facts.baseline_experiment_id is None:
         return Ground(facts, legal, None)
     directives = read_directives(session, campaign_id)

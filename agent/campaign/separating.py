@@ -76,7 +76,7 @@ def _separate(
     session: Session, experiment: Experiment, verdict: Verdict, without: Sequence[Corner]
 ) -> tuple[int, ...]:
     facts = read_facts(session, experiment.campaign_id)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores)
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
     desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
     hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
     trial = next(each for each in facts.trials if each.experiment_id == experiment.id)

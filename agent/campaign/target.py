@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from configs.campaign import CampaignSpec
 from configs.cpu import CpuProfile, probe_cpu
 from configs.errors import AutoinferError, UsageError
-from configs.registry import Port, names
-from configs.targets import ALL_GPUS, CPU, devices_of, kind_of
+from configs.hardware import load_hardware_profile
+from configs.registry import Port, names, registered
+from configs.targets import ALL_GPUS, CPU, LOCAL, devices_of, executor_of, is_rented, kind_of
 from experiments.engines.port import Engine
+from experiments.executors.port import RentedMachine
 from experiments.telemetry.identity import GB, DeviceIdentity, NoSuchDevice, cuda_devices, identify
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a campaign measures: the devices as jobs name them, this machine's processor, and the GPU if they
-    are some. Several devices are GPUs of one kind; `gpu` describes the first."""
+    """Where a campaign measures: the devices as the queue names them, the processor there, and the GPU if
+    they are some. Several devices are GPUs of one kind; `gpu` describes the first. `place` is who rents the
+    machine out, None for this one; then nothing was probed, and GPU and processor are what is asked for."""
 
     device: str
     cpu: CpuProfile
     gpu: DeviceIdentity | None = None
     others: tuple[str, ...] = ()
+    place: str | None = None
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -30,8 +35,10 @@ class Target:
 
     @property
     def key(self) -> str:
-        """How the target is named where measurements are kept."""
-        return self.cpu.target_key if self.gpu is None else self.gpu.target_key
+        """How the target is named where measurements are kept; a rented one by its place too, because the
+        same GPU has other clocks and other neighbours there."""
+        kind = self.cpu.target_key if self.gpu is None else self.gpu.target_key
+        return kind if self.place is None else f"{kind}:{self.place}"
 
     @property
     def memory_bytes(self) -> int:
@@ -52,12 +59,15 @@ def find_target(
     *,
     without_missing: bool = False,
 ) -> Target:
-    """What `target` names here: a device, several GPUs of one kind, or all those of the kind of the first.
+    """What `target` names: a device, several GPUs of one kind, or all those of the kind of the first; or what
+    a rented target is asked to be.
 
     `without_missing` leaves devices out that are not there, as long as one is. Raises `UsageError` for what
     is no target and for GPUs that differ, and `AutoinferError` for a GPU that is not there.
     """
     named = devices_of(target)
+    if is_rented(target):
+        return _rented(target)
     if named == (CPU,):
         return Target(CPU, probe_cpu())
     everything = named == (ALL_GPUS,)
@@ -88,6 +98,41 @@ def find_target(
     return Target(first, probe_cpu(), found[first], tuple(like))
 
 
+def machine_asked(target: str) -> RentedMachine:
+    """What a rented target is asked to be; raises `UsageError` where nobody rents it out, or no campaign can
+    be run there."""
+    place = executor_of(target, LOCAL)
+    ask = getattr(registered(Port.EXECUTOR, place), "machine", None)
+    if ask is None:
+        raise UsageError(
+            f"The executor {place} does not say what {target} is, so no campaign can be planned for it.",
+            f"Jobs that are queued for it are run by: autoinfer worker --target {target}",
+        )
+    found: RentedMachine = ask(target)
+    return found
+
+
+def _rented(target: str) -> Target:
+    """A rented target by what is asked for; what was got is compared when a job runs there."""
+    machine, place = machine_asked(target), executor_of(target, LOCAL)
+    cpu = CpuProfile(
+        name="rented cores",
+        architecture="unknown",
+        cores=machine.cores,
+        machine_cores=machine.cores,
+        physical_cores=None,
+        caches=(),
+        memory_bytes=machine.memory_bytes,
+    )
+    if machine.hardware is None:
+        return Target(target, cpu, place=place)
+    listed = load_hardware_profile(machine.hardware)
+    gpu = DeviceIdentity(
+        listed.device_names[0], listed.memory_bytes, compute_capability=listed.compute_capability
+    )
+    return Target(target, cpu, gpu, place=place)
+
+
 def _differs(one: DeviceIdentity, other: DeviceIdentity) -> str | None:
     """In what two GPUs differ that a measurement depends on, as a clause; None where they are alike."""
     if one.target_key != other.target_key:
@@ -98,6 +143,35 @@ def _differs(one: DeviceIdentity, other: DeviceIdentity) -> str | None:
     if one.driver != other.driver:
         return f"driver {one.driver} and {other.driver}"
     return None
+
+
+def check_dollars(spec: CampaignSpec) -> None:
+    """Raise `UsageError` for dollars where nothing costs any, and for a price to ask above in no budget."""
+    given = spec.budget_usd is not None or spec.approve_above_usd is not None
+    if given and not is_rented(spec.target):
+        raise UsageError(
+            f"The target {spec.target} costs no dollars.",
+            "Leave the budget in dollars out, or name rented machines, such as --target modal:L4",
+        )
+    if spec.approve_above_usd is not None and spec.budget_usd is None:
+        raise UsageError(
+            "A price to ask above belongs to a budget in dollars, and none is given.",
+            "Give one beside approve_above_usd: --budget-usd 20",
+        )
+
+
+def check_goes_there(spec: CampaignSpec) -> None:
+    """Raise `UsageError` for what a campaign asks of a rented machine that jobs don't take there yet."""
+    lacks = {
+        "a drafter of your own": spec.drafter is not None,
+        "tasks of lm-eval": bool(spec.plan.workload.evaluation_tasks),
+    }
+    for what, asked in lacks.items():
+        if asked:
+            raise UsageError(
+                f"The campaign asks for {what}, which jobs don't take to rented machines yet.",
+                "Leave it out, or measure on this machine: --target cuda:0",
+            )
 
 
 def check_engine_is_here(engine: str, device: str) -> None:

@@ -20,6 +20,10 @@ MAX_QUICK_DEATHS = 3
 STOP_S = 20.0
 """Seconds a worker has to end its job's processes after it was asked to stop."""
 
+REMOTE_STOP_S = 180.0
+"""The same for one that ends runs at a provider, who is asked for each and may be slow to answer; killed
+before that, it would leave something paid running."""
+
 MOST_RINGS = 4096
 """Bytes taken from the bell at once; a job that ended is one of them."""
 
@@ -28,13 +32,16 @@ class WorkerProcess:
     """Starts `argv` and starts it again when it dies; ends it, and all it started, at the end.
 
     The worker rings when a job of it has ended (`experiments.worker.bell`), which `wait` hears. It, and all
-    that it starts, may use `processors` alone where they are given.
+    that it starts, may use `processors` alone where they are given. `stop_s` is how long it has to end.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path, processors: Collection[int] = ()) -> None:
+    def __init__(
+        self, argv: Sequence[str], log: Path, processors: Collection[int] = (), stop_s: float = STOP_S
+    ) -> None:
         self._argv = list(argv)
         self._processors = frozenset(processors)
         self._log = log
+        self._stop_s = stop_s
         self._process: subprocess.Popen[bytes] | None = None
         self._deaths = 0
         self._heard: int | None = None
@@ -103,7 +110,7 @@ class WorkerProcess:
             return
         process.terminate()
         try:
-            process.wait(timeout=STOP_S)
+            process.wait(timeout=self._stop_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -65,13 +65,16 @@ def listed_cards() -> tuple[HardwareProfile, ...]:
 def card_of(target: Target) -> Card:
     """What a campaign's own target has."""
     gpu = target.gpu
+    if gpu is None and target.place is not None:
+        name, memory = f"{target.cpu.name} of {target.place}", target.cpu.memory_bytes
+        return Card(name, memory, is_gpu=False, free_bytes=memory)
     if gpu is None:
         free = int(psutil.virtual_memory().available)
         return Card(target.cpu.name, target.cpu.memory_bytes, is_gpu=False, here=True, free_bytes=free)
     return Card(
         gpu.name,
         gpu.memory_bytes,
-        here=True,
+        here=target.place is None,
         free_bytes=gpu.free_bytes,
         compute_capability=gpu.compute_capability,
         driver=gpu.driver,

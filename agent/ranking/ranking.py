@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from agent.ranking.sentences import approval_reason, place_reason, saved_hundredths
+from agent.ranking.sentences import approval_reason, place_reason, price_reason, saved_hundredths
 from agent.ranking.values import Candidate, Directive, Place, Ranking, factors
 from db.states import DirectiveKind
 
@@ -120,6 +120,7 @@ def rank(
         approval = approvals.get(candidate.hypothesis_id) if asks else None
         covered = approval is not None and candidate.cost_s <= approval.up_to_s
         why = place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand)
+        why += "" if candidate.usd is None else price_reason(candidate.usd, gains[k])
         places.append(
             Place(
                 candidate.hypothesis_id,

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.values import Candidate, Directive
-from configs.quantities import format_duration
+from configs.quantities import format_duration, format_usd
 from db.states import DirectiveKind
 from knowledge.figures import metric_word
 
@@ -67,6 +67,13 @@ def place_reason(
         given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
         words += f"; its score is multiplied by {factor:g}: {given}"
     return words
+
+
+def price_reason(usd: float, gain: float) -> str:
+    """The end of a reason on a target that costs dollars: the expected price, and what each per cent of the
+    expected gain, a share, costs by it."""
+    words = f"; expected to cost {format_usd(usd)}"
+    return words if gain <= 0 else f"{words}, {format_usd(usd / (100 * gain))} a per cent of expected gain"
 
 
 def approval_reason(cost_s: float, approve_above_s: float, approval: Directive | None, covered: bool) -> str:

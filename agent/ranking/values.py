@@ -35,6 +35,8 @@ class Candidate:
     separates: str | None = None
     most_s: float | None = None
     judges_quality: bool = True
+    usd: float | None = None
+    """What it is expected to cost in dollars; None on a target that costs none."""
 
     @property
     def is_due(self) -> bool:

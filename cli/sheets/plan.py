@@ -9,6 +9,7 @@ from agent.plan.levers import Standing, count_words
 from cli.output import console, fields, say, table
 from cli.words import configuration_words, value_words
 from configs.quantities import format_duration
+from configs.targets import is_rented
 from knowledge.figures import size as size_words
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ WH_PER_KWH = 1000
 NOT_HERE = "not here, and why"
 
 NO_PRICE = "nothing: this machine's own time"
+RENTED = "dollars; `autoinfer run` tells the quote before it submits anything"
 
 
 def print_plan(plan: Plan) -> None:
@@ -125,7 +127,7 @@ def print_start(plan: Plan) -> None:
         f"first verdict in {format_duration(found.least_s)} to {format_duration(found.most_s)}: "
         f"{'; '.join(found.basis)}"
     )
-    out.print(f"cost: {NO_PRICE}{_energy(plan)}")
+    out.print(f"cost: {_price(plan)}{_energy(plan)}")
     if plan.advice:
         out.print(f"budget: {plan.advice}")
     out.print(f"levers: {count_words(plan.levers)} are legal here; not legal:")
@@ -144,9 +146,13 @@ def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
     return [
         ("first verdict", f"in {format_duration(found.least_s)} to {format_duration(found.most_s)}"),
         *(("" if place else "which rests on", each) for place, each in enumerate(found.basis)),
-        ("cost", NO_PRICE + _energy(plan)),
+        ("cost", _price(plan) + _energy(plan)),
         ("budget", f"{format_duration(plan.spec.budget.wall_s)}. {plan.advice or ''}".strip()),
     ]
+
+
+def _price(plan: Plan) -> str:
+    return RENTED if is_rented(plan.spec.target) else NO_PRICE
 
 
 def _energy(plan: Plan) -> str:
@@ -263,6 +269,10 @@ def as_document(plan: Plan) -> dict[str, Any]:
             "basis": list(found.basis),
             "advice": plan.advice,
         },
-        "cost": {"usd": 0.0, "basis": NO_PRICE, "most_energy_wh": plan.most_energy_wh},
+        "cost": {
+            "usd": None if is_rented(plan.spec.target) else 0.0,
+            "basis": _price(plan),
+            "most_energy_wh": plan.most_energy_wh,
+        },
         "notes": list(plan.notes),
     }

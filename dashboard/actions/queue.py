@@ -15,14 +15,16 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from configs.errors import AutoinferError, UsageError
+from configs.quantities import format_usd, parse_usd
 from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
 from dashboard.rendering.environment import render
 from dashboard.routes import Server
 from dashboard.shell import links
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
+from db.money import usd
 from db.session import Database
 from db.states import CampaignState, DirectiveKind
-from knowledge import approving, steering
+from knowledge import approving, job_approvals, steering
 from knowledge.directives import hypothesis_label
 from knowledge.levers import known_levers
 from knowledge.queries.lookup import campaign_of, labelled
@@ -92,6 +94,14 @@ def lift(session: Session, form: Form) -> str:
     return f"The {kind.value} on {lever} is lifted. {NEXT}"
 
 
+def approve_price(session: Session, form: Form) -> str:
+    """Let a job on rented machines be submitted for the price that the sender saw."""
+    job_id, up_to = parse_label_of(Noun.JOB, form.required("job")), form.text("up_to_usd")
+    quote = job_approvals.approve_price(session, job_id, None if up_to is None else parse_usd(up_to))
+    most = format_usd(usd(quote.approved_microusd or 0))
+    return f"{format_label(Noun.JOB, job_id)} may be submitted when its turn comes, for {most} at most."
+
+
 def pause(session: Session, form: Form) -> str:
     """Let the campaign take nothing new."""
     return _live(session, form, steering.pause_campaign, "is paused; what runs is finished.")
@@ -122,6 +132,7 @@ ACTS: Mapping[str, Callable[[Session, Form], str]] = {
         unmove,
         approve,
         unapprove,
+        approve_price,
         withdraw,
         steer,
         lift,
@@ -148,6 +159,14 @@ TAKES = {
         {**HYPOTHESIS, "up_to_s": "The expected seconds up to which it holds; the quote's if not given."},
         ["hypothesis"],
     ),
+    "approve_price": takes(
+        {
+            **CAMPAIGN,
+            "job": "Its label.",
+            "up_to_usd": "Dollars that it may cost at most; what its quote says if not given.",
+        },
+        ["job"],
+    ),
     "unapprove": takes(HYPOTHESIS, ["hypothesis"]),
     "withdraw": takes({**HYPOTHESIS, "why": "The reason, kept with it."}, ["hypothesis"]),
     "steer": takes(LEVER, ["campaign", "kind", "lever"]),
@@ -158,8 +177,8 @@ TAKES = {
 }
 """The form of each act."""
 
-LIVES = ("pause", "resume", "stop")
-"""Acts that are refused by the state of the campaign itself, whoever else did what."""
+LIVES = ("pause", "resume", "stop", "approve_price")
+"""Acts that are refused by the state of the campaign or of the job itself, whoever else did what."""
 
 
 def do(database: Database, name: str, form: Form) -> str:

@@ -77,6 +77,16 @@ class Cost:
     billed: bool = False
 
 
+@dataclass(frozen=True)
+class RentedMachine:
+    """What a target of rented machines is asked to be, known before anything is rented: the packaged hardware
+    profile of its GPU, None for none, its processor cores and its memory."""
+
+    hardware: str | None
+    cores: int
+    memory_bytes: int
+
+
 class Executor(Protocol):
     """Runs jobs on one kind of place.
 
@@ -85,7 +95,8 @@ class Executor(Protocol):
     `modal:H100!`; its runs outlive the process that submitted them, and `experiments.remote` keeps many of
     them in flight. Where it sets `threads`, so many calls may be made at once; where it sets
     `logs_elsewhere`, its logs are copied to `<root>/<key>/log.txt`, where pages look, and else it keeps them
-    there itself.
+    there itself. Where its class has `machine(target) -> RentedMachine`, which asks nobody, campaigns can be
+    run there; it raises `UsageError` for a target that it does not know.
     """
 
     name: str

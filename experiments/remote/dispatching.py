@@ -46,16 +46,24 @@ class Waiting:
 
 
 class Dispatcher:
-    """Takes jobs for one target. Quotes are kept for `quote_lasts_s`, since asking for one may be slow."""
+    """Takes jobs for one target, of one campaign or of all. Quotes are kept for `quote_lasts_s`, since asking
+    for one may be slow."""
 
     def __init__(
-        self, database: Database, executor: Executor, name: WorkerName, times: RemoteTimes, worker_id: int
+        self,
+        database: Database,
+        executor: Executor,
+        name: WorkerName,
+        times: RemoteTimes,
+        worker_id: int,
+        campaign_id: int | None = None,
     ) -> None:
         self._database = database
         self._executor = executor
         self._name = name
         self._times = times
         self._worker_id = worker_id
+        self._campaign_id = campaign_id
         self._prices: dict[int, tuple[float, Price]] = {}
         self._of_other_versions: set[int] = set()
 
@@ -79,6 +87,8 @@ class Dispatcher:
             .order_by(Job.priority, Job.seq, Job.id)
             .limit(LOOKS_AHEAD)
         )
+        if self._campaign_id is not None:
+            query = query.where(Job.campaign_id == self._campaign_id)
         with self._database.read() as session:
             return [Waiting(*row) for row in session.execute(query)]
 

@@ -53,9 +53,9 @@ Answer = TypeVar("Answer")
 
 
 class RemoteWorker:
-    """Runs the jobs of `target` by `executor`. `on_submit` is told the seconds from each lease to its submit,
-    `after_job` is called when a job has come to an end; `logs_root` is where the logs of an executor that
-    keeps none here are copied to, None for nowhere."""
+    """Runs the jobs of `target` by `executor`, those of one campaign where that is named. `on_submit` is told
+    the seconds from each lease to its submit, `after_job` is called when a job has come to an end;
+    `logs_root` is where the logs of an executor that keeps none here are copied to, None for nowhere."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class RemoteWorker:
         logs_root: Path | None = None,
         stop: threading.Event | None = None,
         leave_running: bool = False,
+        campaign_id: int | None = None,
         end_with_parent: int | None = None,
         on_submit: Callable[[float], None] = lambda seconds: None,
         after_job: Callable[[], None] = lambda: None,
@@ -80,6 +81,7 @@ class RemoteWorker:
         self._logs_root = logs_root if getattr(executor, "logs_elsewhere", False) else None
         self._stop = stop or threading.Event()
         self._leave_running = leave_running
+        self._campaign_id = campaign_id
         self._parent = end_with_parent
         self._on_submit = on_submit
         self._after_job = after_job
@@ -161,7 +163,9 @@ class RemoteWorker:
         with self._database.read() as session:
             owners = remote_runs.owners(session, self._executor.name, self._name.device)
             gone = [name for name, host, pid in owners if host == self._name.host and _is_gone(pid)]
-            found = remote_runs.abandoned(session, self._executor.name, self._name.device, gone)
+            found = remote_runs.abandoned(
+                session, self._executor.name, self._name.device, gone, self._campaign_id
+            )
         with self._database.write() as session:
             reap(session)
             for name in workers.give_up_named(session, gone):
@@ -418,7 +422,9 @@ class RemoteWorker:
         with self._database.write() as session:
             self._id = workers.register(session, name.owner, name.host, name.pid, name.device)
             events.append(session, EventKind.WORKER_STARTED, f"{name.owner} takes jobs.", name.owner)
-        self._dispatcher = Dispatcher(self._database, self._executor, name, self._times, self._id)
+        self._dispatcher = Dispatcher(
+            self._database, self._executor, name, self._times, self._id, self._campaign_id
+        )
 
     def _unregister(self) -> None:
         with self._database.write() as session:

@@ -27,6 +27,7 @@ from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
 from knowledge.queries.gpu_blocks import GpuBlocksView, gpu_blocks
+from knowledge.queries.paid import PaidJobView, paid_for
 from knowledge.queries.resolved import DifferenceView, resolved_differences
 from knowledge.queries.samples import SampleView, launch_spreads, stored_samples
 from knowledge.queries.spread import SpreadView
@@ -59,7 +60,8 @@ class ExperimentDetail(ExperimentRow):
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
     the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
     candidate's of a test; `gpu_blocks` what the GPU did while launches were timed, empty on a CPU;
-    `elsewhere` what another target said of it, or it of what was found on another.
+    `elsewhere` what another target said of it, or it of what was found on another; `paid` what it cost on
+    rented machines.
     """
 
     rationale: str | None
@@ -86,6 +88,7 @@ class ExperimentDetail(ExperimentRow):
     reproduce_command: str
     elsewhere: tuple[TieView, ...]
     samples: tuple[SampleView, ...] | None
+    paid: PaidJobView | None = None
 
     @property
     def profile_title(self) -> str:
@@ -165,6 +168,7 @@ def experiment_detail(
         reproduce_command=f"autoinfer reproduce {label}",
         elsewhere=ties_of_experiments(session, (experiment_id,)),
         samples=tuple(stored_samples(session, experiment_id)) if samples else None,
+        paid=paid_for(session, experiment_id),
     )
 
 

@@ -27,6 +27,7 @@ from knowledge.queries.now_best import BestView, of_kind
 from knowledge.queries.now_digest import DigestView, digest_of
 from knowledge.queries.now_reached import best_of
 from knowledge.queries.now_run import RunView, runs_of
+from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.saved_time import saved_s
 from knowledge.queries.view import View
@@ -134,7 +135,8 @@ class NowView(View):
     """One campaign at this moment; everything but the last id is empty where there is no campaign.
 
     `today` is when the reader's day began, `validated` and `settled` are the newest that were decided,
-    `awaiting` the first of those that wait for approval; `lost_device` tells of a GPU that was lost since the
+    `awaiting` the first of those that wait for approval, `paid` the jobs that wait or run on rented machines;
+    `lost_device` tells of a GPU that was lost since the
     campaign was started or went on last.
     """
 
@@ -142,6 +144,7 @@ class NowView(View):
     budget: BudgetView | None = None
     best: BestView | None = None
     runs: tuple[RunView, ...] = ()
+    paid: tuple[PaidJobView, ...] = ()
     next: tuple[QueueRow, ...] = ()
     awaiting: tuple[QueueRow, ...] = ()
     today: datetime | None = None
@@ -184,6 +187,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         budget=_budget(session, campaign, runs),
         best=best,
         runs=runs,
+        paid=paid_now(session, campaign),
         awaiting=() if awaiting is None else awaiting.items,
         next=tuple(row for row in waiting if row.state is not HypothesisState.TESTING)[:MOST_NEXT],
         validated=list_hypotheses(

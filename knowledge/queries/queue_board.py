@@ -16,6 +16,7 @@ from db.states import CampaignState, DirectiveKind, HypothesisState
 from knowledge.approvals import AWAITS, approve_above_s
 from knowledge.queries.campaigns import DirectiveView, directive_view
 from knowledge.queries.now_best import of_kind
+from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.view import Page, View
 
@@ -79,7 +80,7 @@ class QueueBoard(View):
     `fit` and `planned_s` count what the budget bears in this order, from the first on, without what waits for
     approval, which `awaiting` counts; `cut` is the place of the first that it does not bear; `waiting` counts
     all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will
-    make.
+    make. `paid` are its jobs that wait or run on rented machines.
     """
 
     campaign: QueueCampaign
@@ -96,6 +97,7 @@ class QueueBoard(View):
     put: dict[str, int]
     moved: tuple[str, ...]
     last_act: ActView | None
+    paid: tuple[PaidJobView, ...] = ()
 
 
 def queue_board(
@@ -148,6 +150,7 @@ def queue_board(
         },
         moved=tuple(str(view.hypothesis) for _, view in hands),
         last_act=last_act(session, campaign_id),
+        paid=paid_now(session, campaign),
     )
 
 

@@ -43,11 +43,11 @@ from experiments.executors.modal.run_folder import (
     RunFolder,
     folder_of_call,
 )
-from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
+from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
+from experiments.job.longest import longest_s
 from experiments.job.place import Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
-from experiments.measurement.evidence import Stage
 from experiments.telemetry.reading import Sample
 from experiments.telemetry.trace import sample_of
 
@@ -95,13 +95,21 @@ class ModalExecutor:
         self._startup_s = startup_s
         self._follower = Follower(root, self._calls, self._patience, startup_s)
 
+    @classmethod
+    def machine(cls, target: str) -> RentedMachine:
+        """What a target is asked to be, by the packaged hardware profile of the GPU's name."""
+        gpu = gpu_of_target(target)
+        hardware = None if gpu is None else gpu.removesuffix("!").lower()
+        return RentedMachine(hardware, int(CORES), int(MEMORY_GIB * 2**30))
+
     def quote(self, spec: AnyJob) -> Quote:
         """Bounded by the call's time limit and the start-up, each at the full rate; there are no retries.
+        The time limit is that of the stages that the job can come to.
 
         A duplicate after a crash costs at most its own start-up, which is in the bound.
         """
         rate = self._current_rates().of(self.gpu, CORES, MEMORY_GIB)
-        bound_s = float(self._timeout_s() + 2 * self._startup_s)
+        bound_s = float(self._timeout_s(spec) + 2 * self._startup_s)
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
         basis = f"{rate * 3600:.2f} USD an hour for {self.gpu or 'no GPU'}: {self._current_rates().basis}"
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
@@ -125,7 +133,7 @@ class ModalExecutor:
                 folder.write_call(Call(call_id=owner))
                 return owner
             if intent is None:
-                intent = Intent(gpu=self.gpu, timeout_s=self._timeout_s(), submitted_at_s=time.time())
+                intent = Intent(gpu=self.gpu, timeout_s=self._timeout_s(spec), submitted_at_s=time.time())
                 folder.write_intent(intent)
             asked = self._asked(key, spec, intent.gpu)
             reached(KillPoint.BEFORE_REMOTE_SUBMIT)
@@ -251,8 +259,8 @@ class ModalExecutor:
             run_generated_code=self._place.run_generated_code,
         )
 
-    def _timeout_s(self) -> int:
-        return min(LONGEST_S, int(sum(self._place.limits_s.get(stage, 0.0) for stage in Stage)))
+    def _timeout_s(self, spec: AnyJob) -> int:
+        return min(LONGEST_S, int(longest_s(spec, self._place.limits_s)))
 
     def _current_rates(self) -> Rates:
         if self._rates is None:

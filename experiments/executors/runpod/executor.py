@@ -18,10 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
+from configs.hardware import profile_of_device
 from configs.prices import load_prices
 from experiments.disk import disk_in_words
 from experiments.executors.local import LOG_CHUNK_BYTES
-from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
+from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.executors.runpod.account import Account, account_from
 from experiments.executors.runpod.api import NewPod, Refused, RunPodApi
 from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row
@@ -63,6 +64,10 @@ _EXPECTED_S = {BaselineJob: 2400.0, TestJob: 2400.0, AaJob: 1200.0}
 """What a job takes where no similar one is known: the image and the model are fetched, then it runs."""
 
 
+LEAST_CORES, LEAST_MEMORY_BYTES = 4, 8 * 2**30
+"""Of the smallest pod that is asked for."""
+
+
 class RunPodExecutor:
     """Runs jobs on RunPod, on the GPU of `target`; keeps its copies below `root`.
 
@@ -94,6 +99,22 @@ class RunPodExecutor:
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
         self._copies: dict[str, Copy] = {}
+
+    @classmethod
+    def machine(cls, target: str) -> RentedMachine:
+        """What a target is asked to be, by the packaged hardware profile that lists the GPU's name; processor
+        and memory are those of a pod without a GPU, one with a GPU may have more.
+
+        Raises `UsageError` for a GPU that no profile lists.
+        """
+        gpu = gpu_of_target(target)
+        listed = None if gpu is None else profile_of_device(TYPES[gpu].id)
+        if gpu is not None and listed is None:
+            raise UsageError(
+                f"No packaged hardware profile lists RunPod's {gpu}, so no campaign can be planned for it.",
+                f"Its jobs can be run all the same: autoinfer worker --target {target}",
+            )
+        return RentedMachine(None if listed is None else listed.name, LEAST_CORES, LEAST_MEMORY_BYTES)
 
     def close(self) -> None:
         """Let go of the board's connections."""

@@ -14,10 +14,12 @@ from starlette.testclient import TestClient
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.web.security import SAFE_METHODS
-from db.models import Hypothesis
+from db.models import Hypothesis, JobQuote
 from tests.history.awaiting import let_wait
 from tests.history.campaign_history import History
 from tests.integration.dashboard.test_enqueue_page import LEGAL
+from tests.simulated.queueing import enqueue_job
+from tests.simulated.specs import a_test_job
 
 BASE = "http://127.0.0.1"
 
@@ -40,6 +42,7 @@ ACTS: dict[str, tuple[dict[str, str], str]] = {
     "/queue/unmove": ({"hypothesis": "H-003"}, "directive.lifted"),
     "/queue/approve": ({"hypothesis": "H-001", "up_to_s": "2400.0"}, "directive.given"),
     "/queue/unapprove": ({"hypothesis": "H-001"}, "directive.lifted"),
+    "/queue/approve_price": ({"job": "J-1", "up_to_usd": "2.00"}, "job.approved"),
     "/queue/withdraw": ({"hypothesis": "H-003", "why": "enough"}, "hypothesis.withdrawn"),
     "/queue/steer": ({"kind": "focus", "lever": "threads"}, "directive.given"),
     "/queue/lift": ({"kind": "focus", "lever": "threads"}, "directive.lifted"),
@@ -63,6 +66,21 @@ def history(tmp_path: Path) -> Iterator[History]:
         with found.database.write() as session:
             session.get_one(Hypothesis, number).score = {"score": 0.001 / rank, "cost_s": 60.0}
     let_wait(found.database, 1)
+    _, job_id = enqueue_job(found.database, 1, a_test_job, device_class="files:T")
+    with found.database.write() as session:
+        session.add(
+            JobQuote(
+                job_id=job_id,
+                target="files:T",
+                expected_s=100,
+                bound_s=400,
+                expected_microusd=500_000,
+                bound_microusd=2_000_000,
+                basis="the tests' own price",
+                waits_because="It costs $2.00 at most, and above $1.00 you are asked.",
+                needs_approval=True,
+            )
+        )
     yield found
     found.close()
 

@@ -1,0 +1,61 @@
+"""A campaign's job on rented machines that waits for its price: for the user, or for room in a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db.labels import Noun, format_label
+from db.models import Job, JobQuote, RemoteRun
+from db.money import MICRO, covering
+from db.states import JobState
+
+
+@dataclass(frozen=True)
+class HeldForPrice:
+    """Why it waits, in a sentence. `asks`: the user's approval lets it go. `never`: it would have no room
+    even when all that is in flight had cost nothing."""
+
+    job_id: int
+    why: str
+    asks: bool
+    never: bool
+
+    @property
+    def approve(self) -> str:
+        """The command that lets it go, where that is the user's to say."""
+        return f"autoinfer approve {format_label(Noun.JOB, self.job_id)}"
+
+
+def held_for_price(session: Session, campaign_id: int) -> HeldForPrice | None:
+    """The first waiting job of the campaign that is held for its price, as the worker said last; None for
+    none."""
+    found = session.execute(
+        select(JobQuote, Job.id)
+        .join(Job, Job.id == JobQuote.job_id)
+        .where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
+        .where(JobQuote.waits_because.is_not(None))
+        .order_by(Job.id)
+        .limit(1)
+    ).first()
+    if found is None:
+        return None
+    quote, job_id = found
+    standings = covering(session, campaign_id, quote.target)
+    never = not standings or any(quote.bound_microusd > each.limit - each.spent for each in standings)
+    return HeldForPrice(job_id, str(quote.waits_because), quote.needs_approval, never)
+
+
+def usd_per_s(session: Session, campaign_id: int) -> float | None:
+    """What a second of the campaign's target costs, by the quote of its newest run; None where nothing of it
+    was paid for."""
+    query = (
+        select(RemoteRun.expected_microusd, RemoteRun.expected_s)
+        .where(RemoteRun.campaign_id == campaign_id, RemoteRun.expected_s > 0)
+        .order_by(RemoteRun.id.desc())
+        .limit(1)
+    )
+    found = session.execute(query).first()
+    return None if found is None else found[0] / MICRO / found[1]

@@ -1,0 +1,176 @@
+"""What a campaign on rented machines costs, told before anything is submitted: its baseline and its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from agent.campaign.claims import unpredicted
+from agent.campaign.create import Ground
+from agent.campaign.drafter import space_of
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from configs.quantities import format_usd
+from configs.targets import device_there
+from db.money import BudgetStanding, covering, microusd, refusal, usd
+from db.states import BudgetScope
+from experiments.executors.port import Executor
+from experiments.job.longest import BUILT_BY
+from experiments.job.spec import AnyJob, BaselineJob, Knobs, NoiseState, TestJob
+from experiments.measurement.evidence import Metric
+from experiments.measurement.plan import StoppingPlan, Workload
+from experiments.remote.quoting import Price, price_by_history
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The quotes of a campaign's jobs, before they are submitted: `building` is of a test that prunes,
+    quantizes or drafts, None in a space that does none of it."""
+
+    target: str
+    baseline: Price
+    test: Price
+    building: Price | None = None
+
+    @property
+    def to_first_verdict(self) -> int:
+        """What a budget must have for a baseline that costs what is expected, and then a test; a run is
+        submitted only where its bound has room. Millionths of a dollar."""
+        return max(self.baseline.bound, self.baseline.expected + self.test.bound)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The prices, and the budget that they need, in sentences."""
+        building = "" if self.building is None else f", {_words(self.building)} where weights are built"
+        return (
+            f"on {self.target} the baseline costs {_words(self.baseline)}; a test {_words(self.test)}"
+            f"{building} ({self.test.basis})",
+            f"a first verdict needs a budget of {format_usd(usd(self.to_first_verdict))}: a job is submitted "
+            "where its most has room, and what it cost less is free again when it ends",
+        )
+
+
+def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Executor) -> Prices:
+    """Ask the executor what the campaign's jobs cost; submits nothing.
+
+    Raises `ProviderUnreachable` where it can't tell, and `UsageError` for a GPU that has no price.
+    """
+
+    def price(job: AnyJob) -> Price:
+        return price_by_history(session, executor.quote(job), spec.target, job.kind)
+
+    space = space_of(spec)
+    default = dict(space.configuration({}))
+    knobs = {knob.name: knob.values for knob in space.knobs if knob.name in BUILT_BY}
+    built = next(
+        ((name, value) for name, values in knobs.items() for value in values if value != "none"), None
+    )
+    return Prices(
+        spec.target,
+        price(_baseline(spec, ground, default)),
+        price(_test(spec, ground, default, default)),
+        None if built is None else price(_test(spec, ground, default, {**default, built[0]: built[1]})),
+    )
+
+
+def check_affordable(
+    session: Session,
+    spec: CampaignSpec,
+    prices: Prices,
+    campaign_id: int | None = None,
+    more_usd: float = 0.0,
+) -> None:
+    """Raise `UsageError` where no budget covers the campaign's jobs, or none of them has room for any.
+
+    `campaign_id` is that of one that goes on, with `more_usd` added to its budget.
+    """
+    standings = covering(session, campaign_id, spec.target)
+    extra = microusd(more_usd)
+    if campaign_id is not None and extra:
+        standings = [_with(each, extra) if each.scope is BudgetScope.CAMPAIGN else each for each in standings]
+    if not any(each.scope is BudgetScope.CAMPAIGN for each in standings):
+        asked = extra if campaign_id is not None else microusd(spec.budget_usd or 0.0)
+        if asked:
+            name = str(campaign_id or 0)
+            standings.append(BudgetStanding(0, BudgetScope.CAMPAIGN, name, asked, None, 0, 0))
+    if not standings:
+        raise UsageError(
+            f"No budget in dollars covers {spec.target}, so nothing may be submitted there. "
+            f"{prices.told[0][0].upper()}{prices.told[0][1:]}.",
+            f"Give it one: --budget-usd {usd(prices.to_first_verdict):.2f}, or for all campaigns: autoinfer "
+            f"budget set --target {spec.target} USD",
+        )
+    least = min(prices.baseline.bound, prices.test.bound) if campaign_id else prices.baseline.bound
+    why, _ = refusal(standings, spec.target, least, least)
+    if why is None:
+        return
+    short = min(standings, key=lambda each: each.left)
+    words = "--budget-usd" if short.id == 0 else short.words
+    what = "Its next job" if campaign_id else "The baseline"
+    raise UsageError(
+        f"{what} costs {format_usd(usd(least))} at most on {spec.target}, and {words} has "
+        f"{format_usd(usd(max(0, short.left)))}, so nothing could be submitted.",
+        f"A first verdict needs {format_usd(usd(prices.to_first_verdict))}: give --budget-usd "
+        f"{usd(prices.to_first_verdict):.2f}; or bound each stage closer, which bounds the price: "
+        "AUTOINFER_STAGE_LIMIT_S=600",
+    )
+
+
+def _with(standing: BudgetStanding, more: int) -> BudgetStanding:
+    return BudgetStanding(
+        standing.id,
+        standing.scope,
+        standing.name,
+        standing.limit + more,
+        standing.approve_above,
+        standing.spent,
+        standing.reserved,
+    )
+
+
+def _words(price: Price) -> str:
+    return f"{format_usd(price.bound_usd)} at most, expected {format_usd(price.expected_usd)}"
+
+
+def _baseline(spec: CampaignSpec, ground: Ground, default: Knobs) -> BaselineJob:
+    return BaselineJob(
+        **_both(spec, ground),
+        sweep=(default,),
+        naive=default,
+        metric=Metric(spec.plan.metric),
+        workload=Workload.model_validate(spec.plan.workload.model_dump()),
+    )
+
+
+def _test(spec: CampaignSpec, ground: Ground, control: Knobs, candidate: Knobs) -> TestJob:
+    metric = Metric(spec.plan.metric)
+    plan = {
+        **spec.plan.model_dump(),
+        "prediction": unpredicted(metric, spec.plan.min_effect),
+        "latency_only": spec.latency_only,
+    }
+    return TestJob(
+        **_both(spec, ground),
+        control=control,
+        candidate=candidate,
+        plan=StoppingPlan.model_validate(plan),
+        preregistration_digest="",
+        noise=NoiseState(target_key=ground.target_key),
+    )
+
+
+def _both(spec: CampaignSpec, ground: Ground) -> dict[str, object]:
+    parts: Mapping[str, object] = {
+        "campaign_id": 0,
+        "experiment_id": 0,
+        "engine": spec.engine,
+        "judge": spec.judge,
+        "model": spec.model,
+        "model_fingerprint": ground.fingerprint,
+        "device": device_there(spec.devices[0]),
+        "seed": spec.seed,
+        "at_once": ground.at_once,
+    }
+    return dict(parts)

@@ -1,0 +1,259 @@
+"""`autoinfer run --target cloud:L4`: a campaign on machines that are rented, from the quote to the last cent.
+
+The provider keeps its state in files and its machines are processes with the simulated engine; the command,
+the worker beside it, the database and the money are the real ones.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy import func, select
+
+from db.models import Experiment, Hypothesis, Job, NoiseLaunch, RemoteRun, Verdict
+from db.session import Database, open_database
+from db.states import HypothesisState, JobState, RemoteRunState
+from experiments.executors.port import RunState
+from experiments.job.seal import broken_seal
+from experiments.job.spec import TestJob, parse_job
+from tests.integration.cli.command import ROOT, Autoinfer
+from tests.integration.worker.processes import events_of, wait_for
+from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
+from tests.simulated.rented_cloud import BOUND_USD, RentedCloud
+
+pytestmark = pytest.mark.timeout(240)
+
+TARGET = "cloud:L4"
+CLOUD = "\n[autoinfer.executors]\ncloud = tests.simulated.rented_cloud:RentedCloud\n"
+RUN = f"run {{}} --target {TARGET}"
+
+
+class Rented:
+    """A data folder, a campaign's file, and the command that runs it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.file = folder / "campaign.yaml"
+        made = simulated_spec(folder)
+        self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
+        info = folder / "site" / "rented_cloud-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rented-cloud\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(ENTRY_POINTS + CLOUD)
+        self.path = os.pathsep.join((str(folder / "site"), str(ROOT)))
+        self.cloud = RentedCloud(self.data / "jobs", target=TARGET)
+        self.autoinfer = Autoinfer(self.data, limit_s=180)
+        self.started: list[subprocess.Popen[str]] = []
+
+    @property
+    def line(self) -> str:
+        return RUN.format(self.file)
+
+    def run(self, line: str) -> subprocess.Popen[str]:
+        process = self.autoinfer.start(f"{line} --json", PYTHONPATH=self.path)
+        self.started.append(process)
+        return process
+
+    def database(self) -> Database:
+        return open_database(f"sqlite:///{self.data / 'autoinfer.db'}")
+
+    def end(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        for ref in self.cloud.reconcile():
+            self.cloud.cancel(ref)
+
+
+@pytest.fixture
+def rented(tmp_path: Path) -> Iterator[Rented]:
+    made = Rented(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rented]:
+    """A whole campaign, its worker killed with everything else while a test runs, and then gone on with."""
+    made = Rented(tmp_path_factory.mktemp("rented"))
+    try:
+        made.outcome = killed_and_gone_on_with(made)  # type: ignore[attr-defined]
+        yield made
+    finally:
+        made.end()
+
+
+def killed_and_gone_on_with(made: Rented) -> object:
+    """What the campaign says at its end."""
+    first = made.run(f"{made.line} --budget-usd 5")
+    wait_for(lambda: len(made.cloud.submits()) == 2 and len(made.cloud.reconcile()) == 1, 120)
+    for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
+        process.kill()  # the command, the worker and the pages beside it: what is rented is no child of it
+    first.communicate()
+    assert len(made.cloud.reconcile()) == 1, "what is rented runs on"
+    second = made.run(f"{made.line} --budget-usd 5")
+    out, err = second.communicate(timeout=200)
+    assert second.returncode == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+def test_a_whole_campaign_on_a_rented_target_supports_and_refutes(finished: Rented) -> None:
+    database = finished.database()
+    with database.read() as session:
+        states = set(session.scalars(select(Hypothesis.state)))
+        assert session.scalar(select(func.count()).select_from(Verdict))
+        target = "cuda:NVIDIA L4:24 GB:cloud"
+        assert set(session.scalars(select(Experiment.target))) == {target}
+        assert set(session.scalars(select(NoiseLaunch.target_key))) == {target}
+    database.close()
+    assert {HypothesisState.SUPPORTED, HypothesisState.REFUTED} <= states
+    outcome = finished.outcome  # type: ignore[attr-defined]
+    assert outcome["best"]["configuration"]["simulated.tpot_ms"] == 7.0
+
+
+def test_what_was_killed_is_gone_on_with_and_paid_once(finished: Rented) -> None:
+    database = finished.database()
+    with database.read() as session:
+        runs = list(session.scalars(select(RemoteRun).order_by(RemoteRun.id)))
+    assert sorted(finished.cloud.submits()) == sorted(run.key for run in runs)
+    assert len({run.job_id for run in runs}) == len(runs), "no job ran twice"
+    assert len(events_of(database, "job.taken_over")) == 1
+    database.close()
+
+
+def test_its_budget_is_spent_settled_and_told(finished: Rented) -> None:
+    database = finished.database()
+    with database.read() as session:
+        runs = list(session.scalars(select(RemoteRun)))
+        assert {run.state for run in runs} == {RemoteRunState.ENDED}
+        assert not session.scalars(select(Job).where(Job.state == JobState.RUNNING)).all()
+        actual = sum(run.actual_microusd or 0 for run in runs) / 1e6
+    database.close()
+    [budget] = finished.autoinfer("budget list --json").json()["budgets"]
+    assert (budget["scope"], budget["limit_usd"], budget["reserved_usd"]) == ("campaign", 5.0, 0.0)
+    assert budget["spent_usd"] == pytest.approx(actual)
+    assert 0 < actual < 5
+    outcome = finished.outcome  # type: ignore[attr-defined]
+    assert outcome["spent"]["usd"] == pytest.approx(actual, abs=1e-4)
+    assert finished.cloud.reconcile() == []
+
+
+def test_a_sealed_test_names_the_device_that_it_has_there(finished: Rented) -> None:
+    database = finished.database()
+    with database.read() as session:
+        for job in session.scalars(select(Job)):
+            spec = parse_job(job.spec)
+            assert (job.device_class, spec.device) == (TARGET, "cuda:0")
+            if isinstance(spec, TestJob):
+                assert broken_seal(spec) is None
+    database.close()
+
+
+def test_the_reason_of_a_place_tells_its_price(finished: Rented) -> None:
+    database = finished.database()
+    with database.read() as session:
+        reasons = [
+            row.score["reason"]
+            for row in session.scalars(select(Hypothesis).where(Hypothesis.score.is_not(None)))
+        ]
+    database.close()
+    assert reasons
+    assert all("$" in each for each in reasons)
+
+
+def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(rented: Rented) -> None:
+    refused = rented.autoinfer.fresh(rented.line, PYTHONPATH=rented.path)
+    assert refused.code == 2
+    assert f"No budget in dollars covers {TARGET}" in refused.err
+    assert (
+        "the baseline costs $0.600 at most, expected $0.0100; a test $0.600 at most"
+        in refused.err.replace("\n", " ").replace("The baseline", "the baseline")
+    )
+    assert "--budget-usd 0.61" in refused.err
+    small = rented.autoinfer.fresh(f"{rented.line} --budget-usd 0.5", PYTHONPATH=rented.path)
+    assert small.code == 2
+    assert "costs $0.600 at most" in small.err
+    assert rented.cloud.submits() == []
+    assert "C-1" not in rented.autoinfer("campaign list").out
+
+
+def test_an_interrupt_leaves_nothing_paid_running(rented: Rented) -> None:
+    running = rented.run(f"{rented.line} --budget-usd 5")
+    wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert rented.cloud.reconcile() == []
+    [ended] = rented.cloud.cloud.glob("*/ended.json")
+    assert json.loads(ended.read_text())["state"] == RunState.CANCELLED
+    [budget] = rented.autoinfer("budget list --json").json()["budgets"]
+    assert budget["reserved_usd"] == 0
+
+
+def test_what_is_to_be_left_running_is_left_and_found_again(rented: Rented) -> None:
+    running = rented.run(f"{rented.line} --budget-usd 5 --leave-running")
+    wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert len(rented.cloud.reconcile()) == 1
+    stopped = rented.autoinfer.fresh("stop --remote", PYTHONPATH=rented.path)
+    assert stopped.code == 0
+    assert rented.cloud.reconcile() == []
+
+
+def test_a_budget_without_room_for_another_job_ends_the_campaign_with_what_to_do(rented: Rented) -> None:
+    """Sixty-one cents bear the baseline; what it cost leaves no room for a test's bound."""
+    ended = rented.run(f"{rented.line} --budget-usd {BOUND_USD + 0.0001:.4f}")
+    out, err = ended.communicate(timeout=120)
+    assert ended.returncode == 0, err
+    outcome = json.loads(out.splitlines()[-1])
+    assert "no budget has room for the next job" in outcome["stopped_because"]
+    assert "--resume C-1 --budget-usd" in outcome["stopped_because"]
+    assert len(rented.cloud.submits()) == 1
+    again = rented.autoinfer.fresh("run --resume C-1", PYTHONPATH=rented.path)
+    assert again.code == 2
+    assert "so nothing could be submitted" in again.err
+
+
+def test_what_waits_for_its_price_is_approved_and_gone_on_with(rented: Rented) -> None:
+    line = f"{rented.line} --budget-usd 5 --approve-above-usd 0.10"
+    out, err = rented.run(line).communicate(timeout=120)
+    outcome = json.loads(out.splitlines()[-1])
+    assert "Approve with: autoinfer approve J-1" in outcome["stopped_because"], err
+    assert rented.cloud.submits() == []
+    assert rented.autoinfer("approve J-1").code == 0
+    going_on = rented.run("run --resume C-1")
+    wait_for(lambda: len(rented.cloud.submits()) == 1, 60)
+    going_on.send_signal(signal.SIGINT)
+    going_on.communicate(timeout=60)
+    assert rented.cloud.reconcile() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("run --budget-usd 5", "costs no dollars"),
+        ("run --leave-running", "--leave-running is about rented machines"),
+        (f"run {{}} --target {TARGET} --approve-above-usd 1", "approve_above_usd"),
+        ("run --target nobody:H100 --budget-usd 5", "There is no executor 'nobody'."),
+        ("run --target cloud:GTX1 --budget-usd 5", "gtx1"),
+        (f"aa --target {TARGET}", f"{TARGET} is a rented one"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(rented: Rented, line: str, says: str) -> None:
+    refused = rented.autoinfer.fresh(line.format(rented.file), PYTHONPATH=rented.path)
+    assert refused.code == 2, refused.err
+    assert says in refused.err
+
+
+def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: Rented) -> None:
+    planned = rented.autoinfer.fresh(f"plan --target {TARGET} --json", PYTHONPATH=rented.path)
+    assert planned.code == 0, planned.err
+    target = planned.json()["target"]
+    assert (target["listed_as"], target["here"], target["compute_capability"]) == ("l4", False, "8.9")
+    assert planned.json()["cost"]["usd"] is None

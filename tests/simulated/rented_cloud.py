@@ -1,0 +1,94 @@
+"""The provider in files with bodies that work: a submit starts a process that outlives everybody, and runs
+the job as a rented machine would, with the simulated engine in real processes. It is no GPU and claims none.
+
+`python -P -m tests.simulated.rented_cloud FOLDER` is such a body: it runs `FOLDER/spec.json` to its end,
+which it writes to `FOLDER/ended.json` with the seconds it took. What it is paid by is those seconds.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from experiments.executors.port import Quote, RentedMachine, RunState, Status
+from experiments.job.journal import read_records
+from experiments.job.spec import AnyJob, parse_job
+from tests.simulated.places import simulated_executor
+from tests.simulated.remote_executor import RATE_USD_PER_S, FileProvider, _read, _write
+
+LONGEST_S = 600.0
+
+BOUND_USD = LONGEST_S * RATE_USD_PER_S
+"""The quote of every job: sixty cents."""
+
+
+class RentedCloud(FileProvider):
+    """Targets `cloud:L4`, and `cloud:cpu`."""
+
+    name = "cloud"
+
+    @classmethod
+    def machine(cls, target: str) -> RentedMachine:
+        gpu = target.partition(":")[2].lower()
+        return RentedMachine(None if gpu == "cpu" else gpu, cores=2, memory_bytes=8 * 2**30)
+
+    def quote(self, spec: AnyJob) -> Quote:
+        self._reach()
+        return Quote(10.0, LONGEST_S, 10.0 * RATE_USD_PER_S, BOUND_USD, "the tests' own price")
+
+    def submit(self, key: str, spec: AnyJob) -> str:
+        known = self.find(key)
+        ref = super().submit(key, spec)
+        if known is None:
+            folder = self.cloud / ref
+            (folder / "spec.json").write_text(spec.model_dump_json())
+            with (folder / "body.log").open("ab") as log:
+                body = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "tests.simulated.rented_cloud", str(folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            (folder / "pid").write_text(str(body.pid))
+        return ref
+
+    def poll(self, ref: str) -> Status:
+        found = super().poll(ref) if not self._is_done(ref) else Status(RunState.DONE)
+        if found.state is not RunState.DONE:
+            return found
+        [records] = (self.cloud / ref / "jobs").glob("*/records.jsonl")
+        return Status(RunState.DONE, result=read_records(records))
+
+    def cancel(self, ref: str) -> None:
+        self._reach()
+        folder = self.cloud / ref
+        if (folder / "ended.json").exists():
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(int((folder / "pid").read_text()), signal.SIGKILL)
+        began = json.loads((folder / "run.json").read_text())["at_s"]
+        self.end(ref, RunState.CANCELLED, time.time() - began)
+
+    def _is_done(self, ref: str) -> bool:
+        self._reach()
+        return (_read(self.cloud / ref / "ended.json") or {}).get("state") == RunState.DONE.value
+
+
+def main() -> None:
+    folder, began = Path(sys.argv[1]), time.monotonic()
+    executor = simulated_executor(folder)
+    ref = executor.submit(folder.name, parse_job(json.loads((folder / "spec.json").read_text())))
+    while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
+        executor.wait(ref, 0.2)
+    executor.close()
+    ended = {"state": status.state.value, "wall_s": time.monotonic() - began, "failure": status.failure}
+    _write(folder / "ended.json", ended)
+
+
+if __name__ == "__main__":
+    main()
