@@ -17,11 +17,12 @@ export function persist(root) {
 
   // Words in place of events, such as that the database is locked: no view to be shown.
   root.addEventListener("htmx:before:response", (event) => {
-    if (event.target.hasAttribute(ADDRESS) && !isEvents(event.detail.ctx.response)) event.preventDefault();
+    if (event.target.hasAttribute?.(ADDRESS) && !isEvents(event.detail.ctx.response)) event.preventDefault();
   });
 
+  // An element that is gone by then has told of its end by the document, which has no attributes.
   root.addEventListener("htmx:finally:request", ({ target }) => {
-    if (!target.hasAttribute(ADDRESS) || begun.has(target)) return;
+    if (!target.hasAttribute?.(ADDRESS) || begun.has(target)) return;
     const wait = waits.get(target) ?? FIRST_RETRY_MS;
     waits.set(target, Math.min(2 * wait, LONGEST_RETRY_MS));
     target.dispatchEvent(new CustomEvent("stream:missed"));
