@@ -13,6 +13,10 @@ PAD = 0.06
 """Share of a range that is left free at either end."""
 
 
+LEAST_REACH = 1e-300
+"""What differs by less is one value: a tick of its range could not be told from nothing."""
+
+
 @dataclass(frozen=True)
 class Tick:
     """A round number on an axis: where it lies in per cent, and its text."""
@@ -52,8 +56,8 @@ def axis_of(values: Iterable[float]) -> Axis:
     """
     found = list(values)
     low, high = min(found), max(found)
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        reach = abs(low) / 10 or 1.0
+    if high - low <= max(LEAST_REACH, 1e-9 * max(abs(low), abs(high))):
+        reach = abs(low) / 10 if abs(low) > LEAST_REACH else 1.0
         return Axis(low - reach, high + reach)
     pad = PAD * (high - low)
     return Axis(low - pad, high + pad)

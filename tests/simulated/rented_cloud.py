@@ -74,6 +74,10 @@ class RentedCloud(FileProvider):
         began = json.loads((folder / "run.json").read_text())["at_s"]
         self.end(ref, RunState.CANCELLED, time.time() - began)
 
+    def freeze(self, ref: str) -> None:
+        """Stop the machine where it is, so that it is still there at the next look; `cancel` ends it."""
+        os.killpg(int((self.cloud / ref / "pid").read_text()), signal.SIGSTOP)
+
     def _is_done(self, ref: str) -> bool:
         self._reach()
         return (_read(self.cloud / ref / "ended.json") or {}).get("state") == RunState.DONE.value

@@ -198,6 +198,8 @@ def test_an_interrupt_leaves_nothing_paid_running(rented: Rented) -> None:
 def test_what_is_to_be_left_running_is_left_and_found_again(rented: Rented) -> None:
     running = rented.run(f"{rented.line} --budget-usd 5 --leave-running")
     wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
+    wait_for(lambda: list(rented.cloud.cloud.glob("*/pid")), 60)
+    rented.cloud.freeze(*rented.cloud.reconcile())  # or it could be done before the command has ended
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
     assert len(rented.cloud.reconcile()) == 1

@@ -185,9 +185,9 @@ def test_others_may_write_while_it_is_thought_about(
 ) -> None:
     other = open_database(f"sqlite:///{tmp_path / 'a.db'}", busy_timeout_s=0.01)
 
-    def think(*arguments: Any) -> Legal:
+    def think(*arguments: Any, **named: Any) -> Legal:
         with other.write():
-            return legal_here(*arguments)
+            return legal_here(*arguments, **named)
 
     monkeypatch.setattr("agent.campaign.enqueue.legal_here", think)
     assert put(database, "Half precision is faster", "serving.dtype=bfloat16") == 1

@@ -218,7 +218,10 @@ def test_a_plan_says_which_devices_take_part() -> None:
     assert devices_told(Target("cuda:0", probe_cpu(), INVENTED)) == ()
 
 
-def test_rented_machines_are_no_target_of_a_campaign_and_it_is_said_what_runs_jobs_there() -> None:
-    with pytest.raises(UsageError, match="modal:H100! is a rented one") as refused:
-        kind_of("modal:H100!")
-    assert "autoinfer worker --target modal:H100!" in refused.value.hint
+def test_a_rented_target_is_of_the_kind_that_it_has_and_no_device_of_this_machine() -> None:
+    assert kind_of("modal:H100!") == "cuda"
+    assert kind_of("modal:cpu") == "cpu"
+    with pytest.raises(
+        UsageError, match="An A/A series measures on this machine, and modal:H100! is a rented"
+    ):
+        check_one_device("modal:H100!", "A series")
