@@ -222,6 +222,6 @@ def test_a_rented_target_is_of_the_kind_that_it_has_and_no_device_of_this_machin
     assert kind_of("modal:H100!") == "cuda"
     assert kind_of("modal:cpu") == "cpu"
     with pytest.raises(
-        UsageError, match="An A/A series measures on this machine, and modal:H100! is a rented"
+        UsageError, match="A series measures on this machine, and modal:H100! is a rented"
     ):
         check_one_device("modal:H100!", "A series")
