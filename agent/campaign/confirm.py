@@ -10,6 +10,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.elsewhere import card_of_rented, ran_elsewhere
+from agent.campaign.ended import until_ended
 from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from configs.errors import AutoinferError
 from db import events
@@ -27,7 +28,6 @@ from db.states import (
 )
 from experiments.job.seal import TAMPERED
 from experiments.recording import load_launches
-from experiments.worker.cancelling import cancel
 from knowledge.findings import update_findings
 from knowledge.queries.ties import side_of
 from knowledge.ties import tie_between
@@ -181,25 +181,9 @@ def wait_for(
     `wait` is called between looks. What interrupts the waiting ends the test: `stop` is called, which ends
     the worker that was started for it, and the job is cancelled. Raises `AutoinferError` when it broke.
     """
-    try:
-        while not _has_ended(database, fresh_id):
-            wait()
-    except BaseException:
-        stop()
-        with database.write() as session:
-            for job_id in session.scalars(select(Job.id).where(Job.experiment_id == fresh_id)).all():
-                cancel(session, job_id, "Whoever waited for the confirmation went away.")
-        raise
+    until_ended(database, fresh_id, wait, stop, "Whoever waited for the confirmation went away.")
     with database.write() as session:
         told = conclude(session, fresh_id)
     if isinstance(told, str):
         raise AutoinferError(told, "Ask for it again with: autoinfer promote")
     return told
-
-
-def _has_ended(database: Database, experiment_id: int) -> bool:
-    with database.read() as session:
-        state = session.scalar(
-            select(Job.state).where(Job.experiment_id == experiment_id).order_by(Job.id.desc()).limit(1)
-        )
-    return state in FINAL_JOB_STATES

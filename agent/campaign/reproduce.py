@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
+from agent.campaign.ended import until_ended
 from agent.campaign.facts import read_facts
 from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from configs.errors import AutoinferError, UsageError
@@ -19,9 +20,8 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Job, Verdict
 from db.session import Database
-from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, JobState, VerdictOutcome
+from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
-from experiments.worker.cancelling import cancel
 from knowledge.figures import effect
 from knowledge.findings import update_findings
 from knowledge.stored import verdict_metric
@@ -56,15 +56,7 @@ def reproduce(
         fresh_id = unfinished_reproduction(session, experiment_id)
         if fresh_id is None:
             fresh_id = enqueue_reproduction(session, experiment_id)
-    try:
-        while not _ended(database, fresh_id):
-            wait()
-    except BaseException:
-        stop()
-        with database.write() as session:
-            for job_id in session.scalars(select(Job.id).where(Job.experiment_id == fresh_id)).all():
-                cancel(session, job_id, "Whoever waited for the reproduction went away.")
-        raise
+    until_ended(database, fresh_id, wait, stop, "Whoever waited for the reproduction went away.")
     with database.write() as session:
         return conclude(session, fresh_id)
 
@@ -201,11 +193,3 @@ def _interval(verdict: Verdict) -> tuple[float, float] | None:
 
 def _verdict(session: Session, experiment_id: int) -> Verdict | None:
     return session.scalars(select(Verdict).where(Verdict.experiment_id == experiment_id)).first()
-
-
-def _ended(database: Database, experiment_id: int) -> bool:
-    with database.read() as session:
-        state = session.scalar(
-            select(Job.state).where(Job.experiment_id == experiment_id).order_by(Job.id.desc()).limit(1)
-        )
-    return state in FINAL_JOB_STATES

@@ -16,6 +16,7 @@ from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
 from tests.integration.worker.processes import REPOSITORY, wait_for
 from tests.new_database import database_url, new_database
+from tests.postgresql import MISSING, programs, serving
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.remote_executor import FileProvider
@@ -102,10 +103,9 @@ def workers(tmp_path: Path, database: Database) -> Iterator[RemoteWorkers]:
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[object]:
     """A server of the machine's own programs."""
-    module = pytest.importorskip("tests.postgresql", reason="needs the tests' PostgreSQL")
-    if module.programs() is None:
-        pytest.skip(module.MISSING)
-    with module.serving() as server:
+    if programs() is None:
+        pytest.skip(MISSING)
+    with serving() as server:
         yield server
 
 

@@ -221,7 +221,5 @@ def test_a_plan_says_which_devices_take_part() -> None:
 def test_a_rented_target_is_of_the_kind_that_it_has_and_no_device_of_this_machine() -> None:
     assert kind_of("modal:H100!") == "cuda"
     assert kind_of("modal:cpu") == "cpu"
-    with pytest.raises(
-        UsageError, match="A series measures on this machine, and modal:H100! is a rented"
-    ):
+    with pytest.raises(UsageError, match="A series measures on this machine, and modal:H100! is a rented"):
         check_one_device("modal:H100!", "A series")
