@@ -8,6 +8,7 @@ from statistics import median
 
 from sqlalchemy.orm import Session
 
+from configs.quantities import format_duration
 from db.money import microusd, usd
 from db.remote_runs import past_seconds
 from experiments.executors.port import Quote
@@ -49,7 +50,8 @@ def price_of(quote: Quote, took_s: list[float]) -> Price:
     bound = microusd(quote.upper_bound_usd)
     if len(took_s) < FEWEST_SIMILAR or quote.upper_bound_s <= 0:
         expected = min(bound, microusd(quote.expected_usd))
-        return Price(quote.expected_s, quote.upper_bound_s, expected, bound, quote.basis)
+        guess = f"expected by a guess of {format_duration(quote.expected_s)}: too few such jobs ran here"
+        return Price(quote.expected_s, quote.upper_bound_s, expected, bound, f"{quote.basis}; {guess}")
     expected_s = min(median(took_s), quote.upper_bound_s)
     expected = min(bound, microusd(quote.upper_bound_usd * expected_s / quote.upper_bound_s))
     basis = f"{quote.basis}; expected by the median of the last {len(took_s)} such jobs here"

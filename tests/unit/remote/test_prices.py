@@ -65,6 +65,7 @@ def test_the_expectation_is_never_above_the_bound(
     price = price_of(quote, [])
     assert 0 <= price.expected <= price.bound
     assert price.bound_usd >= quote.upper_bound_usd - 1e-9, "rounded up, never down"
+    assert "expected by a guess of" in price.basis
 
 
 @given(st.lists(SECONDS, min_size=FEWEST_SIMILAR, max_size=20))
