@@ -69,22 +69,21 @@ class Wanted:
 class OpenLaunch:
     """A launch that is up, with its number in the records once it is recorded; counts its samples."""
 
-    def __init__(self, launch: Launch, wanted: Wanted, stage: Stage, job: RunningJob) -> None:
+    def __init__(self, launch: Launch, wanted: Wanted, job: RunningJob) -> None:
         self.launch = launch
         self.wanted = wanted
         self.number = UNRECORDED
-        self._stage = stage
         self._job = job
         self._seq = 0
         self._closed = False
         job.guard.up += 1
 
-    def record(self) -> None:
-        """Write it into the records, before it is asked for anything."""
+    def record(self, stage: Stage) -> None:
+        """Write it into the records as a launch of `stage`, before it is asked for anything."""
         self.number = self._job.records.launch(
             self.wanted.arm,
             self.wanted.index,
-            self._stage,
+            stage,
             self.wanted.configuration.digest,
             self.launch.resolved(),
             self._job.context.material.machine(),
@@ -264,9 +263,9 @@ class RunningJob:
         for place, (each, future) in enumerate(zip(wanted, futures, strict=True)):
             reason = future.exception()
             if reason is None:
-                opened.append(OpenLaunch(future.result(), each, stage, self))
+                opened.append(OpenLaunch(future.result(), each, self))
                 if record:
-                    opened[-1].record()
+                    opened[-1].record(stage)
             elif isinstance(reason, Infeasible):
                 reason = self.guard.explained(reason)
                 failed.append(ArmInfeasible(each.arm, place, reason))

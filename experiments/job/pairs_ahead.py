@@ -2,9 +2,11 @@
 
 The validation takes several pairs of fresh processes, and a judge that asks for one mostly asks for the
 others too. Where the device's memory and the processor's cores have room for them, they are loaded with the
-first one, at the same time, so that loading is waited for once. Nothing is loaded while something is timed:
-all are up before the first of them is asked, and wait then as the other arm of a pair does. Each is a fresh
-process of its own, as it would be otherwise.
+first one, at the same time, so that loading is waited for once. A shape's are loaded with the quick pair:
+nothing is scored there, which would need their room, and a load takes ten times as long as what is asked of
+it. Nothing is loaded while something is timed: all are up before the first of them is asked, and wait then
+as the other arm of a pair does. Each is a fresh process of its own, as it would be otherwise, and belongs to
+the stage that asks for it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class PairsAhead:
         if index in self._ahead:
             opened = self._ahead.pop(index)
             for each in opened:
-                each.record()
+                each.record(stage)
             return opened, []
         more = self._more(stage)
         if more:
@@ -48,7 +50,7 @@ class PairsAhead:
                 for each in opened[ARMS:]:
                     self._ahead.setdefault(each.wanted.index, []).append(each)
                 for each in opened[:ARMS]:
-                    each.record()
+                    each.record(stage)
                 return opened[:ARMS], []
             close(opened)
         return self._job.open(stage, self._of(range(index, index + 1)))
@@ -61,7 +63,8 @@ class PairsAhead:
     def _more(self, stage: Stage) -> int:
         """Pairs to load beside the one that is asked for."""
         at_once = self._job.spec.at_once
-        if stage is not Stage.VALIDATION or at_once is None:
+        expected = stage is Stage.VALIDATION or self._job.context.latency_only
+        if not expected or at_once is None:
             return 0
         room = min(at_once - self._job.guard.up, self._job.context.cores) // ARMS - 1
         return max(0, min(self._left, room))

@@ -4,15 +4,17 @@ where it has room for more. Real processes of the simulated engine."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from experiments.engines.port import Infeasible, Launch
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Evaluate, MeasureMore, MeasurePair, Screen, Step
+from experiments.shapes.marker import SHAPE_FILE
 from tests.integration.job.running import Run, run
 from tests.simulated.engine import SimulatedEngine
-from tests.simulated.specs import CONTROL, FASTER, a_baseline_job, a_test_job
+from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
 
 __all__ = ["run"]
 
@@ -151,3 +153,37 @@ def test_pairs_that_have_no_room_beside_each_other_are_loaded_one_after_the_othe
 def test_how_many_may_be_up_is_sealed() -> None:
     plain, limited = (a_test_job(judge_version="1", at_once=each) for each in (None, 1))
     assert plain.preregistration_digest != limited.preregistration_digest
+
+
+@pytest.fixture
+def shape(tmp_path: Path) -> Path:
+    (tmp_path / "shape").mkdir()
+    (tmp_path / "shape" / SHAPE_FILE).write_text("{}")
+    return tmp_path / "shape"
+
+
+def test_the_validation_of_a_shape_is_loaded_with_the_quick_pair_and_timed_after_it(
+    run: Run, shape: Path
+) -> None:
+    engine = CountingEngine()
+    job = a_test_job(at_once=4, plan=PLAN.model_copy(update={"latency_only": True, "validation_pairs": 1}))
+    steps = [MeasurePair(Stage.QUICK, 2), MeasureMore(Stage.FULL, 2), MeasurePair(Stage.VALIDATION, 2)]
+    result = run(job, steps, engine, cores=4, checkpoint=shape)
+    assert max(engine.up) == len(engine.up) == 4, "all are up at once, and nothing is loaded again"
+    assert [(stage, index) for stage, index, _ in order(result)[::2]] == [
+        (Stage.QUICK, 0), (Stage.VALIDATION, 1),
+    ]  # fmt: skip
+
+
+def test_a_pair_of_a_shape_that_was_loaded_ahead_serves_whatever_stage_comes_next(
+    run: Run, shape: Path
+) -> None:
+    engine = CountingEngine()
+    job = a_test_job(at_once=4, plan=PLAN.model_copy(update={"latency_only": True, "validation_pairs": 1}))
+    steps = [MeasurePair(stage, 2) for stage in (Stage.QUICK, Stage.FULL, Stage.VALIDATION)]
+    result = run(job, steps, engine, cores=4, checkpoint=shape)
+    assert result.failure is None
+    assert [(stage, index) for stage, index, _ in order(result)[::2]] == [
+        (Stage.QUICK, 0), (Stage.FULL, 1), (Stage.VALIDATION, 2),
+    ]  # fmt: skip
+    assert len(engine.up) == 6
