@@ -87,7 +87,8 @@ class WaitingFact:
 
 @dataclass(frozen=True)
 class CampaignFacts:
-    """All that a summary says, as values; `budget_s` and `wall_s` in seconds."""
+    """All that a summary says, as values; `spent_s` of `budget_s` in seconds, without pauses, None before it
+    started."""
 
     campaign: str
     name: str
@@ -96,7 +97,7 @@ class CampaignFacts:
     state: CampaignState
     stopped_because: str | None
     started_at: datetime | None
-    wall_s: float | None
+    spent_s: float | None
     budget_s: float | None
     experiments: int
     experiment_s: float
@@ -333,10 +334,10 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
 def _spent(facts: CampaignFacts) -> PartView:
     title = "Spent"
     experiments = f"{counted(facts.experiments, 'experiment')} in {format_duration(facts.experiment_s)}"
-    if facts.wall_s is None:
+    if facts.spent_s is None:
         return PartView(title=title, sentence=f"{experiments}; the campaign has not started.")
     budget = f" of {format_duration(facts.budget_s)}" if facts.budget_s is not None else ""
-    sentence = f"{experiments}; {format_duration(facts.wall_s)}{budget} gone by."
+    sentence = f"{experiments}; {format_duration(facts.spent_s)}{budget} gone by."
     return PartView(title=title, sentence=sentence, lines=_saved(_part(facts.outcome, "stopped_early")))
 
 

@@ -13,16 +13,18 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.drafter import drafter_content
 from agent.proposers.dedupe import Earlier, refusal
+from agent.proposers.draft import by_time_alone
 from agent.proposers.port import Draft
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis, HypothesisParent, Verdict
+from db.models import Campaign, Experiment, Hypothesis, HypothesisParent, Verdict
 from db.states import ExperimentKind, HypothesisState
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change
 from experiments.space.space import Space
+from knowledge.latency_only import latency_only
 from knowledge.stored import SEPARATES
 
 
@@ -135,7 +137,7 @@ def put_down(
         drafter_content=drafter_content(draft.control, draft.candidate),
         prediction=draft.prediction.model_dump(),
         min_effect=draft.min_effect,
-        refuted_if=draft.refuted_if,
+        refuted_if=_refuted_if(session, campaign_id, draft),
         rationale=draft.rationale,
         proposer=draft.proposer,
         lever=draft.lever,
@@ -164,6 +166,12 @@ def put_down(
         },
     )
     return Accepted(row.id, event_id)
+
+
+def _refuted_if(session: Session, campaign_id: int, draft: Draft) -> str:
+    """What refutes the draft; where weights are made up nothing judges quality, which goes without saying."""
+    campaign = session.get_one(Campaign, campaign_id)
+    return by_time_alone(draft.refuted_if) if latency_only(campaign.spec) else draft.refuted_if
 
 
 def refuse(session: Session, campaign_id: int, draft: Draft, reason: str) -> int:

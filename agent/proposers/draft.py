@@ -18,6 +18,9 @@ from knowledge.figures import DEFAULT_METRIC, margin
 FASTER = "a token at least {} faster"
 """What a claim about latency says of its effect."""
 
+QUALITY_TOO = ", or the quality is worse than its margin with confidence"
+"""What else refutes a claim, wherever something judges quality."""
+
 EFFECTS: Mapping[Metric, str] = {
     Metric.STEP_WEIGHT_BYTES: "a step read at least {} fewer bytes of weights",
     Metric.NLL_BITS: "the same text take at least {} fewer bits",
@@ -92,10 +95,12 @@ def claim(
 def refuted_if(min_effect: float, metric: Metric | None = None) -> str:
     """What refutes such a claim, as the judge decides it."""
     least = margin(min_effect, metric or DEFAULT_METRIC)
-    return (
-        f"The whole interval of the effect lies above −{least}, or the quality is worse than its margin with "
-        "confidence."
-    )
+    return f"The whole interval of the effect lies above −{least}{QUALITY_TOO}."
+
+
+def by_time_alone(refuted_if: str) -> str:
+    """The same where weights are made up and nothing judges quality."""
+    return refuted_if.replace(QUALITY_TOO, "")
 
 
 def percent(log_ratio: float) -> str:

@@ -116,8 +116,9 @@ ON_AVERAGE = "on average over campaigns like this"
 IF_CHOSEN_BLINDLY = "if chosen without regard to earlier scores"
 """What the bound of claims that are scored asks, for all are scored on the same documents and items."""
 
-NOT_MEASURED = "not measured"
-"""State of the quality in a verdict before anything was scored (`agent.judge.quality`)."""
+UNGUARDED = (None, "not measured", "not known")
+"""States of the quality in a verdict where nothing was scored: not yet, or of made-up weights
+(`agent.judge.quality`)."""
 
 
 def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tuple[DispatchedTest, ...]]:
@@ -145,7 +146,7 @@ def tests_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tupl
                 alpha or 0.0,
                 support_alpha,
                 outcome is VerdictOutcome.SUPPORTED,
-                quality not in (None, NOT_MEASURED),
+                quality not in UNGUARDED,
             )
         )
     return {each: tuple(found[each]) for each in campaign_ids}
@@ -178,7 +179,7 @@ def tallies_of(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, tu
                 metric_of({} if metric is None else {"metric": metric}),
                 alpha or 0.0,
                 outcome is VerdictOutcome.SUPPORTED,
-                quality not in (None, NOT_MEASURED),
+                quality not in UNGUARDED,
                 tests,
                 spent_alpha,
             )

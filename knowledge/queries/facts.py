@@ -32,7 +32,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         state=campaign.state,
         stopped_because=campaign.stopped_because,
         started_at=campaign.started_at,
-        wall_s=campaign.spent.wall_s,
+        spent_s=None if campaign.started_at is None else number(campaign.budget.get("spent_s")),
         budget_s=number(campaign.budget.get("wall_s")),
         experiments=campaign.spent.experiments,
         experiment_s=campaign.spent.experiment_s,

@@ -23,6 +23,7 @@ from experiments.measurement.evidence import QUALITY_METRICS
 from experiments.shapes.folder import shape_in
 from knowledge.latency_only import FASTEST, LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.discovery import discovery_sentence
 from knowledge.queries.facts import campaign_facts
 from knowledge.queries.findings import finding_detail
 from knowledge.queries.now import now_view
@@ -136,6 +137,18 @@ def test_nothing_of_quality_was_measured_and_no_verdict_passes_it(finished: Data
         assert LATENCY_ONLY in each.reason
         assert "quality held" not in each.reason
     assert all(plan["latency_only"] is True for plan in plans)
+
+
+def test_nothing_speaks_of_a_quality_that_nobody_judges(finished: Database) -> None:
+    with finished.read() as session:
+        refutes = session.scalars(select(Hypothesis.refuted_if)).all()
+        found = campaign_detail(session, 1).discovery
+    assert refutes
+    assert not [each for each in refutes if "quality" in each]
+    assert found is not None
+    assert found.supported
+    assert found.quality.checked == 0
+    assert "no quality was checked" in str(discovery_sentence(found))
 
 
 def test_findings_speak_of_latency_alone(finished: Database) -> None:
