@@ -1,0 +1,176 @@
+"""The page of a campaign beside random search, from what `against_random.sh` left.
+
+    python -m tests.device.campaigns_page OUT --title "A campaign on the 9B shape" --date 2026-11-24 \\
+        --command "…" --samples docs/results/campaigns/h200-9b --out docs/results/h200-campaign.md
+
+Everything is read from both databases by `autoinfer … --json`; the samples behind it go to two CSV files
+beside, without the gaps between tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+SAMPLED = ("tpot_ms", "ttft_ms", "e2el_ms")
+COLUMNS = ("experiment", "arm", "launch", "stage", "block", "position", "item", "metric", "value")
+ENDED = "done"
+
+
+def asked(folder: Path, *arguments: str) -> Any:
+    """What autoinfer says of the database in `folder`, as JSON; raises where it says an error."""
+    command = [sys.executable, "-m", "cli", "--data-dir", str(folder), *arguments, "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+@dataclass(frozen=True)
+class Course:
+    """One campaign: itself, its summary, and its experiments from the first to the last."""
+
+    name: str
+    campaign: Any
+    summary: Any
+    experiments: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, folder: Path, name: str) -> Course:
+        """Read the only campaign of a database."""
+        rows = asked(folder, "experiments", "--campaign", "C-1", "--limit", "5000")["items"]
+        shown = [asked(folder, "show", row["id"], "--samples") for row in rows]
+        return cls(
+            name,
+            asked(folder, "show", "C-1"),
+            asked(folder, "summary"),
+            tuple(sorted(shown, key=lambda each: str(each["id"]))),
+        )
+
+    def since_start_s(self, moment: str) -> float:
+        """Seconds from the campaign's start to a moment."""
+        began = datetime.fromisoformat(self.campaign["started_at"])
+        return (datetime.fromisoformat(moment) - began).total_seconds()
+
+    def rows(self) -> list[str]:
+        """A line a finished experiment: when it ended, what it changed, what came of it."""
+        lines = []
+        for each in self.experiments:
+            if each["finished_at"] is None:
+                continue
+            change = ", ".join(f"`{c['knob']}` {c['before']} → {c['after']}" for c in each["change"]) or "—"
+            effect, predicted = each["effect"], each["predicted"]
+            ended = _clock(self.since_start_s(each["finished_at"]))
+            cells = (
+                each["id"],
+                ended,
+                each["kind"],
+                change,
+                _percent(predicted),
+                _percent(effect),
+                each["outcome"] or each["state"],
+                each["failure"] or each["reason"] or "",
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+        return lines
+
+    def floors(self) -> list[str]:
+        """What the step of every profiled experiment would take by its bytes alone."""
+        return [
+            f"Floor of {each['id']} by physics: {profile['floor_ms']:.2f} of {profile['step_ms']:.2f} ms a step, "
+            f"its bytes at {profile['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s ({profile['bandwidth_method']})."
+            for each in self.experiments
+            if (profile := each["profile"]) is not None and profile.get("floor_ms") is not None
+        ]
+
+    def samples(self) -> list[list[object]]:
+        """Every sample of the metrics that the judge reads."""
+        return [
+            [each["id"], *(sample[column] for column in ("arm", *COLUMNS[2:]))]
+            for each in self.experiments
+            for sample in each["samples"] or ()
+            if sample["metric"] in SAMPLED
+        ]
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _percent(effect: Any) -> str:
+    if effect is None or effect.get("relative") is None:
+        return "—"
+    figures = [effect["relative"], effect.get("low"), effect.get("high")]
+    told = [f"{100 * each:+.1f}".replace("-", "−") for each in figures if each is not None]
+    return f"{told[0]} %" + (f" [{told[1]}, {told[2]}]" if len(told) == 3 else "")
+
+
+def page(courses: list[Course], title: str, date: str, command: str, files: list[Path]) -> str:
+    """The whole page."""
+    first = courses[0].campaign
+    gpu = first["gpu"] or {}
+    versions = next((each["versions"] for each in courses[0].experiments if each.get("versions")), {})
+    ran = (
+        ", ".join(f"{name} {version}" for name, version in sorted(versions.items()) if version)
+        or "versions not told"
+    )
+    told = [
+        f"# {title}",
+        "",
+        f"{date}; {first['model']} on {gpu.get('name', first['target'])}, driver "
+        f"{gpu.get('driver', 'not told')}; {ran}. Made by `{command}`, then "
+        f"`python -m tests.device.campaigns_page`. Samples: {', '.join(f'`{each}`' for each in files)}.",
+    ]
+    for course in courses:
+        best, spent = course.summary["best"], course.summary["spent"]
+        told += [
+            "",
+            f"## {course.name}",
+            "",
+            course.summary["headline"],
+            "",
+            f"- {best['sentence']}",
+            *(f"- {line}" for line in best["lines"]),
+            *(f"- {line}" for line in course.floors()),
+            f"- {spent['sentence']}",
+            f"- Supported: {course.summary['supported']['sentence']}",
+            f"- Surprises: {course.summary['surprised']['sentence']}",
+            "",
+            "| experiment | ended after | kind | change | predicted, 80 % | measured, 95 % | outcome | why |",
+            "|---|---|---|---|---|---|---|---|",
+            *course.rows(),
+        ]
+    return "\n".join(told) + "\n"
+
+
+def main() -> None:
+    """Write the page and its samples."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--title", required=True)
+    parser.add_argument("--date", required=True)
+    parser.add_argument("--command", required=True)
+    parser.add_argument("--samples", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    courses = [
+        Course.of(given.folder / "own", "By the agent"),
+        Course.of(given.folder / "random", "By random search"),
+    ]
+    files = []
+    given.samples.parent.mkdir(parents=True, exist_ok=True)
+    for course, which in zip(courses, ("own", "random"), strict=True):
+        files.append(given.samples.with_name(f"{given.samples.name}-{which}.csv"))
+        with files[-1].open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *course.samples()])
+    given.out.write_text(page(courses, given.title, given.date, given.command, files))
+
+
+if __name__ == "__main__":
+    main()
