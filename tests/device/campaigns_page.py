@@ -81,8 +81,9 @@ class Course:
     def floors(self) -> list[str]:
         """What the step of every profiled experiment would take by its bytes alone."""
         return [
-            f"Floor of {each['id']} by physics: {profile['floor_ms']:.2f} of {profile['step_ms']:.2f} ms a step, "
-            f"its bytes at {profile['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s ({profile['bandwidth_method']})."
+            f"Floor of {each['id']} by physics: {profile['floor_ms']:.2f} of {profile['step_ms']:.2f} ms a "
+            f"step, its bytes at {profile['bandwidth_bytes_per_s'] / 1e9:,.0f} GB/s "
+            f"({profile['bandwidth_method']})."
             for each in self.experiments
             if (profile := each["profile"]) is not None and profile.get("floor_ms") is not None
         ]
