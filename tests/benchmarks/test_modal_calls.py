@@ -38,7 +38,7 @@ def test_a_thousand_calls_are_followed_with_little_of_a_core(tmp_path: Path, mon
         submit_ms = (time.perf_counter() - begun) / CALLS * 1000
         board = executor._follower.board()
         for number, ref in enumerate(refs):
-            head = Head(call_id=ref, key=f"job{number}", gpu=None, start=1, told_at_s=time.time() + 3600)
+            head = Head(call_id=ref, key=f"job{number}", gpu=None, start=1, told_at_s=time.time())
             board.heads.put(ref, head.model_dump_json())
         again = modal_executor(tmp_path)
         again._follower._patience = Patience()

@@ -49,6 +49,8 @@ _PIECE_BYTES = 4 * 1024 * 1024
 
 _DEVICE = "cuda:0"
 
+USED_UP = "Modal started the call again, and the time that was quoted for it is used up, so it was ended."
+
 HOST = "modal"
 """The host of a remote GPU's samples."""
 
@@ -155,6 +157,12 @@ class Teller:
     head: Head
     _told: dict[str, int] = field(default_factory=dict)
 
+    def must_end(self, within_s: float | None) -> bool:
+        """Whether this is a later start and the call's time is used up, over all its starts."""
+        if within_s is None or self.head.start == 1:
+            return False
+        return time.time() - self.head.first_began_at_s >= within_s
+
     def say(self, *, ended: bool = False, got_gpu: str | None = None) -> None:
         """Write the head."""
         update: dict[str, object] = {"told_at_s": time.time(), "ended": ended}
@@ -199,6 +207,8 @@ def _work(asked: Asked, teller: Teller, container: Container) -> Envelope:
     def ended(outcome: Outcome, sentence: str = "") -> Envelope:
         return Envelope(outcome=outcome, call_id=call_id, sentence=sentence)
 
+    if teller.must_end(asked.within_s):
+        return ended(Outcome.LOST, USED_UP)
     if asked.version != SPEC_VERSION:
         return ended(
             Outcome.FAILED,
@@ -254,6 +264,8 @@ def _follow(
     while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
         if teller.superseded():
             return ended(Outcome.LOST, "Modal started the call again while this start still ran.")
+        if teller.must_end(asked.within_s):
+            return ended(Outcome.LOST, USED_UP)
         teller.tell(
             folder, () if sampler is None else (line_of(replace(without_names(sampler.sample()), host=HOST)),)
         )

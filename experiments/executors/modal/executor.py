@@ -91,7 +91,8 @@ class ModalExecutor:
         self._calls = calls or Calls()
         self._patience = patience or Patience()
         self._ask_rates = rates
-        self._rates: Rates | None = None
+        self._rates: tuple[float, Rates] | None = None
+        """When Modal was asked, by the monotonic clock, and what it said."""
         self._startup_s = startup_s
         self._follower = Follower(root, self._calls, self._patience, startup_s)
 
@@ -104,14 +105,16 @@ class ModalExecutor:
 
     def quote(self, spec: AnyJob) -> Quote:
         """Bounded by the call's time limit and the start-up, each at the full rate; there are no retries.
-        The time limit is that of the stages that the job can come to.
+        The time limit is that of the stages that the job can come to; a call that Modal started again is
+        ended when that is over, counted from its first start.
 
         A duplicate after a crash costs at most its own start-up, which is in the bound.
         """
-        rate = self._current_rates().of(self.gpu, CORES, MEMORY_GIB)
+        rates = self._current_rates()
+        rate = rates.of(self.gpu, CORES, MEMORY_GIB)
         bound_s = float(self._timeout_s(spec) + 2 * self._startup_s)
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
-        basis = f"{rate * 3600:.2f} USD an hour for {self.gpu or 'no GPU'}: {self._current_rates().basis}"
+        basis = f"{rate * 3600:.2f} USD an hour for {self.gpu or 'no GPU'}: {rates.basis}"
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
 
     def submit(self, key: str, spec: AnyJob) -> str:
@@ -257,15 +260,17 @@ class ModalExecutor:
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
             run_generated_code=self._place.run_generated_code,
+            within_s=self._timeout_s(spec),
         )
 
     def _timeout_s(self, spec: AnyJob) -> int:
         return min(LONGEST_S, int(longest_s(spec, self._place.limits_s)))
 
     def _current_rates(self) -> Rates:
-        if self._rates is None:
-            self._rates = self._ask_rates()
-        return self._rates
+        asked = self._rates
+        if asked is None or time.monotonic() - asked[0] >= self._patience.rates_s:
+            asked = self._rates = (time.monotonic(), self._ask_rates())
+        return asked[1]
 
     def _announce(self, head: Head) -> None:
         """Tell everybody of a call that waits for a container; a call that told itself is left as it is."""

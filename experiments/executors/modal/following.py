@@ -53,19 +53,24 @@ ASK_S = 5.0
 GONE_S = 60.0
 """How long `cancel` waits for Modal to say that the call has ended."""
 
+RATES_S = 300.0
+"""How long a price is taken for Modal's: a worker may live for weeks."""
+
 LONGEST_S = 24 * 3600
 """Modal's longest time limit of a call (its documentation, version 1.6)."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """The times an executor lives by, seconds (see the constants above)."""
+    """The times an executor lives by, seconds (see the constants above); `rates_s`: how long rates are good
+    for that Modal was asked for."""
 
     heads_s: float = HEADS_S
     silent_s: float = SILENT_S
     ask_s: float = ASK_S
     gone_s: float = GONE_S
     look_s: float = 0.2
+    rates_s: float = RATES_S
 
 
 class Follower:
@@ -81,6 +86,8 @@ class Follower:
         self.told: dict[str, Head] = {}
         self._told_at_s = float("-inf")
         self._asked_at_s: dict[str, float] = {}
+        self._seen: dict[str, tuple[float, float]] = {}
+        """By call: what it told last as its time, and when that was seen to change, by the clock here."""
         self._journals: dict[str, tuple[int, Journal]] = {}
 
     def status(self, ref: str) -> Status:
@@ -162,8 +169,7 @@ class Follower:
     def _result(self, ref: str, head: Head | None, folder: RunFolder | None) -> Envelope | None:
         """The call's envelope; asked for only where it may have ended, which one that just spoke has not."""
         now_s = time.monotonic()
-        speaks = head is not None and head.start and not head.ended
-        if speaks and head is not None and time.time() - head.told_at_s < self._patience.silent_s:
+        if head is not None and head.start and not head.ended and self._spoke(head):
             return None
         due_s = self._asked_at_s.get(ref, float("-inf")) + self._patience.ask_s
         if not (head is not None and head.ended) and now_s < due_s:
@@ -176,6 +182,19 @@ class Follower:
             if intent.submitted_at_s and time.time() - intent.submitted_at_s > limit_s:
                 raise CallGone(f"Call {ref} has told nothing for longer than its limits allow.")
         return envelope
+
+    def _spoke(self, head: Head) -> bool:
+        """Whether a call told something within `silent_s`. What is told has the container's time, and either
+        clock may be wrong: so what counts is when that was seen to change here, but at the first look."""
+        now_s = time.monotonic()
+        told_at_s, seen_s = self._seen.get(head.call_id, (None, float("-inf")))
+        if told_at_s is None:
+            age_s = time.time() - head.told_at_s
+            seen_s = now_s - age_s if abs(age_s) < self._patience.silent_s else float("-inf")
+        elif told_at_s != head.told_at_s:
+            seen_s = now_s
+        self._seen[head.call_id] = (head.told_at_s, seen_s)
+        return now_s - seen_s < self._patience.silent_s
 
     def _running(self, folder: RunFolder | None, head: Head | None) -> Status:
         if folder is None:

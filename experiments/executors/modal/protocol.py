@@ -47,7 +47,10 @@ class _Told(BaseModel):
 
 
 class Asked(_Told):
-    """One job: `key` names job and attempt, `gpu` is the type asked for (None: no GPU), `spec` a job spec."""
+    """One job: `key` names job and attempt, `gpu` is the type asked for (None: no GPU), `spec` a job spec.
+
+    `within_s`: seconds after its first container began within which a call that was started again must end,
+    for Modal's own time limit begins anew with each start, and a quote is for one; None for no such end."""
 
     version: int
     key: str
@@ -56,6 +59,7 @@ class Asked(_Told):
     limits_s: dict[Stage, float]
     load_limit_s: float
     run_generated_code: bool = False
+    within_s: float | None = None
 
     def packed(self) -> bytes:
         """As the function's one argument: compressed, so that it goes with the call itself."""

@@ -4,13 +4,15 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from grpclib.const import Status as Grpc
 from modal_proto import api_pb2
 
-from experiments.executors.modal.body import as_here
+from experiments.executors.modal.body import Boards, Container, as_here, run_body
 from experiments.executors.modal.client import Calls, ModalUnreachable, NotDeployed
 from experiments.executors.modal.executor import ModalExecutor
 from experiments.executors.modal.protocol import CLAIMS, HEADS, Head, Outcome
@@ -20,8 +22,9 @@ from experiments.job.spec import TestJob
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
 from tests.integration.executors.conformance import SLOW
-from tests.simulated.modal.places import ModalPlace, modal_executor
+from tests.simulated.modal.places import PATIENCE_S, QUICK, ModalPlace, modal_executor
 from tests.simulated.modal.server import FakeModal
+from tests.simulated.places import JOB_COMMAND
 from tests.simulated.specs import a_test_job
 
 OPEN = (RunState.PENDING, RunState.RUNNING)
@@ -150,6 +153,77 @@ def test_a_preempted_call_starts_again_on_the_same_input_and_only_its_second_sta
     assert executor.cost(ref).wall_s > 0
     executor.cancel(ref)
     assert executor.poll(ref).state is RunState.CANCELLED
+
+
+class Board(dict[str, str]):
+    """One of Modal's Dicts, of which the body uses no more than this."""
+
+    def put(self, key: str, value: str, *, skip_if_exists: bool = False) -> bool:
+        if skip_if_exists and key in self:
+            return False
+        self[key] = value
+        return True
+
+
+@pytest.mark.parametrize("left_s", [-1.0, 1.0], ids=["before it begins", "while it runs"])
+def test_a_call_that_is_started_again_ends_when_the_time_that_was_quoted_for_it_is_over(
+    place: ModalPlace, left_s: float
+):
+    """Modal's own limit begins anew with each start, and each start is paid for."""
+    asked = place.executor()._asked("again", a_test_job(SLOW), None)
+    assert asked.within_s == place.executor()._timeout_s(a_test_job(SLOW))
+    asked = asked.model_copy(update={"within_s": 100.0})
+    begun_at_s = time.time() - 100.0 + left_s
+    before = Head(call_id="fc-1", key="again", gpu=None, start=1, first_began_at_s=begun_at_s)
+    claims, told = Board({"again": "fc-1", "start:fc-1:1": "fc-1"}), Board({"fc-1": before.model_dump_json()})
+    container = Container(place.folder, place.folder, command=JOB_COMMAND, tell_s=0.05)
+    envelope = json.loads(run_body(asked.packed(), "fc-1", Boards(claims, told, Board()), container))
+    assert (envelope["outcome"], envelope["start"]) == (Outcome.LOST, 2)
+    assert "the time that was quoted for it is used up" in envelope["sentence"]
+    assert envelope["ended_at_s"] - begun_at_s >= 100.0
+    assert Head.model_validate_json(told["fc-1"]).ended
+
+
+def test_a_first_start_is_ended_by_modals_own_limit_alone(place: ModalPlace):
+    asked = place.executor()._asked("once", a_test_job(), None).model_copy(update={"within_s": 0.0})
+    container = Container(place.folder, place.folder, command=JOB_COMMAND, tell_s=0.05)
+    told = run_body(asked.packed(), "fc-1", Boards(Board(), Board(), Board()), container)
+    assert json.loads(told)["outcome"] == Outcome.DONE
+
+
+class Clock:
+    """The clock of this machine, so many seconds off; that of a stopwatch is right."""
+
+    def __init__(self, off_s: float) -> None:
+        self.off_s = off_s
+
+    monotonic = staticmethod(time.monotonic)
+
+    def time(self) -> float:
+        return time.time() + self.off_s
+
+
+@pytest.mark.parametrize("off_s", [-3600.0, 3600.0])
+def test_a_wrong_clock_hides_no_crash_and_asks_modal_no_more_often(
+    place: ModalPlace, off_s: float, monkeypatch: pytest.MonkeyPatch
+):
+    """A head has the container's time, which this machine's clock need not agree with."""
+    monkeypatch.setattr("experiments.executors.modal.following.time", Clock(off_s))
+    patient = place.executor()
+    patient._follower._patience = replace(QUICK, silent_s=PATIENCE_S, ask_s=0.0)
+    ref = patient.submit("clock", a_test_job(SLOW))
+    begun(place, patient, ref)
+
+    def is_asked() -> bool:
+        before = place.fake.counts["FunctionGetOutputs"]
+        assert patient.poll(ref).state is RunState.RUNNING
+        return place.fake.counts["FunctionGetOutputs"] > before
+
+    place.wait_for(lambda: not is_asked())
+    assert not any(is_asked() for _ in range(5)), "one that speaks is not asked for its result"
+    executor = place.executor()
+    place.fake.crash(ref)
+    assert ended(place, executor, ref).state is RunState.LOST
 
 
 def test_an_unknown_id_is_lost_with_a_sentence(place: ModalPlace):

@@ -1,6 +1,7 @@
 """Deploying, looking and ending, by the command line, through Modal's real client library."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -84,18 +85,18 @@ def test_an_app_of_another_version_is_told_with_what_to_do(
         fake.published[app_id] = there
 
 
-def test_a_changed_price_is_quoted_by_the_next_executor_and_not_by_one_that_asked_before(place: ModalPlace):
+def test_a_changed_price_is_quoted_by_an_executor_that_asked_before_when_its_answer_is_old(
+    place: ModalPlace,
+):
+    """A worker lives for weeks, and must not submit by the price of its first day."""
     folder = Place(artifacts_dir=place.folder, cache_dir=place.folder)
-
-    def executor() -> ModalExecutor:
-        return ModalExecutor(place.folder, folder, "modal:H100!", patience=QUICK, rates=current_rates)
-
+    executor = ModalExecutor(place.folder, folder, "modal:H100!", patience=QUICK, rates=current_rates)
     place.fake.rates = {"gpu_h100": "0.001", "cpu": "0.00001", "memory": "0.000002"}
-    first = executor()
-    before = first.quote(a_test_job())
+    before = executor.quote(a_test_job())
     place.fake.rates["gpu_h100"] = "0.002"
-    assert first.quote(a_test_job()) == before
-    after = executor().quote(a_test_job())
+    assert executor.quote(a_test_job()) == before, "it is not asked for each job"
+    executor._patience = replace(QUICK, rates_s=0.0)
+    after = executor.quote(a_test_job())
     assert after.upper_bound_usd > 1.5 * before.upper_bound_usd
     assert after.basis.startswith("7.95 USD an hour for H100!: Modal's rates for this workspace")
 
