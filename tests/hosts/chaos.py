@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import psutil
 from sqlalchemy import func, select
 
+from configs.errors import DatabaseLocked
 from db import events
 from db.models import Experiment, Job, Launch, Worker
 from db.session import Database
@@ -180,12 +182,30 @@ def count(database: Database, experiments: list[int], figures: Figures) -> None:
 
 
 def freeze_until_taken_over(database: Database, host: Host) -> None:
-    """Freeze a worker that has a job until that was put back, for as long as its lease at least; wake it."""
+    """Freeze a worker that has a job until that was put back, for as long as its lease at least; wake it.
+
+    One that stands still in the middle of writing into a file keeps everybody from writing until it wakes,
+    and nothing is taken over meanwhile (test_takeover.py has that): such a one is woken and frozen anew.
+    """
     process, name = host.one(), f"{host.name}/{DEVICES[0]}#{host.one().pid}"
-    wait_for(lambda: holds_a_job(database, name))
-    process.send_signal(signal.SIGSTOP)
+    while True:
+        wait_for(lambda: holds_a_job(database, name))
+        process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+        if may_write(database):
+            break
+        process.send_signal(signal.SIGCONT)
     wait_for(lambda: not holds_a_job(database, name))
     process.send_signal(signal.SIGCONT)
+
+
+def may_write(database: Database) -> bool:
+    """Whether no process keeps everybody else from writing for longer than the database waits for it."""
+    try:
+        with database.write():
+            return True
+    except DatabaseLocked:
+        return False
 
 
 def holds_a_job(database: Database, owner: str) -> bool:

@@ -11,8 +11,9 @@ import psutil
 import pytest
 from sqlalchemy import select
 
+from configs.errors import DatabaseLocked
 from db.models import Experiment, Job
-from db.session import Database
+from db.session import Database, open_database
 from db.states import JobState
 from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
 from tests.integration.worker.processes import (
@@ -127,6 +128,25 @@ def test_a_woken_worker_s_result_is_refused(workers: Workers, database: Database
         "Its run is ended" in (workers.folder / "workers.log").read_text()
         or "were not recorded" in (workers.folder / "workers.log").read_text()
     )
+
+
+def test_a_worker_frozen_in_the_middle_of_writing_holds_others_up_until_it_wakes_and_loses_nothing(
+    workers: Workers, database: Database, experiment: int
+):
+    """A file has one writer at a time: nobody can take the job over, so that its result still counts."""
+    first = workers.start(**{FREEZE_VARIABLE: KillPoint.BETWEEN_RESULT_AND_STATE.value})
+    wait_for(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
+    impatient = open_database(workers.url, busy_timeout_s=0.1)
+    with pytest.raises(DatabaseLocked, match="keeps the database"), impatient.write():
+        pass
+    impatient.close()
+    assert job_states(database) == {1: JobState.RUNNING}, "what is read is read all the same"
+    second = workers.start()
+    first.send_signal(signal.SIGCONT)
+    wait_for(lambda: all_done(database))
+    assert attempt_of(database) == 1
+    assert_recorded_once(database, [experiment])
+    assert (first.poll(), second.poll()) == (None, None)
 
 
 def test_a_woken_worker_finds_that_its_run_was_ended(workers: Workers, database: Database):
