@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import (
@@ -22,10 +23,12 @@ from sqlalchemy import (
     Column,
     Double,
     MetaData,
+    Select,
     String,
     Table,
     Text,
     and_,
+    bindparam,
     create_engine,
     func,
     insert,
@@ -84,6 +87,20 @@ _RIGHTS = (
 )
 
 _NOW_S = func.extract("epoch", func.clock_timestamp())
+
+_ONE_RUN = select(_RUN, _NOW_S.label("now_s")).where(_RUN.c.key == bindparam("key"))
+
+
+@cache
+def _beyond(names: tuple[str, ...]) -> Select[tuple[str, int, str]]:
+    """The pieces of `key` that reach beyond `size0`, `size1` … of these files. Made once: a thousand runs are
+    looked at by it."""
+    end = _PIECE.c.at + func.octet_length(_PIECE.c.data)
+    beyond = or_(
+        *(and_(_PIECE.c.name == name, end > bindparam(f"size{at}")) for at, name in enumerate(names))
+    )
+    query = select(_PIECE.c.name, _PIECE.c.at, _PIECE.c.data).where(_PIECE.c.key == bindparam("key"), beyond)
+    return query.order_by(_PIECE.c.at)
 
 
 class BoardUnreachable(ProviderUnreachable):
@@ -197,7 +214,7 @@ class Board:
     def row(self, key: str) -> Row | None:
         """The run of a key; None where there is none."""
         with self._reading() as connection:
-            found = connection.execute(select(_RUN, _NOW_S.label("now_s")).where(_RUN.c.key == key)).first()
+            found = connection.execute(_ONE_RUN, {"key": key}).first()
         if found is None:
             return None
         told = found._mapping
@@ -277,11 +294,10 @@ class Board:
 
     def pieces(self, key: str, sizes: Mapping[str, int]) -> list[tuple[str, int, str]]:
         """What files have beyond these sizes, each with the piece in which that lies, in order."""
-        end = _PIECE.c.at + func.octet_length(_PIECE.c.data)
-        beyond = or_(*(and_(_PIECE.c.name == name, end > size) for name, size in sizes.items()))
-        query = select(_PIECE.c.name, _PIECE.c.at, _PIECE.c.data).where(_PIECE.c.key == key, beyond)
         with self._reading() as connection:
-            return [(row.name, row.at, row.data) for row in connection.execute(query.order_by(_PIECE.c.at))]
+            known = {f"size{at}": size for at, size in enumerate(sizes.values())}
+            found = connection.execute(_beyond(tuple(sizes)), {"key": key, **known})
+            return [(row.name, row.at, row.data) for row in found]
 
     def _change(self, key: str, **values: object) -> None:
         with self._writing() as connection:

@@ -99,6 +99,8 @@ class RunPodExecutor:
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
         self._copies: dict[str, Copy] = {}
+        self._noted: set[str] = set()
+        """Pods that the board knows of."""
 
     @classmethod
     def machine(cls, target: str) -> RentedMachine:
@@ -282,7 +284,10 @@ class RunPodExecutor:
         return bool(found)
 
     def _note(self, name: str, pod_id: str, usd_per_hr: float) -> None:
-        self._board.made(name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, _least_usd_per_hr()))
+        """Write a pod down; once, since each look sees the pods anew."""
+        if pod_id not in self._noted:
+            self._board.made(name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, _least_usd_per_hr()))
+            self._noted.add(pod_id)
 
     def _look(self, ref: str, row: Row) -> tuple[Row, RunState]:
         """What RunPod says of a run that has not told its end; the run is ended where it can't any more."""
