@@ -42,6 +42,10 @@ _Answer = TypeVar("_Answer")
 _PIECE_BYTES = 1024 * 1024
 
 
+class LimitReached(Exception):
+    """The pod's limit is over."""
+
+
 @dataclass(frozen=True)
 class Container:
     """What the pod has: a folder, what starts jobs, the engine's Python, and how its GPU is asked."""
@@ -72,6 +76,8 @@ def run_body(board: Board, key: str, pod_id: str, container: Container) -> Ended
         ended = _work(board, key, container)
     except BoardUnreachable:
         raise
+    except LimitReached:  # the same again would end alike, and be paid for again
+        ended = Ended(outcome=Outcome.FAILED, sentence="The pod reached its time limit, so it was ended.")
     except Exception as error:  # whatever it was, the queue may try the job again
         ended = Ended(outcome=Outcome.LOST, sentence=f"The pod failed: {type(error).__name__}: {error}")
     _until_heard(lambda: board.end(key, ended))

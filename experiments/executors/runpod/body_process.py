@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.executors.runpod.board import Board
-from experiments.executors.runpod.body import Container, run_body
-from experiments.executors.runpod.pod import BOARD, KEY
+from experiments.executors.runpod.body import Container, LimitReached, run_body
+from experiments.executors.runpod.pod import BOARD, KEY, LIMIT_SIGNAL
 
 VLLM_VARIABLE = "AUTOINFER_VLLM_PYTHON"
 WORK_VARIABLE = "AUTOINFER_DATA_DIR"
@@ -16,6 +17,7 @@ WORK_VARIABLE = "AUTOINFER_DATA_DIR"
 
 def main(container: Container | None = None) -> int:
     """Run the job of the environment; returns the exit code."""
+    signal.signal(LIMIT_SIGNAL, _reached_limit)
     vllm = os.environ.get(VLLM_VARIABLE)
     found = container or Container(
         work=Path(os.environ.get(WORK_VARIABLE, "/data")), vllm_python=Path(vllm) if vllm else None
@@ -29,3 +31,7 @@ def main(container: Container | None = None) -> int:
     finally:
         board.close()
     return 0
+
+
+def _reached_limit(*_: object) -> None:
+    raise LimitReached

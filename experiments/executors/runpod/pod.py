@@ -29,6 +29,12 @@ BOARD, KEY, LIMIT, URL = (
 LIMIT_S = 3600.0
 """The limit where the environment names none."""
 
+LIMIT_SIGNAL = signal.SIGUSR1
+"""Tells the process that runs the job that the limit is over; one that does not listen yet ends by it."""
+
+LAST_WORDS_S = 10.0
+"""How long the job's process may take, at the limit, to write that it was reached."""
+
 LONGEST_WAIT_S = 30.0
 """The longest wait between two requests for the pod's own end."""
 
@@ -55,10 +61,14 @@ def _within_limit(run: Callable[[], int]) -> None:
     process.start()
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     process.join(limit_s)
+    assert process.pid is not None  # it was started
     if process.is_alive():
         print(f"The limit of {limit_s:.0f} s is over: the job ends.", flush=True)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, LIMIT_SIGNAL)
+        process.join(LAST_WORDS_S)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid or 0, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
     process.join()
 
 

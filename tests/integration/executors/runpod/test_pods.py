@@ -171,10 +171,15 @@ def test_a_pod_that_exited_is_lost_and_given_back(place: RunPodPlace):
 
 def test_a_job_beyond_its_limit_is_ended_by_its_own_pod(place: RunPodPlace):
     executor = place.executor(limits_s={Stage.QUICK: 2.0})
-    executor.submit("limit", a_test_job(SLOW))
+    ref = executor.submit("limit", a_test_job(SLOW))
     place.wait_for(lambda: not place.fake.pods)
-    place.wait_for(lambda: place.living("autoinfer-limit") == 0)
+    place.wait_for(lambda: place.living(ref) == 0)
     assert "The limit of 2 s is over" in log(place)
+    status = executor.poll(ref)
+    assert (status.state, status.failure) == (
+        RunState.FAILED,
+        "The pod reached its time limit, so it was ended.",
+    ), "the same again would end alike, and be paid for again"
 
 
 def test_a_pod_that_never_begins_is_ended_from_here(place: RunPodPlace):
