@@ -43,8 +43,17 @@ from experiments.measurement.evidence import Stage
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
 """What is started to fork runs from; `-P` keeps a folder `experiments` of the user's from shadowing ours."""
 
-NOT_FOR_JOBS = ("AUTOINFER_DATABASE_URL", "PGPASSWORD", "PGPASSFILE")
-"""Variables that a job is not given: it knows no database, and may run a program that a model wrote."""
+NOT_FOR_JOBS = (
+    "AUTOINFER_DATABASE_URL",
+    "PGPASSWORD",
+    "PGPASSFILE",
+    "AUTOINFER_RUNPOD_BOARD",
+    "RUNPOD_API_KEY",
+    "MODAL_TOKEN_ID",
+    "MODAL_TOKEN_SECRET",
+)
+"""Variables that a job is not given: it knows no database, rents nothing, and may run a program that a model
+wrote."""
 
 LOG_CHUNK_BYTES = 64 * 1024
 """Most that `logs` returns at once."""

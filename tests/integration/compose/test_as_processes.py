@@ -9,12 +9,15 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dashboard.app import PAGES
+from experiments.executors.local import NOT_FOR_JOBS
 from tests.integration.compose.composed import ROOT
 from tests.integration.compose.processes import PATIENCE_S, Services
 from tests.integration.worker.processes import wait_for
@@ -51,6 +54,8 @@ class Ran:
     pages: dict[str, str]
     codes: dict[str, int]
     events: list[tuple[str, str]]
+    processes: list[tuple[str, str, bool]]
+    """Command line and environment of every process, and whether it is one of a job."""
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +81,26 @@ def ran(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ra
         wait_for(lambda: services.healthy("dashboard").returncode == 0, PATIENCE_S)
         wait_for(lambda: "stage.started" in kinds(server), PATIENCE_S)
         health = {name: services.healthy(name) for name in ("database", "dashboard", "agent", "worker")}
+        family = processes(services)
         refused = status(services, "/now.json", token="wrong")
         pages = {path: body(services, path) for path in addresses()}
         codes = {name: services.stop(name) for name in ("worker", "agent", "dashboard")}
-        yield Ran(services, server, schema_code, schema_again, health, refused, pages, codes, told(server))
+        seen = told(server)
+        yield Ran(services, server, schema_code, schema_again, health, refused, pages, codes, seen, family)
     finally:
         services.end()
+
+
+def processes(services: Services) -> list[tuple[str, str, bool]]:
+    found = []
+    for first in (each for each in services.running.values() if each.poll() is None):
+        for each in (psutil.Process(first.pid), *psutil.Process(first.pid).children(recursive=True)):
+            with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+                folder = Path("/proc", str(each.pid))
+                of_a_job = (folder / "fd" / "1").readlink().is_relative_to(services.data / "jobs")
+                environment = (folder / "environ").read_bytes().decode(errors="replace")
+                found.append((" ".join(each.cmdline()), environment, of_a_job))
+    return found
 
 
 def told(server: Server) -> list[tuple[str, str]]:
@@ -201,6 +220,22 @@ def tables(server: Server) -> dict[str, str]:
     return {
         str(name): repr(server.execute(f'SELECT t::text FROM "{name}" t', "autoinfer")) for (name,) in named
     }
+
+
+def test_no_process_has_a_secret_in_its_command_line_and_no_job_one_that_is_not_for_it(ran: Ran) -> None:
+    assert len(ran.processes) > len(ran.codes)
+    for command, _, _ in ran.processes:
+        assert not [what for what, secret in SECRETS.items() if secret in command], command
+    jobs = [environment for _, environment, of_a_job in ran.processes if of_a_job]
+    assert jobs
+    kept_from_jobs = [SECRETS["the database's password"], TOKEN]
+    kept_from_jobs += [PLANTED[name] for name in PLANTED if name in NOT_FOR_JOBS]
+    assert len(kept_from_jobs) == 5
+    for environment in jobs:
+        assert PLANTED["HF_TOKEN"] in environment, (
+            "a hub's token is for jobs, so that this looks at the right place"
+        )
+        assert not [secret for secret in kept_from_jobs if secret in environment]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What may become of a call on Modal, each through Modal's real client library."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -226,6 +227,25 @@ def test_a_wrong_clock_hides_no_crash_and_asks_modal_no_more_often(
     assert ended(place, executor, ref).state is RunState.LOST
 
 
+def test_no_secret_goes_into_a_call_a_dict_a_log_or_a_file(
+    place: ModalPlace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    planted = {"HF_TOKEN": "hf_planted", "RUNPOD_API_KEY": "rpa_planted", "PGPASSWORD": "pg-planted"}
+    for name, secret in planted.items():
+        monkeypatch.setenv(name, secret)
+    secrets = [*planted.values(), os.environ["MODAL_TOKEN_ID"], os.environ["MODAL_TOKEN_SECRET"]]
+    executor = place.executor()
+    ref = executor.submit("secret", a_test_job())
+    assert ended(place, executor, ref).state is RunState.DONE
+    asked = executor._asked("secret", a_test_job(), None)
+    assert asked.packed() in place.fake.calls[ref].args.args, "what is looked into is what was sent"
+    files = [path for root in (place.folder, place.fake.folder) for path in root.rglob("*") if path.is_file()]
+    written = [asked.model_dump_json().encode(), caplog.text.encode(), place.fake.calls[ref].args.args]
+    written += [path.read_bytes() for path in files]
+    written += [value for board in place.fake.dicts.values() for value in board.values()]
+    assert not [secret for secret in secrets for data in written if secret.encode() in data]
+
+
 def test_an_unknown_id_is_lost_with_a_sentence(place: ModalPlace):
     status = place.executor().poll("fc-unknown")
     assert status.state is RunState.LOST
@@ -416,8 +436,6 @@ def test_nothing_deployed_and_another_version_are_refused_with_what_to_do(place:
 
 
 def submitting(folder: Path, key: str, kill_at: KillPoint | None) -> subprocess.Popen[str]:
-    import os
-
     environment = {**os.environ, **({} if kill_at is None else {KILL_VARIABLE: kill_at.value})}
     command = [sys.executable, "-P", "-m", "tests.simulated.modal.submitting", str(folder), key]
     root = str(Path(__file__).parents[4])
