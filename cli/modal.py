@@ -72,17 +72,20 @@ def stop(as_json: Json = False) -> None:
     from cli.output import print_json, say
     from experiments.executors.modal import deployment
     from experiments.executors.modal.protocol import APP_NAME
+    from knowledge.figures import counted
 
     ended = deployment.stop()
     if as_json:
         print_json({"app": APP_NAME, "stopped": True, "cancelled": list(ended)})
         return
-    say(f"{len(ended)} running calls were ended, and the app {APP_NAME} too. Again: autoinfer modal deploy")
+    were = f"{counted(len(ended), 'running call')} {'was' if len(ended) == 1 else 'were'} ended"
+    say(f"{were}, and the app {APP_NAME} too. Again: autoinfer modal deploy")
 
 
 def _in_words(found: State) -> str:
     from experiments.executors.modal.client import HOW_TO_DEPLOY
     from experiments.executors.modal.protocol import APP_NAME, FUNCTION_NAME
+    from knowledge.figures import counted
 
     if found.functions is None:
         return f"There is no app {APP_NAME!r} on Modal. {HOW_TO_DEPLOY}"
@@ -95,7 +98,8 @@ def _in_words(found: State) -> str:
         if told is None
         else f", deployed at {told.deployed_at} from autoinfer {told.autoinfer} ({told.vllm})"
     )
-    runs = f"{len(found.running)} calls run" if found.running else "nothing runs"
+    number = len(found.running)
+    runs = "nothing runs" if not number else f"{counted(number, 'call')} {'runs' if number == 1 else 'run'}"
     return f"The app {APP_NAME} has {FUNCTION_NAME}{when}; {runs}."
 
 

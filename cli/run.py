@@ -447,6 +447,7 @@ def _drive(
     from cli.interrupt import Interrupt
     from cli.run_dashboard import dashboard_beside
     from cli.telling import Teller
+    from db.labels import Noun, format_label
 
     spec, campaign_id = begun.spec, begun.campaign_id
     teller = Teller(database, campaign_id, quiet=as_json)
@@ -489,7 +490,8 @@ def _drive(
         if as_json:
             print_json(outcome, line=True)
         elif interrupted:
-            say("", "Interrupted; what was measured is kept. Continue with: autoinfer run")
+            label = format_label(Noun.CAMPAIGN, campaign_id)
+            say("", f"Interrupted; what was measured is kept. Continue with: autoinfer run --resume {label}")
         if interrupted:
             raise KeyboardInterrupt
         if not as_json:

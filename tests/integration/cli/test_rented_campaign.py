@@ -184,10 +184,15 @@ def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(r
 
 
 def test_an_interrupt_leaves_nothing_paid_running(rented: Rented) -> None:
-    running = rented.run(f"{rented.line} --budget-usd 5")
+    line = f"{rented.line} --budget-usd 5 --no-dashboard"
+    running = rented.autoinfer.start(line, PYTHONPATH=rented.path)
+    rented.started.append(running)
     wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=60)
+    assert "Continue with: autoinfer run --resume C-1\n" in out, (
+        "as given alone it would begin one on this machine"
+    )
     assert rented.cloud.reconcile() == []
     [ended] = rented.cloud.cloud.glob("*/ended.json")
     assert json.loads(ended.read_text())["state"] == RunState.CANCELLED

@@ -61,7 +61,9 @@ def test_status_tells_what_runs_and_what_it_costs_and_stop_ends_all_of_it(
     assert (running["call"], running["job"]) == (ref, "runs")
     assert document["usd_so_far"] == running["usd"] > 0
     assert call(["modal", "status"]) == 0
-    assert "Together" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "; 1 call runs." in said
+    assert "Together" in said
     assert told(capsys, "modal", "stop")["cancelled"] == [ref]
     assert place.living(ref) == 0
     assert executor.poll(ref).state is RunState.CANCELLED, "so that nobody starts it again"
