@@ -42,10 +42,6 @@ _Answer = TypeVar("_Answer")
 _PIECE_BYTES = 1024 * 1024
 
 
-class LimitReached(Exception):
-    """The pod's limit is over."""
-
-
 @dataclass(frozen=True)
 class Container:
     """What the pod has: a folder, what starts jobs, the engine's Python, and how its GPU is asked."""
@@ -56,6 +52,8 @@ class Container:
     identify: Callable[[str], DeviceIdentity] = identify
     tell_s: float = TELL_S
     reach_s: float = REACH_S
+    is_over: Callable[[], bool] = lambda: False
+    """Whether the pod's limit is reached."""
 
 
 def run_body(board: Board, key: str, pod_id: str, container: Container) -> Ended | None:
@@ -76,8 +74,6 @@ def run_body(board: Board, key: str, pod_id: str, container: Container) -> Ended
         ended = _work(board, key, container)
     except BoardUnreachable:
         raise
-    except LimitReached:  # the same again would end alike, and be paid for again
-        ended = Ended(outcome=Outcome.FAILED, sentence="The pod reached its time limit, so it was ended.")
     except Exception as error:  # whatever it was, the queue may try the job again
         ended = Ended(outcome=Outcome.LOST, sentence=f"The pod failed: {type(error).__name__}: {error}")
     _until_heard(lambda: board.end(key, ended))
@@ -144,6 +140,9 @@ def _follow(
     ref = executor.submit(key, spec)
     teller = _Teller(board, key, executor.root / ref)
     while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
+        if container.is_over():  # the same again would end alike, and be paid for again
+            sentence = "The pod reached its time limit, so it was ended."
+            return Ended(outcome=Outcome.FAILED, sentence=sentence, got_gpu=got)
         try:
             if not teller.tell():
                 return Ended(outcome=Outcome.CANCELLED)

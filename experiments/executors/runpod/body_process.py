@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.executors.runpod.board import Board
-from experiments.executors.runpod.body import Container, LimitReached, run_body
+from experiments.executors.runpod.body import Container, run_body
 from experiments.executors.runpod.pod import BOARD, KEY, LIMIT_SIGNAL
 
 VLLM_VARIABLE = "AUTOINFER_VLLM_PYTHON"
@@ -17,21 +19,18 @@ WORK_VARIABLE = "AUTOINFER_DATA_DIR"
 
 def main(container: Container | None = None) -> int:
     """Run the job of the environment; returns the exit code."""
-    signal.signal(LIMIT_SIGNAL, _reached_limit)
+    over = threading.Event()
+    signal.signal(LIMIT_SIGNAL, lambda *_: over.set())
     vllm = os.environ.get(VLLM_VARIABLE)
     found = container or Container(
         work=Path(os.environ.get(WORK_VARIABLE, "/data")), vllm_python=Path(vllm) if vllm else None
     )
     board = Board(os.environ[BOARD], os.environ.pop("PGPASSWORD", None))
     try:
-        run_body(board, os.environ[KEY], os.environ["RUNPOD_POD_ID"], found)
+        run_body(board, os.environ[KEY], os.environ["RUNPOD_POD_ID"], replace(found, is_over=over.is_set))
     except AutoinferError as error:
         print(error, flush=True)
         return EXIT_FAILURE
     finally:
         board.close()
     return 0
-
-
-def _reached_limit(*_: object) -> None:
-    raise LimitReached

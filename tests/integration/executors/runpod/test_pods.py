@@ -13,6 +13,7 @@ import pytest
 
 from configs.errors import AutoinferError
 from experiments.executors.port import RunState, Status
+from experiments.executors.runpod import body
 from experiments.executors.runpod.api import NoCapacity, Refused, RunPodUnreachable
 from experiments.executors.runpod.board import BoardUnreachable
 from experiments.executors.runpod.executor import RunPodExecutor
@@ -20,6 +21,7 @@ from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
 from tests import postgresql
 from tests.integration.executors.conformance import SLOW
+from tests.integration.executors.runpod.conftest import BOARD
 from tests.simulated.runpod.places import QUICK, RunPodPlace
 from tests.simulated.runpod.server import ACCOUNT_KEY, SECRET
 from tests.simulated.specs import a_test_job
@@ -170,7 +172,7 @@ def test_a_pod_that_exited_is_lost_and_given_back(place: RunPodPlace):
 
 
 def test_a_job_beyond_its_limit_is_ended_by_its_own_pod(place: RunPodPlace):
-    executor = place.executor(limits_s={Stage.QUICK: 2.0})
+    executor = place.executor(limits_s={Stage.VALIDATION: 2.0})  # of a stage that the job does not come to
     ref = executor.submit("limit", a_test_job(SLOW))
     place.wait_for(lambda: not place.fake.pods)
     place.wait_for(lambda: place.living(ref) == 0)
@@ -180,6 +182,39 @@ def test_a_job_beyond_its_limit_is_ended_by_its_own_pod(place: RunPodPlace):
         RunState.FAILED,
         "The pod reached its time limit, so it was ended.",
     ), "the same again would end alike, and be paid for again"
+
+
+def test_a_builtin_timeout_error_in_the_job_is_an_end_and_not_a_wait(
+    place: RunPodPlace, monkeypatch: pytest.MonkeyPatch
+):
+    def times_out(*_: object) -> None:
+        raise TimeoutError("the device did not answer")
+
+    monkeypatch.setattr(body, "_work", times_out)
+    place.fake.hold = True
+    executor = place.executor()
+    ref = executor.submit("times-out", a_test_job())
+    body.run_body(executor._board, "times-out", place.fake.ever[0].id, body.Container(place.folder))
+    status = executor.poll(ref)
+    assert (status.state, status.failure) == (
+        RunState.LOST,
+        "The pod failed: TimeoutError: the device did not answer",
+    )
+    assert place.fake.pods == {}
+
+
+def test_a_run_that_was_deleted_from_the_board_is_lost_and_its_pod_ends_itself(
+    place: RunPodPlace, pods_server: postgresql.Server
+):
+    """What a result that has expired is elsewhere: here nothing expires, and its owner may delete it."""
+    executor = place.executor()
+    ref = executor.submit("deleted", a_test_job(SLOW))
+    begun(place, executor, ref)
+    for table in ("autoinfer_pod_piece", "autoinfer_pod_run"):
+        pods_server.execute(f"DELETE FROM {table}", BOARD)
+    status = executor.poll(ref)
+    assert (status.state, status.failure) == (RunState.LOST, f"The board knows no run {ref}.")
+    place.wait_for(lambda: not place.fake.pods)
 
 
 def test_a_pod_that_never_begins_is_ended_from_here(place: RunPodPlace):
