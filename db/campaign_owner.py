@@ -7,6 +7,7 @@ and an owner elsewhere is believed alive until its lease runs out.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import uuid
@@ -51,6 +52,12 @@ def free_from_the_dead(session: Session, campaign: Campaign) -> None:
     if campaign.owner is not None and is_dead(campaign.owner):
         campaign_lease.release(session, campaign.id, campaign.owner)
         session.refresh(campaign)
+
+
+def place_mark() -> str:
+    """Six hexadecimal digits for the host, its running kernel and the namespace of process ids: a name that
+    has the same is of a process that can be looked for here."""
+    return hashlib.sha256(_MARK.join(_here()).encode()).hexdigest()[:6]
 
 
 @cache

@@ -14,8 +14,10 @@ import logging
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +25,7 @@ import psutil
 
 from configs.errors import PASSING, AutoinferError, LeaseLost, ProviderUnreachable
 from db import events, queue, remote_runs, workers
+from db.campaign_owner import place_mark
 from db.event_kinds import EventKind
 from db.session import Database
 from db.states import WorkerState
@@ -75,7 +78,9 @@ class RemoteWorker:
     ) -> None:
         self._database = database
         self._executor = executor
-        self._name = WorkerName.here(target)
+        # A restarted container may have name and process id of the last one, whose leases are not its own.
+        self._place = place_mark()
+        self._name = replace(WorkerName.here(target), mark=self._place + uuid.uuid4().hex[:4])
         self._times = times or RemoteTimes()
         self._at_once = at_once
         self._logs_root = logs_root if getattr(executor, "logs_elsewhere", False) else None
@@ -162,7 +167,7 @@ class RemoteWorker:
         is gone. What was claimed and never intended goes back into the queue."""
         with self._database.read() as session:
             owners = remote_runs.owners(session, self._executor.name, self._name.device)
-            gone = [name for name, host, pid in owners if host == self._name.host and _is_gone(pid)]
+            gone = [name for name, _, pid in owners if self._can_tell(name, pid) and _is_gone(pid)]
             found = remote_runs.abandoned(
                 session, self._executor.name, self._name.device, gone, self._campaign_id
             )
@@ -180,6 +185,10 @@ class RemoteWorker:
             self._keep(
                 Flight(self._database, Taken(claimed, run.key), run, self._times, self._id, self._logs_root)
             )
+
+    def _can_tell(self, name: str, pid: int) -> bool:
+        """Whether the process of a worker of this name would be seen here: of another container it is not."""
+        return name.startswith(replace(self._name, pid=pid, mark=self._place).owner)
 
     def _keep(self, flight: Flight, wait_s: float = 0.0) -> None:
         self._flights[flight.taken.job.id] = flight

@@ -58,6 +58,8 @@ class WorkerName:
     device: str
     pid: int
     target: str | None = None
+    mark: str = ""
+    """Tells it from another of the same process id, where that could be one: in containers ids come again."""
 
     @classmethod
     def here(cls, device: str, target: str | None = None) -> WorkerName:
@@ -67,7 +69,7 @@ class WorkerName:
     @property
     def owner(self) -> str:
         """The owner of its leases, unique among workers that live: `desk/cpu#4711`."""
-        return f"{self.host}/{self.device}#{self.pid}"
+        return f"{self.host}/{self.device}#{self.pid}{self.mark and '-'}{self.mark}"
 
     @property
     def device_key(self) -> str:

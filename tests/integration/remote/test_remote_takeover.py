@@ -15,10 +15,16 @@ from db.session import Database
 from db.states import JobState, RemoteRunState
 from experiments.executors.port import RunState
 from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
+from experiments.remote.settings import RemoteTimes
+from experiments.remote.worker import RemoteWorker
 from tests.integration.remote.conftest import RemoteWorkers, enqueue, give_budget
 from tests.integration.worker.processes import all_done, assert_recorded_once, events_of, job_states, wait_for
 from tests.simulated.queueing import start_campaign
 from tests.simulated.remote_executor import FileProvider
+from tests.simulated.remote_worker_main import TARGET
+
+NO_PROCESS = 2**30
+"""An id that no process has: Linux gives none above 2²²."""
 
 
 @pytest.fixture
@@ -180,3 +186,47 @@ def test_progress_and_log_come_to_the_experiment_while_it_runs(
     provider.end(ref)
     wait_for(lambda: all_done(database))
     assert_recorded_once(database, [experiment])
+
+
+def worker(database: Database, provider: FileProvider) -> RemoteWorker:
+    return RemoteWorker(database, provider, TARGET, times=RemoteTimes(look_s=0.0, soonest_s=0.0))
+
+
+def test_a_worker_that_came_again_with_the_process_id_of_the_last_one_takes_its_runs_over(
+    database: Database, provider: FileProvider, experiment: int
+):
+    """As in a container that is started again: its processes get the same ids, and its name is given."""
+    first = worker(database, provider)
+    first.begin()
+    first.turn()
+    second = worker(database, provider)
+    second.begin()
+    with database.write() as session:
+        session.execute(update(Job).values(lease_expires_at=after(-1)))
+    second.turn()
+    assert (second.in_flight, second.looked_at) == (1, 1)
+    assert len(provider.submits()) == 1
+    first._beat()
+    assert first.in_flight == 0, "and the last one, should it live, lets go"
+
+
+@pytest.mark.parametrize(("place", "taken"), [("", 1), ("another container's", 0)])
+def test_a_process_that_is_not_seen_counts_as_gone_only_where_it_would_be_seen(
+    database: Database,
+    provider: FileProvider,
+    experiment: int,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    taken: int,
+):
+    with monkeypatch.context() as patch:
+        if place:
+            patch.setattr("experiments.remote.worker.place_mark", lambda: "c0ffee")
+        patch.setattr("os.getpid", lambda: NO_PROCESS)
+        first = worker(database, provider)
+        first.begin()
+        first.turn()
+    second = worker(database, provider)
+    second.begin()
+    second.turn()
+    assert second.in_flight == taken
