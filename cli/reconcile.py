@@ -20,12 +20,15 @@ def reconcile(
             "--executor", metavar="NAME", help="Ask this executor; all that were used if not given."
         ),
     ] = None,
-    end: Annotated[bool, typer.Option("--end", help="End what is found.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="End those that this database made.")] = False,
+    end_others: Annotated[
+        bool, typer.Option("--end-others", help="End those too that another database made, or nobody.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """List runs that are alive on rented machines and that this database knows nothing of.
+    """List runs that are alive on rented machines and that no open run of this database stands for.
 
-    They may belong to another database of yours: look before you end them.
+    Those of another database of yours are listed as another's: look before you end them.
     """
     from cli.executor import remote_executors
     from cli.opening import database_of, settings_of
@@ -42,28 +45,47 @@ def reconcile(
             asked = executor or executors_known(session)
         for name in asked:
             try:
-                found += strangers(database, name, make(name, None), end=end)
+                found += strangers(database, name, make(name, None), end=end or end_others, others=end_others)
             except AutoinferError as error:
                 if executor:
                     raise
                 faults[name] = str(error)
     if as_json:
         runs = [
-            {"executor": each.executor, "ref": each.ref, "ended": each.ended, "fault": each.fault}
+            {
+                "executor": each.executor,
+                "ref": each.ref,
+                "ours": each.ours,
+                "job": each.job,
+                "ended": each.ended,
+                "fault": each.fault,
+            }
             for each in found
         ]
         print_json({"asked": list(asked), "runs": runs, "faults": faults})
     else:
         for each in found:
             state = "ended" if each.ended else f"NOT ended: {each.fault}" if each.fault else "alive"
-            say(f"{each.ref} at {each.executor}: {state}")
+            whose = f"made for {each.job} of this database" if each.job else "another database's, or nobody's"
+            say(f"{each.ref} at {each.executor}, {whose}: {state}")
         for name, fault in faults.items():
             say(f"{name} could not be asked: {fault}")
         if not asked:
             say("This database has used no remote executor; name one with --executor NAME.")
         elif not found and not faults:
             say(f"Every run that is alive at {', '.join(asked)} is known here.")
-        elif found and not end:
-            say("", "End them with: autoinfer reconcile --end")
+        for line in _what_to_do(found):
+            say("", line)
     if faults or any(each.fault for each in found):
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _what_to_do(found: list[Stranger]) -> list[str]:
+    """How to end what is left alive, this database's own and that of others apart."""
+    alive = [each for each in found if not each.ended and each.fault is None]
+    lines = []
+    if any(each.ours for each in alive):
+        lines.append("End those of this database with: autoinfer reconcile --end")
+    if any(not each.ours for each in alive):
+        lines.append("Others may be at work: end theirs too only if nobody is, with: --end-others")
+    return lines

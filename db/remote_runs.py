@@ -235,6 +235,17 @@ def keys_of(session: Session, job_id: int) -> list[str]:
     )
 
 
+def jobs_of_keys(session: Session, keys: Collection[str]) -> dict[str, int]:
+    """The job of each of these keys that a run of this database ever had, open or ended."""
+    found: dict[str, int] = {}
+    some = sorted(keys)
+    for start in range(0, len(some), _MOST_IDS):
+        query = select(RemoteRun.key, RemoteRun.job_id)
+        rows = session.execute(query.where(RemoteRun.key.in_(some[start : start + _MOST_IDS])))
+        found |= {row.key: row.job_id for row in rows}
+    return found
+
+
 def past_seconds(session: Session, target: str, kind: str, most: int) -> list[float]:
     """How long the newest runs of this kind on this target took that came to an end, seconds."""
     query = (

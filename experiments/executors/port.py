@@ -93,10 +93,12 @@ class Executor(Protocol):
     One of this machine is made with `(root, place)` and runs one job at a time for `experiments.worker`. One
     of rented or remote machines is made with `(root, place, target=…)`, what the user named such as
     `modal:H100!`; its runs outlive the process that submitted them, and `experiments.remote` keeps many of
-    them in flight. Where it sets `threads`, so many calls may be made at once; where it sets
+    them in flight. What it may have beside the eight verbs: `threads`, so many calls may be made at once;
     `logs_elsewhere`, its logs are copied to `<root>/<key>/log.txt`, where pages look, and else it keeps them
-    there itself. Where its class has `machine(target) -> RentedMachine`, which asks nobody, campaigns can be
-    run there; it raises `UsageError` for a target that it does not know.
+    there itself; `ahead(refs)`, told which runs are polled next, so that it can ask for all at once;
+    `key_of(ref) -> str | None`, so that `autoinfer reconcile` can tell whose a run is; and, of its class,
+    `machine(target) -> RentedMachine`, which asks nobody, so that campaigns can be run there; it raises
+    `UsageError` for a target that it does not know.
     """
 
     name: str

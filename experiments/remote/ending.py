@@ -43,12 +43,22 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Stranger:
-    """A run that the executor knows and this database does not; `fault` says why it was not ended."""
+    """A run that is alive at the executor and that no open run of this database stands for.
+
+    `job` is the label of this database's job that it was made for, None for a run of another database, or of
+    nobody; `fault` says why it was not ended.
+    """
 
     executor: str
     ref: str
+    job: str | None
     ended: bool
     fault: str | None
+
+    @property
+    def ours(self) -> bool:
+        """Whether this database made it."""
+        return self.job is not None
 
 
 def stop_all(database: Database, make: Make) -> tuple[list[Stopped], list[str]]:
@@ -106,24 +116,37 @@ def _end(executor: Executor, run: Run) -> Cost | None:
         return None
 
 
-def strangers(database: Database, name: str, executor: Executor, *, end: bool) -> list[Stranger]:
-    """The runs that are alive at the executor and that this database has no open run for; ended with `end`.
+def strangers(
+    database: Database, name: str, executor: Executor, *, end: bool, others: bool = False
+) -> list[Stranger]:
+    """The runs that are alive at the executor and that this database has no open run for.
 
-    Raises what the executor raises when it can't be asked.
+    With `end` those of them are ended that this database made, which it knows by their keys; those of other
+    databases only with `others`. An executor without `key_of` can't say whose a run is: it counts as
+    another's. Raises what the executor raises when it can't be asked.
     """
     alive = executor.reconcile()  # before the database is read: what is submitted meanwhile is known there
     with database.read() as session:
         runs = remote_runs.open_runs(session, name)
     known = {run.ref or executor.find(run.key) for run in runs}
-    found = []
-    for ref in alive:
-        if ref in known:
-            continue
-        fault = None
-        if end:
-            try:
-                executor.cancel(ref)
-            except AutoinferError as error:
-                fault = str(error)
-        found.append(Stranger(name, ref, end and fault is None, fault))
-    return found
+    unknown = [ref for ref in alive if ref not in known]
+    key_of: Callable[[str], str | None] = getattr(executor, "key_of", lambda ref: None)
+    keys = {ref: key for ref in unknown if (key := key_of(ref)) is not None}
+    with database.read() as session:
+        jobs = remote_runs.jobs_of_keys(session, set(keys.values()))
+    return [_looked_after(name, executor, ref, jobs.get(keys.get(ref, "")), end, others) for ref in unknown]
+
+
+def _looked_after(
+    name: str, executor: Executor, ref: str, job_id: int | None, end: bool, others: bool
+) -> Stranger:
+    """The run after it was ended, where it is to be."""
+    fault = None
+    to_end = end if job_id is not None else others
+    if to_end:
+        try:
+            executor.cancel(ref)
+        except AutoinferError as error:
+            fault = str(error)
+    label = None if job_id is None else format_label(Noun.JOB, job_id)
+    return Stranger(name, ref, label, to_end and fault is None, fault)

@@ -46,6 +46,9 @@ _LOG = logging.getLogger(__name__)
 LOOKS_A_TURN = 64
 """Runs that are looked at in one turn, so that leases are extended in time however slow a provider is."""
 
+EARLY = 0.1
+"""The share of its wait by which a run may be looked at early, beside another that is due."""
+
 SUBMITS_A_TURN = 8
 """Likewise for submits, which are slower."""
 
@@ -290,6 +293,7 @@ class RemoteWorker:
         for flight in [each for each in flights if each.ref is None]:
             self._submit(flight)
         flights = [each for each in flights if each.ref is not None and each.fence[0] in self._flights]
+        self._read_ahead(flights)
         running: list[tuple[Flight, Status]] = []
         for flight, status in zip(flights, self._each(self._poll, flights), strict=True):
             if isinstance(status, AutoinferError):
@@ -304,19 +308,37 @@ class RemoteWorker:
         if running:
             reached(KillPoint.WHILE_RUNNING)
 
+    def _read_ahead(self, flights: list[Flight]) -> None:
+        """Let the executor ask for all these runs at once, where it can."""
+        ahead: Callable[[list[str]], None] | None = getattr(self._executor, "ahead", None)
+        if ahead is None or len(flights) < 2:
+            return
+        try:
+            ahead([flight.ref for flight in flights if flight.ref is not None])
+        except AutoinferError as error:
+            _LOG.warning("%s", error)  # each of them is asked for, and its fault told
+
     def _take_due(self) -> list[Flight]:
-        """The runs that are due, at most `LOOKS_A_TURN`; each is due again after its wait."""
+        """The runs that are due, at most `LOOKS_A_TURN`, and with them those that are nearly so, so that they
+        are asked for together; each is due again after its wait."""
         moment = time.monotonic()
-        found: list[Flight] = []
-        while self._due and self._due[0][0] <= moment and len(found) < LOOKS_A_TURN:
-            _, run_id, job_id = heapq.heappop(self._due)
+        found: list[tuple[float, Flight]] = []
+        while self._due and len(found) < LOOKS_A_TURN:
+            due, run_id, job_id = self._due[0]
             flight = self._flights.get(job_id)
+            early_s = 0.0 if flight is None or not found else EARLY * self._wait_s(flight)
+            if due > moment + early_s:
+                break
+            heapq.heappop(self._due)
             if flight is not None and flight.run.id == run_id:
-                found.append(flight)
-        for flight in found:
-            wait_s = self._times.wait_s(flight.age_s, len(self._flights))
-            heapq.heappush(self._due, (moment + wait_s, flight.run.id, flight.taken.job.id))
-        return found
+                found.append((due, flight))
+        for due, flight in found:
+            again = max(due, moment) + self._wait_s(flight)
+            heapq.heappush(self._due, (again, flight.run.id, flight.taken.job.id))
+        return [flight for _, flight in found]
+
+    def _wait_s(self, flight: Flight) -> float:
+        return self._times.wait_s(flight.age_s, len(self._flights))
 
     def _poll(self, flight: Flight) -> Status:
         assert flight.ref is not None

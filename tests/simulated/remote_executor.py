@@ -107,6 +107,10 @@ class FileProvider:
         runs = sorted(path.parent for path in self.cloud.glob("*/run.json"))
         return [folder.name for folder in runs if not (folder / "ended.json").exists()]
 
+    def key_of(self, ref: str) -> str | None:
+        told = _read(self.cloud / ref / "run.json")
+        return None if told is None else str(told["key"])
+
     def end(self, ref: str, state: RunState = RunState.DONE, wall_s: float = 200.0) -> None:
         """Said by a test: the run has ended so, after so many seconds."""
         _write(self.cloud / ref / "ended.json", {"state": state.value, "wall_s": wall_s})

@@ -11,29 +11,28 @@ nothing. The tables are made where they are missing; the user `autoinfer_pod` ge
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Column,
     Double,
     MetaData,
-    Select,
     String,
     Table,
     Text,
-    and_,
+    any_,
     bindparam,
+    cast,
     create_engine,
     func,
     insert,
     make_url,
-    or_,
     select,
     text,
     update,
@@ -88,19 +87,33 @@ _RIGHTS = (
 
 _NOW_S = func.extract("epoch", func.clock_timestamp())
 
-_ONE_RUN = select(_RUN, _NOW_S.label("now_s")).where(_RUN.c.key == bindparam("key"))
+_ROWS = select(
+    _RUN.c.key,
+    _RUN.c.tried_at_s,
+    _RUN.c.owner,
+    _RUN.c.told_at_s,
+    _RUN.c.ended,
+    _RUN.c.ended_at_s,
+    _RUN.c.gone_at_s,
+    cast(_NOW_S, Double),
+).where(_RUN.c.key == any_(bindparam("keys", type_=ARRAY(String))))
+"""All of runs but what is asked, which is long."""
 
 
-@cache
-def _beyond(names: tuple[str, ...]) -> Select[tuple[str, int, str]]:
-    """The pieces of `key` that reach beyond `size0`, `size1` … of these files. Made once: a thousand runs are
-    looked at by it."""
-    end = _PIECE.c.at + func.octet_length(_PIECE.c.data)
-    beyond = or_(
-        *(and_(_PIECE.c.name == name, end > bindparam(f"size{at}")) for at, name in enumerate(names))
-    )
-    query = select(_PIECE.c.name, _PIECE.c.at, _PIECE.c.data).where(_PIECE.c.key == bindparam("key"), beyond)
-    return query.order_by(_PIECE.c.at)
+PIECE_BYTES = 1024 * 1024
+"""Most of a file that one piece takes; as text it may be three times as long."""
+
+_LONGEST_BYTES = 3 * PIECE_BYTES
+
+_BEYOND = f"""
+SELECT piece.key, piece.name, piece.at, piece.data
+FROM unnest(%(keys)s::varchar[], %(names)s::varchar[], %(sizes)s::bigint[]) AS copy (key, name, size)
+JOIN autoinfer_pod_piece AS piece ON piece.key = copy.key AND piece.name = copy.name
+    AND piece.at >= copy.size - {_LONGEST_BYTES} AND piece.at + octet_length(piece.data) > copy.size
+ORDER BY piece.at
+"""
+"""Pieces that reach beyond the copies of files, in the driver's words: it is asked at every look. The
+condition on `at` alone keeps it to the end of an index."""
 
 
 class BoardUnreachable(ProviderUnreachable):
@@ -149,7 +162,6 @@ class Row:
     """A run as the board has it; `now_s` is the board's clock when it was read."""
 
     key: str
-    asked: str
     tried_at_s: float | None
     owner: str | None
     told_at_s: float | None
@@ -171,16 +183,19 @@ class Board:
             raise UsageError("The board is not in a PostgreSQL.", "Write postgresql://…")
         if password is not None:
             parsed = parsed.set(password=password)
-        self._engine = create_engine(
-            parsed.set(drivername="postgresql+psycopg"),
-            connect_args={"connect_timeout": CONNECT_S, "keepalives_idle": 30, "tcp_user_timeout": 30_000},
+        parsed = parsed.set(drivername="postgresql+psycopg")
+        connect = {"connect_timeout": CONNECT_S, "keepalives_idle": 30, "tcp_user_timeout": 30_000}
+        self._engine = create_engine(parsed, connect_args=connect)
+        # Looks at runs are many, each one statement that needs no transaction, and so nothing to put back.
+        self._for_reading = create_engine(
+            parsed, connect_args=connect, isolation_level="AUTOCOMMIT", pool_reset_on_return=None
         )
-        self._for_reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._made = False
 
     def close(self) -> None:
         """Let its connections go."""
         self._engine.dispose()
+        self._for_reading.dispose()
 
     def prepare(self) -> None:
         """Make the tables where they are missing, with the rights of the pods' user, once."""
@@ -213,22 +228,19 @@ class Board:
 
     def row(self, key: str) -> Row | None:
         """The run of a key; None where there is none."""
+        return self.rows((key,)).get(key)
+
+    def rows(self, keys: Collection[str]) -> dict[str, Row]:
+        """The runs of these keys, in one statement; those that there are."""
         with self._reading() as connection:
-            found = connection.execute(_ONE_RUN, {"key": key}).first()
-        if found is None:
-            return None
-        told = found._mapping
-        return Row(
-            key,
-            told["asked"],
-            told["tried_at_s"],
-            told["owner"],
-            told["told_at_s"],
-            None if told["ended"] is None else _ended(told["ended"]),
-            told["ended_at_s"],
-            told["gone_at_s"],
-            float(told["now_s"]),
-        )
+            found = connection.execute(_ROWS, {"keys": list(keys)}).all()
+        return {row[0]: Row(*row[:4], None if row[4] is None else _ended(row[4]), *row[5:]) for row in found}
+
+    def asked(self, key: str) -> Asked:
+        """What is asked of a run that there is."""
+        with self._reading() as connection:
+            told = connection.execute(select(_RUN.c.asked).where(_RUN.c.key == key)).scalar_one()
+        return Asked.model_validate_json(told)
 
     def tries(self, key: str) -> None:
         """Note that a pod is about to be made."""
@@ -292,12 +304,17 @@ class Board:
                 update(_RUN).where(_RUN.c.key == key, _RUN.c.gone_at_s.is_(None)).values(gone_at_s=_NOW_S)
             )
 
-    def pieces(self, key: str, sizes: Mapping[str, int]) -> list[tuple[str, int, str]]:
-        """What files have beyond these sizes, each with the piece in which that lies, in order."""
+    def pieces(self, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[tuple[str, int, str]]]:
+        """What files of runs have beyond these sizes, by key and name, in one statement: of each run, in
+        order, file, place in bytes and text of every piece in which something of that lies."""
+        files = [(key, name, size) for key, of_run in sizes.items() for name, size in of_run.items()]
+        keys, names, beyond = zip(*files, strict=True) if files else ((), (), ())
+        told = {"keys": list(keys), "names": list(names), "sizes": list(beyond)}
+        found: dict[str, list[tuple[str, int, str]]] = {key: [] for key in sizes}
         with self._reading() as connection:
-            known = {f"size{at}": size for at, size in enumerate(sizes.values())}
-            found = connection.execute(_beyond(tuple(sizes)), {"key": key, **known})
-            return [(row.name, row.at, row.data) for row in found]
+            for key, name, at, data in connection.exec_driver_sql(_BEYOND, told):
+                found[key].append((name, at, data))
+        return found
 
     def _change(self, key: str, **values: object) -> None:
         with self._writing() as connection:

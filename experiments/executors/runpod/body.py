@@ -20,7 +20,14 @@ from pydantic import ValidationError
 
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
 from experiments.executors.port import RunState
-from experiments.executors.runpod.board import CANCELLED, Asked, Board, BoardUnreachable, Ended, Outcome
+from experiments.executors.runpod.board import (
+    CANCELLED,
+    PIECE_BYTES,
+    Board,
+    BoardUnreachable,
+    Ended,
+    Outcome,
+)
 from experiments.executors.runpod.gpus import NO_GPU, TARGET_PREFIX, other_than_asked
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.seal import broken_seal, sealed
@@ -39,7 +46,6 @@ LOG_NAME = "log.txt"
 
 _DEVICE = "cuda:0"
 _Answer = TypeVar("_Answer")
-_PIECE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,8 @@ def as_here(spec: AnyJob, gpu: str | None) -> AnyJob:
 
 
 def _work(board: Board, key: str, container: Container) -> Ended:
-    row = _until_heard(lambda: board.row(key))
-    assert row is not None  # it was taken just now
     try:
-        asked = Asked.model_validate_json(row.asked)
+        asked = _until_heard(lambda: board.asked(key))
         if asked.version != SPEC_VERSION:
             return Ended(
                 outcome=Outcome.FAILED,
@@ -200,10 +204,10 @@ class _Teller:
         try:
             with (self.folder / name).open("rb") as file:
                 file.seek(self.read.get(name, 0))
-                data = file.read(_PIECE_BYTES)
+                data = file.read(PIECE_BYTES)
         except FileNotFoundError:
             return 0, ""
-        whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == _PIECE_BYTES else b"")
+        whole = data[: data.rfind(b"\n") + 1] or (data if len(data) == PIECE_BYTES else b"")
         return len(whole), whole.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

@@ -14,6 +14,7 @@ import hashlib
 import logging
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,6 +59,9 @@ POD_COMMAND = "python -m experiments.executors.runpod.pod"
 
 HOUR_S = 3600.0
 
+COPIED = (RECORDS_NAME, LOG_NAME)
+"""What a job tells, file by file."""
+
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 _EXPECTED_S = {BaselineJob: 2400.0, TestJob: 2400.0, AaJob: 1200.0}
@@ -96,6 +100,8 @@ class RunPodExecutor:
         self._api = RunPodApi(self._account.key, self._account.url)
         self._board = Board(self._account.board)
         self._pods = Pods(self._api, self._patience)
+        self._ahead: dict[str, tuple[Row, list[tuple[str, int, str]]]] = {}
+        """What was read of runs that are about to be polled, by their keys."""
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
         self._copies: dict[str, Copy] = {}
@@ -153,7 +159,7 @@ class RunPodExecutor:
                 row = self._board.ask(key, self._asked(spec))
             if row.tried_at_s is not None and self._found(name):
                 return name
-            self._create(name, key, Asked.model_validate_json(row.asked))
+            self._create(name, key, self._board.asked(key))
         return name
 
     def find(self, key: str) -> str | None:
@@ -165,23 +171,32 @@ class RunPodExecutor:
         name = NAME_PREFIX + key
         return name if row.owner is not None or row.ended is not None or self._found(name) else None
 
+    def ahead(self, refs: Sequence[str]) -> None:
+        """Read what the board has of these runs, which are polled next, all at once."""
+        self._board.prepare()
+        keys = {key: ref for ref in refs if (key := self.key_of(ref)) is not None}
+        sizes = {key: Copy(self._folder(key)).sizes(COPIED) for key in keys}
+        rows, pieces = self._board.rows(keys), self._board.pieces(sizes)
+        self._ahead = {keys[key]: (row, pieces[key]) for key, row in rows.items()}
+
     def poll(self, ref: str) -> Status:
         """Where the run stands; raises `ProviderUnreachable`, after which it is asked again.
 
         What a pod told is read as data of somebody else: where it makes no sense the run is lost.
         """
-        row = self._row(ref)
+        ahead = self._ahead.pop(ref, None)
+        row = self._row(ref) if ahead is None else ahead[0]
         if row is None:
             return Status(RunState.LOST, failure=f"The board knows no run {ref}.")
         try:
-            return self._status(ref, row)
+            return self._status(ref, row, None if ahead is None else ahead[1])
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
             self._copies.pop(row.key, None)
             self.cancel(ref)
             return Status(RunState.LOST, failure=f"The pod told what is no record of a job ({error}).")
 
-    def _status(self, ref: str, row: Row) -> Status:
-        copy = self._copy(row)
+    def _status(self, ref: str, row: Row, pieces: list[tuple[str, int, str]] | None) -> Status:
+        copy = self._copy(row, pieces)
         progress = copy.progress()
         if row.ended is None:
             row, state = self._look(ref, row)
@@ -238,13 +253,18 @@ class RunPodExecutor:
         if usd_per_hr == 0.0:
             if row.owner in (None, CANCELLED):
                 return Cost(0.0, 0.0)
-            usd_per_hr = Asked.model_validate_json(row.asked).usd_per_hr
+            usd_per_hr = self._board.asked(row.key).usd_per_hr
         wall_s = max(0.0, (row.gone_at_s or row.now_s) - row.tried_at_s)
         return Cost(wall_s, wall_s * usd_per_hr / HOUR_S)
 
     def reconcile(self) -> list[str]:
         """Names of the pods of autoinfer that exist, whoever made them; one that has stopped too."""
         return sorted({pod.name for pod in self._pods.all(fresh=True) if pod.name.startswith(NAME_PREFIX)})
+
+    def key_of(self, ref: str) -> str | None:
+        """The key that a pod was made for, which its name tells."""
+        key = ref.removeprefix(NAME_PREFIX)
+        return key if ref.startswith(NAME_PREFIX) and _KEY.fullmatch(key) else None
 
     def _create(self, name: str, key: str, asked: Asked) -> None:
         account = self._account
@@ -329,16 +349,20 @@ class RunPodExecutor:
             self._board.gone(row.key)
 
     def _row(self, ref: str) -> Row | None:
-        key = ref.removeprefix(NAME_PREFIX)
-        if not ref.startswith(NAME_PREFIX) or not _KEY.fullmatch(key):
+        """The run as the board has it now."""
+        key = self.key_of(ref)
+        if key is None:
             return None
         self._board.prepare()
         return self._board.row(key)
 
-    def _copy(self, row: Row) -> Copy:
+    def _copy(self, row: Row, pieces: list[tuple[str, int, str]] | None = None) -> Copy:
+        """The copy of what was told, with these pieces added, or with all that there are now."""
         with disk_in_words(self.root, "runs"), self._locked(row.key):
             copy = self._copies.setdefault(row.key, Copy(self._folder(row.key)))
-            copy.add(self._board.pieces(row.key, copy.sizes((RECORDS_NAME, LOG_NAME))))
+            if pieces is None:
+                pieces = self._board.pieces({row.key: copy.sizes(COPIED)})[row.key]
+            copy.add(pieces)
         return copy
 
     def _folder(self, key: str) -> Path:
@@ -393,8 +417,12 @@ class _Lock:
         self._folder = folder
 
     def __enter__(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._file = (self._folder / "lock").open("w")
+        path = self._folder / "lock"
+        try:
+            self._file = path.open("w")
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w")
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:

@@ -15,6 +15,9 @@ from experiments.job.journal import Journal
 from experiments.job.place import RECORDS_NAME
 from experiments.job.result import Failure, JobProgress, JobResult
 
+AT_A_TIME = 200
+"""Pods that are asked for anew every `Patience.list_s`; of more, all so much less often."""
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -44,19 +47,29 @@ class Pods:
         self._list_s = patience.list_s
         self._asking = threading.Lock()
         self._told: list[Pod] = []
+        self._by_name: dict[str, list[Pod]] = {}
         self._told_at_s = float("-inf")
 
     def all(self, *, fresh: bool = False) -> list[Pod]:
         """Every pod that exists; asked for anew with `fresh`."""
         with self._asking:
-            if fresh or time.monotonic() - self._told_at_s > self._list_s:
-                self._told = self._api.pods()
-                self._told_at_s = time.monotonic()
+            self._ask(fresh)
             return self._told
 
     def named(self, name: str, *, fresh: bool = False) -> list[Pod]:
         """The pods of a name that exist."""
-        return [pod for pod in self.all(fresh=fresh) if pod.name == name]
+        with self._asking:
+            self._ask(fresh)
+            return self._by_name.get(name, [])
+
+    def _ask(self, fresh: bool) -> None:
+        lasts_s = self._list_s * max(1.0, len(self._told) / AT_A_TIME)
+        if not fresh and time.monotonic() - self._told_at_s <= lasts_s:
+            return
+        self._told, self._by_name = self._api.pods(), {}
+        for pod in self._told:
+            self._by_name.setdefault(pod.name, []).append(pod)
+        self._told_at_s = time.monotonic()
 
 
 class Copy:
@@ -65,6 +78,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._journal = Journal(folder / RECORDS_NAME)
+        self._read_bytes = 0
 
     def sizes(self, names: Sequence[str]) -> dict[str, int]:
         """How long the copies of these files are, bytes."""
@@ -81,7 +95,10 @@ class Copy:
 
     def journal(self) -> Journal:
         """What the records add up to."""
-        self._journal.update()
+        size = self.sizes((RECORDS_NAME,))[RECORDS_NAME]
+        if size != self._read_bytes:
+            self._journal.update()
+            self._read_bytes = size
         return self._journal
 
     def progress(self) -> JobProgress | None:

@@ -105,17 +105,34 @@ def test_what_can_t_be_ended_is_said_and_stays_reserved(
     assert autoinfer("budget list --json").json()["budgets"][0]["reserved_usd"] == 1.0
 
 
-def test_runs_that_only_the_provider_knows_of_are_found_and_ended(
+def test_of_runs_without_an_open_run_here_the_own_are_ended_and_those_of_others_only_if_asked(
     autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
 ) -> None:
-    provider.submit("stray-1", a_test_job())
+    """A machine that came late for a run that has ended here, and one of another database."""
+    job = enqueue(database)
+    autoinfer(f"budget set --target {TARGET} 5")
+    worker = autoinfer.start(f"worker --target {TARGET}", PYTHONPATH=path)
+    wait_for(lambda: len(provider.reconcile()) == 1)
+    worker.terminate()
+    worker.communicate()
+    [own] = [ended.parent for ended in provider.cloud.glob("*/ended.json")]
+    (own / "ended.json").unlink()
+    provider.submit("job7-1a2b3c4d-2", a_test_job())
+    other = "fc-job7-1a2b3c4d-2"
     found = autoinfer.fresh("reconcile --executor files", PYTHONPATH=path)
-    assert found.out.startswith("fc-stray-1 at files: alive\n")
-    assert len(provider.reconcile()) == 1, "they are listed, not ended"
+    assert f"{own.name} at files, made for {job} of this database: alive\n" in found.out
+    assert f"{other} at files, another database's, or nobody's: alive\n" in found.out
+    assert "autoinfer reconcile --end" in found.out
+    assert len(provider.reconcile()) == 2, "they are listed, not ended"
     ended = autoinfer.fresh("reconcile --executor files --end --json", PYTHONPATH=path)
+    told = {"executor": "files", "fault": None}
     assert json.loads(ended.out)["runs"] == [
-        {"executor": "files", "ref": "fc-stray-1", "ended": True, "fault": None}
+        told | {"ref": own.name, "ours": True, "job": job, "ended": True},
+        told | {"ref": other, "ours": False, "job": None, "ended": False},
     ]
+    assert provider.reconcile() == [other]
+    everything = autoinfer.fresh("reconcile --executor files --end-others", PYTHONPATH=path)
+    assert everything.out.endswith("another database's, or nobody's: ended\n")
     assert provider.reconcile() == []
 
 

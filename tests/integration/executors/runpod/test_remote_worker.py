@@ -54,8 +54,15 @@ def test_a_job_that_is_queued_for_runpod_runs_there_and_is_recorded_and_paid_her
         assert "quick: time launch pair 1" in log.read_text()
         place.fake.hold = True
         place.fake.create({"name": "autoinfer-job99-0000aaaa-1"})
-        (found,) = strangers(database, "runpod", executor, end=True)
-        assert (found.ref, found.ended) == ("autoinfer-job99-0000aaaa-1", True)
+        place.fake.create({"name": f"autoinfer-{run.key}"})
+        found = strangers(database, "runpod", executor, end=True)
+        assert [(each.ref, each.job, each.ended) for each in found] == [
+            (f"autoinfer-{run.key}", f"J-{job}", True),
+            ("autoinfer-job99-0000aaaa-1", None, False),
+        ]
+        assert [pod.name for pod in place.fake.pods.values()] == ["autoinfer-job99-0000aaaa-1"]
+        (other,) = strangers(database, "runpod", executor, end=True, others=True)
+        assert other.ended
         assert place.fake.pods == {}
     finally:
         database.close()
