@@ -30,6 +30,7 @@ from pathlib import Path
 import experiments
 from configs.errors import AutoinferError, UsageError
 from experiments.disk import disk_in_words
+from experiments.executors.copied_text import LOG_CHUNK_BYTES, chunk_of
 from experiments.executors.forking import EXIT_NAME
 from experiments.executors.loaded import LoadedProcess, Started
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
@@ -54,9 +55,6 @@ NOT_FOR_JOBS = (
 )
 """Variables that a job is not given: it knows no database, rents nothing, and may run a program that a model
 wrote."""
-
-LOG_CHUNK_BYTES = 64 * 1024
-"""Most that `logs` returns at once."""
 
 _PROCESS_NAME = "process.json"
 _CANCELLED_NAME = "cancelled.json"
@@ -160,14 +158,8 @@ class LocalExecutor:
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The run's output from byte `cursor` on, at most 64 KiB, cut between characters; None where its
         folder is gone."""
-        try:
-            with (self.root / ref / _LOG_NAME).open("rb") as file:
-                file.seek(cursor)
-                data = file.read(LOG_CHUNK_BYTES)
-        except FileNotFoundError:
-            return None
-        whole = _whole_characters(data)
-        return LogChunk(whole.decode(errors="replace"), cursor + len(whole))
+        path = self.root / ref / _LOG_NAME
+        return chunk_of(path, cursor) if path.is_file() else None
 
     def cost(self, ref: str) -> Cost:
         """The seconds from the run's start to its end, or to now; never a dollar."""
@@ -320,14 +312,3 @@ def _read_json(path: Path) -> dict[str, object] | None:
     except (FileNotFoundError, ValueError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _whole_characters(data: bytes) -> bytes:
-    """Cut off a UTF-8 sequence that is not complete yet at the end."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0b1100_0000 == 0b1000_0000:
-            continue
-        length = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-        return data[:-back] if length > back else data
-    return data

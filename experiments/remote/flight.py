@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -16,8 +17,11 @@ from db.remote_runs import Run, settle
 from db.session import Database
 from experiments.executors.port import Cost
 from experiments.job.spec import AnyJob
+from experiments.remote.extras import ExtrasCopy
+from experiments.remote.got_gpu import GotGpu
 from experiments.remote.logs import LogCopy
 from experiments.remote.settings import RemoteTimes
+from experiments.telemetry.keeping import keep
 from experiments.worker.claiming import Taken
 from experiments.worker.reporting import Reporter, RunOutcome
 from experiments.worker.worker import parse_taken
@@ -43,6 +47,11 @@ class Flight:
         """Whether it may have been submitted: a worker that has just written its intent knows better."""
         self.reporter = Reporter(database, taken, times.as_worker, worker_id, self._settle)
         self.log = None if logs_root is None else LogCopy(logs_root, run.key)
+        self.extras = None
+        if logs_root is not None:
+            self.extras = ExtrasCopy(logs_root, run.key, run.target, format_label(Noun.JOB, run.job_id))
+        self.got: tuple[GotGpu, ...] = ()
+        """The GPUs that its result was measured on, as far as anybody told."""
         self.polled = 0
         self._began = time.monotonic() - run.age_s
 
@@ -62,15 +71,24 @@ class Flight:
 
     def _settle(self, session: Session, outcome: RunOutcome) -> None:
         """In the transaction that ends the job or gives it back."""
-        settle_run(
-            session, self.run, outcome.value, self.cost, self.taken.job.campaign_id, self.taken.subject
-        )
+        if self.extras is not None:
+            keep(session, self.extras.take_means(last=True))
+        got = [each.words for each in self.got]
+        campaign_id, subject = self.taken.job.campaign_id, self.taken.subject
+        settle_run(session, self.run, outcome.value, self.cost, campaign_id, subject, got)
 
 
 def settle_run(
-    session: Session, run: Run, outcome: str, cost: Cost | None, campaign_id: int | None, subject: str | None
+    session: Session,
+    run: Run,
+    outcome: str,
+    cost: Cost | None,
+    campaign_id: int | None,
+    subject: str | None,
+    got: Sequence[str] = (),
 ) -> None:
-    """Settle a run against its quote, with the event; `cost` None where the provider could not tell it."""
+    """Settle a run against its quote, with the event; `cost` None where the provider could not tell it, `got`
+    the GPUs that it ran on in words."""
     actual = None if cost is None else microusd(cost.usd)
     took_s, billed = (None, False) if cost is None else (cost.wall_s, cost.billed)
     if not settle(session, run.id, outcome, took_s, actual, billed=billed):
@@ -89,5 +107,7 @@ def settle_run(
         "outcome": outcome,
         "actual_usd": None if actual is None else usd(actual),
         "bound_usd": usd(run.reserved),
+        "asked": run.target,
+        "got": list(got),
     }
     events.append(session, EventKind.JOB_SETTLED, text, subject or label, campaign_id, data)

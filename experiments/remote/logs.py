@@ -19,6 +19,9 @@ _COPIED = "copied.json"
 MOST_CHUNKS = 16
 """Pieces that are fetched at one look: a long log must not hold up the other runs."""
 
+MOST_CHUNKS_AT_LAST = 1024
+"""Likewise at the last look, after which nothing is fetched any more."""
+
 
 class LogCopy:
     """Follows the log of one run."""
@@ -28,11 +31,12 @@ class LogCopy:
         self._cursor: int | None = None
         self._bytes = 0
 
-    def update(self, executor: Executor, ref: str) -> None:
-        """Fetch what was added since the last call; raises what the executor raises, and `OSError`."""
+    def update(self, executor: Executor, ref: str, *, last: bool = False) -> None:
+        """Fetch what was added since the last call, at the `last` all of it; raises what the executor raises,
+        and `OSError`."""
         if self._cursor is None:
             self._begin()
-        for _ in range(MOST_CHUNKS):
+        for _ in range(MOST_CHUNKS_AT_LAST if last else MOST_CHUNKS):
             assert self._cursor is not None
             chunk = executor.logs(ref, self._cursor)
             if chunk is None or not chunk.text:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import psutil
 
@@ -34,8 +34,11 @@ from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import TestJob
 from experiments.kill_points import KillPoint, reached
 from experiments.remote.dispatching import Dispatcher
+from experiments.remote.extras import Tells
 from experiments.remote.flight import Flight
+from experiments.remote.got_gpu import compared, gpu_asked, gpus_of_launches
 from experiments.remote.settings import MOST_IN_FLIGHT, RemoteTimes
+from experiments.telemetry.keeping import keep
 from experiments.worker.bell import ring
 from experiments.worker.claiming import Taken
 from experiments.worker.reaping import reap
@@ -87,6 +90,8 @@ class RemoteWorker:
         self._times = times or RemoteTimes()
         self._at_once = at_once
         self._logs_root = logs_root if getattr(executor, "logs_elsewhere", False) else None
+        self._tells = cast("Tells", executor) if hasattr(executor, "extras") else None
+        self._gpu_asked = gpu_asked(executor, target)
         self._stop = stop or threading.Event()
         self._leave_running = leave_running
         self._campaign_id = campaign_id
@@ -305,6 +310,7 @@ class RemoteWorker:
             else:
                 self._conclude(flight, status)
         self._tell(running)
+        self._keep_means([flight for flight, _ in running])
         if running:
             reached(KillPoint.WHILE_RUNNING)
 
@@ -343,12 +349,25 @@ class RemoteWorker:
     def _poll(self, flight: Flight) -> Status:
         assert flight.ref is not None
         status = self._executor.poll(flight.ref)
-        if flight.log is not None and status.state is not RunState.PENDING:
-            try:
-                flight.log.update(self._executor, flight.ref)
-            except (AutoinferError, OSError) as error:
-                _LOG.warning("The log of %s was not copied: %s", flight.run.key, error)
+        if status.state is not RunState.PENDING:
+            self._copy(flight, flight.ref, last=status.state is not RunState.RUNNING)
         return status
+
+    def _copy(self, flight: Flight, ref: str, *, last: bool) -> None:
+        """Copy what the run wrote since the last look, at the `last` all of it."""
+        try:
+            if flight.log is not None:
+                flight.log.update(self._executor, ref, last=last)
+            if flight.extras is not None and self._tells is not None:
+                flight.extras.update(self._tells, ref, last=last)
+        except (AutoinferError, OSError) as error:
+            _LOG.warning("What %s wrote was not copied: %s", flight.run.key, error)
+
+    def _keep_means(self, flights: list[Flight]) -> None:
+        means = [mean for each in flights if each.extras is not None for mean in each.extras.take_means()]
+        if means:
+            with self._database.write() as session:
+                keep(session, means)
 
     def _tell(self, running: list[tuple[Flight, Status]]) -> None:
         news = [each for each in running if each[0].reporter.is_news(each[1].progress)]
@@ -375,7 +394,10 @@ class RemoteWorker:
         match status.state:
             case RunState.DONE:
                 assert result is not None
-                self._end(flight, lambda: flight.reporter.record(flight.spec(), result))
+                told = () if flight.extras is None else flight.extras.got
+                flight.got = tuple(dict.fromkeys((*gpus_of_launches(result), *told)))
+                kept = compared(self._gpu_asked, self._executor.name, flight.got, result)
+                self._end(flight, lambda: flight.reporter.record(flight.spec(), kept))
             case RunState.CANCELLED:
                 self._end(flight, flight.reporter.cancelled)
             case RunState.FAILED:

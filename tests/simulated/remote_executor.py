@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from configs.errors import ProviderUnreachable, UsageError
+from experiments.executors.copied_text import chunk_of
 from experiments.executors.port import Cost, LogChunk, Quote, RunState, Status
 from experiments.job.journal import read_records
 from experiments.job.result import JobProgress
@@ -95,6 +96,9 @@ class FileProvider:
         except FileNotFoundError:
             return None
         return LogChunk(text[cursor : cursor + 8], min(len(text), cursor + 8))
+
+    def extras(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        return chunk_of(self.cloud / ref / "extras.jsonl", cursor)
 
     def cost(self, ref: str) -> Cost:
         self._reach()

@@ -14,11 +14,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from experiments.executors.port import Quote, RentedMachine, RunState, Status
+from experiments.executors.copied_text import chunk_of
+from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
+from experiments.executors.port import LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.job.journal import read_records
 from experiments.job.spec import AnyJob, parse_job
+from tests.simulated.gpu_samples import made_up_sampler
 from tests.simulated.places import simulated_executor
 from tests.simulated.remote_executor import RATE_USD_PER_S, FileProvider, _read, _write
+
+GPU_VARIABLE = "FAKE_GPU"
+"""Environment variable with the driver's name and the GB of the made-up GPU that machines read, such as
+`NVIDIA L4,24`; without it they have none."""
+
+SAMPLE_S = 0.1
 
 LONGEST_S = 600.0
 
@@ -78,6 +87,10 @@ class RentedCloud(FileProvider):
         """Stop the machine where it is, so that it is still there at the next look; `cancel` ends it."""
         os.killpg(int((self.cloud / ref / "pid").read_text()), signal.SIGSTOP)
 
+    def extras(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        found = next((self.cloud / ref / "jobs").glob(f"*/{EXTRAS_NAME}"), None)
+        return None if found is None else chunk_of(found, cursor)
+
     def _is_done(self, ref: str) -> bool:
         self._reach()
         return (_read(self.cloud / ref / "ended.json") or {}).get("state") == RunState.DONE.value
@@ -87,8 +100,12 @@ def main() -> None:
     folder, began = Path(sys.argv[1]), time.monotonic()
     executor = simulated_executor(folder)
     ref = executor.submit(folder.name, parse_job(json.loads((folder / "spec.json").read_text())))
-    while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
-        executor.wait(ref, 0.2)
+    sample = made_up_sampler(os.environ.get(GPU_VARIABLE))
+    with ExtrasWriter(executor.root / ref, sample, SAMPLE_S) as extras:
+        while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
+            extras.look()
+            executor.wait(ref, 0.2)
+        extras.look(last=True)
     executor.close()
     ended = {"state": status.state.value, "wall_s": time.monotonic() - began, "failure": status.failure}
     _write(folder / "ended.json", ended)

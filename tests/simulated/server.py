@@ -20,6 +20,7 @@ def main() -> None:
     if knobs.get("simulated.fails") == "load":
         print("simulated: no memory for the weights", file=sys.stderr, flush=True)
         sys.exit(3)
+    print("simulated: ready", file=sys.stderr, flush=True)
     say({"ready": True})
     noise = random.Random(os.urandom(8))
     launch_factor = 1 + noise.gauss(0, knobs.get("simulated.launch_sd", 0.002))

@@ -10,12 +10,13 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import ValidationError
 
+from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
 from experiments.executors.modal.gpus import NO_GPU, TARGET_PREFIX, other_than_asked
 from experiments.executors.modal.protocol import (
@@ -38,7 +39,7 @@ from experiments.job.seal import broken_seal, sealed
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.telemetry.collect import Sampler
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
-from experiments.telemetry.trace import line_of, without_names
+from experiments.telemetry.reading import Sample
 
 TELL_S = 2.0
 """How often a piece is told: often enough to watch, rare beside a measurement."""
@@ -50,9 +51,6 @@ _PIECE_BYTES = 4 * 1024 * 1024
 _DEVICE = "cuda:0"
 
 USED_UP = "Modal started the call again, and the time that was quoted for it is used up, so it was ended."
-
-HOST = "modal"
-"""The host of a remote GPU's samples."""
 
 
 class Mapping(Protocol):
@@ -78,13 +76,15 @@ class Boards:
 
 @dataclass(frozen=True)
 class Container:
-    """What the container has: folders, what starts jobs, how its GPU is asked, and what makes files last."""
+    """What the container has: folders, what starts jobs, how its GPU is asked and read, and what makes files
+    last."""
 
     work: Path = Path(WORK_FOLDER)
     models: Path = Path(MODELS_FOLDER)
     vllm_python: Path | None = None
     command: Sequence[str] = JOB_COMMAND
     identify: Callable[[str], DeviceIdentity] = identify
+    sampler: Callable[[], Callable[[], Sample]] = lambda: Sampler().sample
     commit: Callable[[], None] = lambda: None
     tell_s: float = TELL_S
 
@@ -175,17 +175,18 @@ class Teller:
         """Whether the call was started again after this start."""
         return self.boards.claims.get(start_key(self.head.call_id, self.head.start + 1)) is not None
 
-    def tell(self, folder: Path, gpu: Sequence[str] = ()) -> None:
+    def tell(self, folder: Path) -> None:
         """Tell what was added to the files of a run since the last time."""
         while True:
-            records, log = self._added(folder / RECORDS_NAME), self._added(folder / _LOG_NAME)
-            if not (records or log or gpu):
+            records, log, extras = (
+                self._added(folder / name) for name in (RECORDS_NAME, _LOG_NAME, EXTRAS_NAME)
+            )
+            if not (records or log or extras):
                 return
-            piece = Piece(records=records, log=log, gpu=tuple(gpu))
+            piece = Piece(records=records, log=log, extras=extras)
             key = piece_key(self.head.call_id, self.head.start, self.head.pieces)
             self.boards.pieces.put(key, piece.model_dump_json())
             self.head = self.head.model_copy(update={"pieces": self.head.pieces + 1})
-            gpu = ()
 
     def _added(self, path: Path) -> str:
         """The whole lines that were added; a torn last one waits, so that no character is cut."""
@@ -258,19 +259,19 @@ def _follow(
     container: Container,
     ended: Callable[[Outcome, str], Envelope],
 ) -> Envelope:
-    sampler = Sampler() if asked.gpu is not None else None
     ref = executor.submit(asked.key, spec)
     folder = executor.root / ref
-    while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
-        if teller.superseded():
-            return ended(Outcome.LOST, "Modal started the call again while this start still ran.")
-        if teller.must_end(asked.within_s):
-            return ended(Outcome.LOST, USED_UP)
-        teller.tell(
-            folder, () if sampler is None else (line_of(replace(without_names(sampler.sample()), host=HOST)),)
-        )
-        teller.say()
-        executor.wait(ref, container.tell_s)
+    with ExtrasWriter(folder, container.sampler() if asked.gpu is not None else None) as extras:
+        while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
+            if teller.superseded():
+                return ended(Outcome.LOST, "Modal started the call again while this start still ran.")
+            if teller.must_end(asked.within_s):
+                return ended(Outcome.LOST, USED_UP)
+            extras.look()
+            teller.tell(folder)
+            teller.say()
+            executor.wait(ref, container.tell_s)
+        extras.look(last=True)
     teller.tell(folder)
     if status.state is RunState.DONE:
         return ended(Outcome.DONE, "")

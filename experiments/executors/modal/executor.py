@@ -17,7 +17,9 @@ from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
 from experiments.disk import disk_in_words
-from experiments.executors.local import LOG_CHUNK_BYTES
+from experiments.executors.asked_gpu import AskedGpu
+from experiments.executors.copied_text import chunk_of
+from experiments.executors.extras import EXTRAS_NAME
 from experiments.executors.modal.client import (
     CallGone,
     Calls,
@@ -26,7 +28,7 @@ from experiments.executors.modal.client import (
 )
 from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S
 from experiments.executors.modal.following import KEY, LONGEST_S, Follower, Patience
-from experiments.executors.modal.gpus import gpu_of_target
+from experiments.executors.modal.gpus import TYPES, gpu_of_target
 from experiments.executors.modal.prices import Rates, current_rates
 from experiments.executors.modal.protocol import (
     CANCELLED,
@@ -35,7 +37,6 @@ from experiments.executors.modal.protocol import (
     cancelled_key,
 )
 from experiments.executors.modal.run_folder import (
-    GPU_NAME,
     LOG_NAME,
     Call,
     Ended,
@@ -48,8 +49,6 @@ from experiments.job.longest import longest_s
 from experiments.job.place import Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
-from experiments.telemetry.reading import Sample
-from experiments.telemetry.trace import sample_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,6 +101,12 @@ class ModalExecutor:
         gpu = gpu_of_target(target)
         hardware = None if gpu is None else gpu.removesuffix("!").lower()
         return RentedMachine(hardware, int(CORES), int(MEMORY_GIB * 2**30))
+
+    @classmethod
+    def gpu_asked(cls, target: str) -> AskedGpu | None:
+        """The GPU that a target names, as its driver tells it; None for none."""
+        gpu = gpu_of_target(target)
+        return None if gpu is None else TYPES[gpu]
 
     def quote(self, spec: AnyJob) -> Quote:
         """Bounded by the call's time limit and the start-up, each at the full rate; there are no retries.
@@ -192,15 +197,12 @@ class ModalExecutor:
         folder = folder_of_call(self.root, ref)
         if folder is None:
             return None
-        try:
-            with (folder.path / LOG_NAME).open("rb") as file:
-                file.seek(cursor)
-                data = file.read(LOG_CHUNK_BYTES)
-        except FileNotFoundError:
-            return LogChunk("", cursor)
-        while data and len(data) == LOG_CHUNK_BYTES and data[-1] & 0b1100_0000 == 0b1000_0000:
-            data = data[:-1]
-        return LogChunk(data.decode(errors="replace"), cursor + len(data))
+        return chunk_of(folder.path / LOG_NAME, cursor)
+
+    def extras(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        """The copy of the run's extras from byte `cursor` on; `poll` makes it grow."""
+        folder = folder_of_call(self.root, ref)
+        return None if folder is None else chunk_of(folder.path / EXTRAS_NAME, cursor)
 
     def cost(self, ref: str) -> Cost:
         """Seconds from the first container's begin to the end or to now, and what they cost by the current
@@ -217,23 +219,6 @@ class ModalExecutor:
                 startup_s += min(float(self._startup_s), max(0.0, span[0] - intent.submitted_at_s))
         rate = self._current_rates().of(intent.gpu, CORES, MEMORY_GIB)
         return Cost(wall_s, (wall_s + startup_s) * rate)
-
-    def gpu_samples(self, ref: str, cursor: int = 0) -> tuple[tuple[Sample, ...], int]:
-        """Samples of the run's GPU from byte `cursor` of their copy on, and the cursor to ask from next.
-
-        `poll` makes the copy grow.
-        """
-        folder = folder_of_call(self.root, ref)
-        if folder is None:
-            return (), cursor
-        try:
-            with (folder.path / GPU_NAME).open("rb") as file:
-                file.seek(cursor)
-                data = file.read()
-        except FileNotFoundError:
-            return (), cursor
-        whole = data[: data.rfind(b"\n") + 1]
-        return tuple(sample_of(line.decode()) for line in whole.splitlines()), cursor + len(whole)
 
     def reconcile(self) -> list[str]:
         """Calls that have not ended, whoever made them: those that tell so, and those made from here."""

@@ -8,36 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from configs.errors import UsageError
+from experiments.executors.asked_gpu import AskedGpu
 
-GB = 1e9
+_KNOWN = (
+    ("T4", "T4", 14, 18),
+    ("L4", "L4", 20, 26),
+    ("A10", "A10G?", 20, 26),
+    ("L40S", "L40S", 44, 52),
+    ("A100-40GB", "A100.*", 38, 46),
+    ("A100-80GB", "A100.*", 76, 90),
+    ("H100!", "H100", 76, 90),
+    ("H200", "H200", 130, 155),
+    ("B200", "B200", 170, 200),
+)
+"""A type, the word that its driver's name has, and its memory in GB, from and to."""
 
-
-@dataclass(frozen=True)
-class GpuType:
-    """A type: the words its driver's name must have, and its memory in GB from `least_gb` to `most_gb`."""
-
-    words: re.Pattern[str]
-    least_gb: float
-    most_gb: float
-
-
-def _type(word: str, least_gb: float, most_gb: float) -> GpuType:
-    return GpuType(re.compile(rf"\b{word}\b", re.IGNORECASE), least_gb, most_gb)
-
-
-TYPES: Mapping[str, GpuType] = {
-    "T4": _type("T4", 14, 18),
-    "L4": _type("L4", 20, 26),
-    "A10": _type("A10G?", 20, 26),
-    "L40S": _type("L40S", 44, 52),
-    "A100-40GB": _type("A100.*", 38, 46),
-    "A100-80GB": _type("A100.*", 76, 90),
-    "H100!": _type("H100", 76, 90),
-    "H200": _type("H200", 130, 155),
-    "B200": _type("B200", 170, 200),
+TYPES: Mapping[str, AskedGpu] = {
+    name: AskedGpu(name, re.compile(rf"\b{word}\b", re.IGNORECASE), least_gb, most_gb)
+    for name, word, least_gb, most_gb in _KNOWN
 }
 """What can be asked for, exactly."""
 
@@ -77,11 +67,5 @@ def gpu_of_target(target: str) -> str | None:
 
 def other_than_asked(asked: str, name: str, memory_bytes: int) -> str | None:
     """Why a GPU, by its driver's name and memory, is not the type asked for, in a sentence; None if it is."""
-    wanted = TYPES[asked]
-    memory_gb = memory_bytes / GB
-    if wanted.words.search(name) and wanted.least_gb <= memory_gb <= wanted.most_gb:
-        return None
-    return (
-        f"Modal gave {name} with {memory_gb:.0f} GB where {asked} was asked for; "
-        "times of another GPU are not compared, so nothing was measured."
-    )
+    other = TYPES[asked].other("Modal", name, memory_bytes)
+    return None if other is None else f"{other}, so nothing was measured."

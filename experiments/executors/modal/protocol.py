@@ -94,11 +94,11 @@ class Head(_Told):
 
 
 class Piece(_Told):
-    """What a job told since the piece before: lines of its records, text of its log, samples of its GPU."""
+    """What a job told since the piece before: lines of its records, text of its log, lines of its extras."""
 
     records: str = ""
     log: str = ""
-    gpu: tuple[str, ...] = ()
+    extras: str = ""
 
 
 class Outcome(StrEnum):

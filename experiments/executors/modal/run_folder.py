@@ -2,7 +2,7 @@
 
     <root>/.modal/runs/<key>/asked.json      what is submitted, written before it is
                              call.json       the call's id, written as soon as it is known
-                             records.jsonl, log.txt, gpu.jsonl      what the job told, piece by piece
+                             records.jsonl, log.txt, extras.jsonl      what the job told, piece by piece
                              copied.json     how far that copy goes
                              cancelled.json, ended.json    somebody asked for its end; how it ended
     <root>/.modal/calls/<call id>            the key of a call
@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from experiments.executors.extras import EXTRAS_NAME
 from experiments.executors.modal.protocol import Envelope, Head, Piece
 from experiments.executors.port import RunState
 from experiments.job.place import RECORDS_NAME
@@ -30,7 +31,6 @@ FOLDER = ".modal"
 """No key of a job, so that no folder of a run lies there."""
 
 LOG_NAME = "log.txt"
-GPU_NAME = "gpu.jsonl"
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -129,18 +129,20 @@ class RunFolder:
         self._write("cancelled.json", "{}")
 
     def copied(self, call_id: str, start: int) -> Copied:
-        """How far this start of the call is copied; another one begins anew."""
+        """How far this start of the call is copied; another one's records begin anew, and what else it tells
+        comes after what was told before, so that nobody who reads on misses it."""
         found = self._read("copied.json", Copied)
         if found is not None and (found.call_id, found.start) == (call_id, start):
             return found
-        return Copied(call_id=call_id, start=start)
+        kept = {} if found is None else {n: x for n, x in found.bytes.items() if n != RECORDS_NAME}
+        return Copied(call_id=call_id, start=start, bytes=kept)
 
     def append(self, copied: Copied, piece: Piece) -> Copied:
         """Add a piece to the copy; what an append that was cut off had written beyond is overwritten."""
         told = {
             RECORDS_NAME: piece.records,
             LOG_NAME: piece.log,
-            GPU_NAME: "".join(f"{x}\n" for x in piece.gpu),
+            EXTRAS_NAME: piece.extras,
         }
         sizes = dict(copied.bytes)
         for name, text in told.items():

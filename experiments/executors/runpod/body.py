@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
 from experiments.executors.port import RunState
 from experiments.executors.runpod.board import (
@@ -32,7 +33,9 @@ from experiments.executors.runpod.gpus import NO_GPU, TARGET_PREFIX, other_than_
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.seal import broken_seal, sealed
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
+from experiments.telemetry.collect import Sampler
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice, identify
+from experiments.telemetry.reading import Sample
 
 TELL_S = 2.0
 """How often the job is looked at and told: often enough to watch, rare beside a measurement."""
@@ -50,12 +53,14 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Container:
-    """What the pod has: a folder, what starts jobs, the engine's Python, and how its GPU is asked."""
+    """What the pod has: a folder, what starts jobs, the engine's Python, and how its GPU is asked
+    and read."""
 
     work: Path
     command: Sequence[str] = JOB_COMMAND
     vllm_python: Path | None = None
     identify: Callable[[str], DeviceIdentity] = identify
+    sampler: Callable[[], Callable[[], Sample]] = lambda: Sampler().sample
     tell_s: float = TELL_S
     reach_s: float = REACH_S
     is_over: Callable[[], bool] = lambda: False
@@ -142,17 +147,21 @@ def _follow(
     board: Board, key: str, executor: LocalExecutor, spec: AnyJob, container: Container, got: str | None
 ) -> Ended:
     ref = executor.submit(key, spec)
-    teller = _Teller(board, key, executor.root / ref)
-    while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
-        if container.is_over():  # the same again would end alike, and be paid for again
-            sentence = "The pod reached its time limit, so it was ended."
-            return Ended(outcome=Outcome.FAILED, sentence=sentence, got_gpu=got)
-        try:
-            if not teller.tell():
-                return Ended(outcome=Outcome.CANCELLED)
-        except BoardUnreachable as reason:  # the job goes on meanwhile, up to the pod's limit
-            print(reason, flush=True)
-        executor.wait(ref, container.tell_s)
+    folder = executor.root / ref
+    teller = _Teller(board, key, folder)
+    with ExtrasWriter(folder, None if got is None else container.sampler()) as extras:
+        while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
+            if container.is_over():  # the same again would end alike, and be paid for again
+                sentence = "The pod reached its time limit, so it was ended."
+                return Ended(outcome=Outcome.FAILED, sentence=sentence, got_gpu=got)
+            extras.look()
+            try:
+                if not teller.tell():
+                    return Ended(outcome=Outcome.CANCELLED)
+            except BoardUnreachable as reason:  # the job goes on meanwhile, up to the pod's limit
+                print(reason, flush=True)
+            executor.wait(ref, container.tell_s)
+        extras.look(last=True)
     _until_heard(teller.tell)
     match status.state:
         case RunState.DONE:
@@ -191,7 +200,7 @@ class _Teller:
 
     def _next(self) -> list[tuple[str, int, str]]:
         pieces = []
-        for name in (RECORDS_NAME, LOG_NAME):
+        for name in (RECORDS_NAME, LOG_NAME, EXTRAS_NAME):
             size, data = self._added(name)
             if data:
                 at = self.told.get(name, 0)

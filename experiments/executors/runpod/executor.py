@@ -22,7 +22,9 @@ from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device
 from configs.prices import load_prices
 from experiments.disk import disk_in_words
-from experiments.executors.local import LOG_CHUNK_BYTES
+from experiments.executors.asked_gpu import AskedGpu
+from experiments.executors.copied_text import chunk_of
+from experiments.executors.extras import EXTRAS_NAME
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.executors.runpod.account import Account, account_from
 from experiments.executors.runpod.api import NewPod, Refused, RunPodApi
@@ -59,7 +61,7 @@ POD_COMMAND = "python -m experiments.executors.runpod.pod"
 
 HOUR_S = 3600.0
 
-COPIED = (RECORDS_NAME, LOG_NAME)
+COPIED = (RECORDS_NAME, LOG_NAME, EXTRAS_NAME)
 """What a job tells, file by file."""
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -123,6 +125,12 @@ class RunPodExecutor:
                 f"Its jobs can be run all the same: autoinfer worker --target {target}",
             )
         return RentedMachine(None if listed is None else listed.name, LEAST_CORES, LEAST_MEMORY_BYTES)
+
+    @classmethod
+    def gpu_asked(cls, target: str) -> AskedGpu | None:
+        """The GPU that a target names, as its driver tells it; None for none."""
+        gpu = gpu_of_target(target)
+        return None if gpu is None else TYPES[gpu].asked
 
     def close(self) -> None:
         """Let go of the board's connections."""
@@ -230,18 +238,16 @@ class RunPodExecutor:
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The copy of the run's log from byte `cursor` on; `poll` makes it grow."""
-        folder = self._folder(ref.removeprefix(NAME_PREFIX))
-        if not ref.startswith(NAME_PREFIX) or not folder.is_dir():
-            return None
-        try:
-            with (folder / LOG_NAME).open("rb") as file:
-                file.seek(cursor)
-                data = file.read(LOG_CHUNK_BYTES)
-        except FileNotFoundError:
-            return LogChunk("", cursor)
-        while data and len(data) == LOG_CHUNK_BYTES and data[-1] & 0b1100_0000 == 0b1000_0000:
-            data = data[:-1]
-        return LogChunk(data.decode(errors="replace"), cursor + len(data))
+        return self._chunk(ref, LOG_NAME, cursor)
+
+    def extras(self, ref: str, cursor: int = 0) -> LogChunk | None:
+        """The copy of the run's extras from byte `cursor` on; `poll` makes it grow."""
+        return self._chunk(ref, EXTRAS_NAME, cursor)
+
+    def _chunk(self, ref: str, name: str, cursor: int) -> LogChunk | None:
+        key = self.key_of(ref)
+        folder = None if key is None else self._folder(key)
+        return None if folder is None or not folder.is_dir() else chunk_of(folder / name, cursor)
 
     def cost(self, ref: str) -> Cost:
         """Seconds from the request for the pod to its end or to now, and what they cost by the price that

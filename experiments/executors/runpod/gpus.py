@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from configs.errors import UsageError
-
-GB = 1e9
+from experiments.executors.asked_gpu import AskedGpu
 
 TARGET_PREFIX = "runpod:"
 NO_GPU = "cpu"
@@ -19,31 +18,31 @@ NO_GPU = "cpu"
 
 @dataclass(frozen=True)
 class GpuType:
-    """A type: RunPod's id, the words its driver's name must have, and its memory in GB."""
+    """A type: RunPod's id, and how it is known by its driver."""
 
     id: str
-    words: re.Pattern[str]
-    least_gb: float
-    most_gb: float
+    asked: AskedGpu
 
 
-def _type(gpu_id: str, words: str, least_gb: float, most_gb: float) -> GpuType:
-    return GpuType(gpu_id, re.compile(words, re.IGNORECASE), least_gb, most_gb)
-
+_KNOWN = (
+    ("L4", "NVIDIA L4", r"\bL4\b", 20, 26),
+    ("A40", "NVIDIA A40", r"\bA40\b", 44, 52),
+    ("L40S", "NVIDIA L40S", r"\bL40S\b", 44, 52),
+    ("RTX4090", "NVIDIA GeForce RTX 4090", r"\b4090\b(?! D)", 22, 27),
+    ("RTX5090", "NVIDIA GeForce RTX 5090", r"\b5090\b(?! D)", 30, 36),
+    ("A100-PCIE", "NVIDIA A100 80GB PCIe", r"\bA100\b.*PCIe", 76, 90),
+    ("A100-SXM", "NVIDIA A100-SXM4-80GB", r"\bA100-SXM", 76, 90),
+    ("H100-PCIE", "NVIDIA H100 PCIe", r"\bH100 PCIe", 76, 90),
+    ("H100-SXM", "NVIDIA H100 80GB HBM3", r"\bH100 80GB HBM3", 76, 90),
+    ("H100-NVL", "NVIDIA H100 NVL", r"\bH100 NVL", 90, 105),
+    ("H200", "NVIDIA H200", r"\bH200$", 130, 155),
+    ("B200", "NVIDIA B200", r"\bB200\b", 170, 200),
+)
+"""A type, RunPod's id of it, words that its driver's name has, and its memory in GB, from and to."""
 
 TYPES: Mapping[str, GpuType] = {
-    "L4": _type("NVIDIA L4", r"\bL4\b", 20, 26),
-    "A40": _type("NVIDIA A40", r"\bA40\b", 44, 52),
-    "L40S": _type("NVIDIA L40S", r"\bL40S\b", 44, 52),
-    "RTX4090": _type("NVIDIA GeForce RTX 4090", r"\b4090\b(?! D)", 22, 27),
-    "RTX5090": _type("NVIDIA GeForce RTX 5090", r"\b5090\b(?! D)", 30, 36),
-    "A100-PCIE": _type("NVIDIA A100 80GB PCIe", r"\bA100\b.*PCIe", 76, 90),
-    "A100-SXM": _type("NVIDIA A100-SXM4-80GB", r"\bA100-SXM", 76, 90),
-    "H100-PCIE": _type("NVIDIA H100 PCIe", r"\bH100 PCIe", 76, 90),
-    "H100-SXM": _type("NVIDIA H100 80GB HBM3", r"\bH100 80GB HBM3", 76, 90),
-    "H100-NVL": _type("NVIDIA H100 NVL", r"\bH100 NVL", 90, 105),
-    "H200": _type("NVIDIA H200", r"\bH200$", 130, 155),
-    "B200": _type("NVIDIA B200", r"\bB200\b", 170, 200),
+    name: GpuType(gpu_id, AskedGpu(name, re.compile(words, re.IGNORECASE), least_gb, most_gb))
+    for name, gpu_id, words, least_gb, most_gb in _KNOWN
 }
 """What can be asked for: one type each, so that times are of one kind of machine."""
 
@@ -63,10 +62,5 @@ def gpu_of_target(target: str) -> str | None:
 
 def other_than_asked(asked: str, name: str, memory_bytes: int) -> str | None:
     """Why a GPU, by its driver's name and memory, is not the type asked for, in a sentence; None if it is."""
-    wanted, memory_gb = TYPES[asked], memory_bytes / GB
-    if wanted.words.search(name) and wanted.least_gb <= memory_gb <= wanted.most_gb:
-        return None
-    return (
-        f"RunPod gave {name} with {memory_gb:.0f} GB where {asked} was asked for; "
-        "times of another GPU are not compared, so nothing was measured."
-    )
+    other = TYPES[asked].asked.other("RunPod", name, memory_bytes)
+    return None if other is None else f"{other}, so nothing was measured."

@@ -22,6 +22,8 @@ from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
+from experiments.remote.extras import ExtrasCopy, read_samples
+from experiments.remote.got_gpu import GotGpu
 from tests.integration.executors.conformance import SLOW
 from tests.simulated.modal.places import PATIENCE_S, QUICK, ModalPlace, modal_executor
 from tests.simulated.modal.server import FakeModal
@@ -376,9 +378,14 @@ def test_the_gpu_asked_for_measures_and_its_samples_come_back(place: ModalPlace,
     executor = modal_executor(tmp_path, "modal:a100-40gb")
     ref = executor.submit("right", a_test_job())
     assert ended(place, executor, ref).state is RunState.DONE
-    samples, cursor = executor.gpu_samples(ref)
-    assert {sample.host for sample in samples} == {"modal"}
-    assert executor.gpu_samples(ref, cursor) == ((), cursor)
+    pages = tmp_path / "pages"
+    copy = ExtrasCopy(pages, "right", "modal:a100-40gb", "J-7")
+    copy.update(executor, ref, last=True)
+    samples, _ = read_samples(pages / "right", 0)
+    assert {(each.host, each.devices[0].name) for each in samples} == {("modal:a100-40gb", "J-7")}
+    assert copy.got == (GotGpu("NVIDIA A100-SXM4-40GB", int(42e9)),)
+    logs = {path.name for path in (pages / "right" / "launches").iterdir()}
+    assert "quick-candidate-0.log" in logs
     assert heads(place.fake)[ref].got_gpu == "NVIDIA A100-SXM4-40GB"
 
 
