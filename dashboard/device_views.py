@@ -8,6 +8,7 @@ from datetime import datetime
 
 from dashboard.charts.sparkline import polylines
 from dashboard.devices import Curves, Devices
+from dashboard.rented import LATE_S, RentedFrom, rented_from
 from experiments.telemetry.history import KEPT_S, DeviceHistory, is_stale, means_of
 from experiments.telemetry.reading import DeviceKind, DeviceReading
 from experiments.telemetry.trace import RECORDED_HOST
@@ -74,7 +75,8 @@ class ProcessView(View):
 
 
 class DeviceView(View):
-    """A device; `place` is where it is in words, `age_s` how old its newest reading, None for never read."""
+    """A device; `place` is where it is in words, `age_s` how old its newest reading, None for never read;
+    `rented` is of whom, None for what is not rented."""
 
     id: str
     slug: str
@@ -90,6 +92,7 @@ class DeviceView(View):
     throttle: tuple[str, ...] | None
     processes: tuple[ProcessView, ...] | None
     on: OnDevice | None
+    rented: RentedFrom | None = None
 
     def reading(self, name: str) -> ReadingView | None:
         """The reading of that name, if the device could have it."""
@@ -108,8 +111,11 @@ def device_views(
 
 
 def remote_view(job: OnDevice) -> DeviceView:
-    """A device that a job runs on and whose readings do not come here."""
+    """A device that a job runs on and whose readings do not come here, or have not come yet."""
     host, _, name = job.device.partition("/")
+    rented = rented_from(host)
+    if rented is not None:
+        name = DeviceKind.CPU if rented.asked == DeviceKind.CPU else rented.asked.removesuffix("!")
     kind = DeviceKind.CPU if name == DeviceKind.CPU else DeviceKind.MIG if "/mig:" in name else DeviceKind.GPU
     return DeviceView(
         id=job.device,
@@ -118,7 +124,7 @@ def remote_view(job: OnDevice) -> DeviceView:
         local=False,
         kind=kind,
         model=name,
-        place=host,
+        place=host if rented is None else _rented_place(rented, job.device.partition("/")[2]),
         at=None,
         age_s=None,
         stale=False,
@@ -126,6 +132,7 @@ def remote_view(job: OnDevice) -> DeviceView:
         throttle=None,
         processes=None,
         on=job,
+        rented=rented,
     )
 
 
@@ -136,6 +143,7 @@ def _view(
     latest = device.latest
     age_s = max(0.0, (now - device.at).total_seconds())
     curves = _curves(devices, device, now, step_s)
+    rented = None if local else rented_from(device.host, got_words(latest))
     return DeviceView(
         id=device.key,
         slug=_slug(device.key),
@@ -143,10 +151,10 @@ def _view(
         local=local,
         kind=latest.kind,
         model=latest.model,
-        place=_place(device, local),
+        place=_place(device, local) if rented is None else _rented_place(rented, latest.name),
         at=device.at,
         age_s=age_s,
-        stale=is_stale(age_s, devices.interval_s),
+        stale=is_stale(age_s, devices.interval_s if rented is None else LATE_S),
         readings=_readings(latest, curves),
         throttle=latest.throttle,
         processes=None
@@ -156,7 +164,18 @@ def _view(
             for each in latest.processes
         ),
         on=on,
+        rented=rented,
     )
+
+
+def got_words(told: DeviceReading) -> str:
+    """What the driver told of a GPU, as it is asked for."""
+    total = told.memory_total_bytes
+    return told.model if total is None else f"{told.model} with {total / 1e9:.0f} GB"
+
+
+def _rented_place(rented: RentedFrom, job: str) -> str:
+    return f"{rented.provider}, {job}"
 
 
 def _never_told(device: DeviceHistory, shown: _Shown) -> bool:

@@ -8,7 +8,9 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+from dashboard.rented import RentedReadings
 from db.session import Database
 from experiments.telemetry.collect import INTERVAL_S
 from experiments.telemetry.collector import Collector, Replay, Source
@@ -44,13 +46,15 @@ _log = logging.getLogger(__name__)
 
 
 class Devices:
-    """The readings of this machine, or of a `trace` in their place; nothing is read before `run`."""
+    """The readings of this machine and of the rented ones whose `runs` are copied here, or of a `trace` in
+    their place; nothing is read before `run`."""
 
-    def __init__(self, trace: Trace | None = None) -> None:
+    def __init__(self, trace: Trace | None = None, runs: Path | None = None) -> None:
         self.history = History()
         self.trace = trace
         self.host = socket.gethostname() if trace is None else RECORDED_HOST
         self.interval_s = INTERVAL_S
+        self._rented = None if runs is None or trace is not None else RentedReadings(runs)
         self.curves: dict[tuple[str, int], Curves] = {}
 
     @property
@@ -74,6 +78,7 @@ class Devices:
                 try:
                     self.interval_s = await asyncio.to_thread(self.wanted_interval_s, database)
                     source.pace(self.interval_s)
+                    await asyncio.to_thread(self.look_at_rented, database)
                     if self.trace is None and window_of(clock()) > window:
                         await asyncio.to_thread(self.keep, database, window)
                         window = window_of(clock())
@@ -91,11 +96,18 @@ class Devices:
         )
 
     def keep(self, database: Database, window: datetime) -> None:
-        """Store the means of the window that began then."""
-        means = window_means(self.history.devices(window + timedelta(seconds=WINDOW_S)), window)
+        """Store the means of the window that began then, of this machine's devices: those of rented ones are
+        stored by their worker."""
+        devices = self.history.devices(window + timedelta(seconds=WINDOW_S))
+        means = window_means([each for each in devices if each.host == self.host], window)
         if means:
             with database.write() as session:
                 keep(session, means)
+
+    def look_at_rented(self, database: Database) -> None:
+        """Take in what was copied of rented machines since the last look."""
+        if self._rented is not None:
+            self._rented.look(database, self.history)
 
     def wanted_interval_s(self, database: Database) -> float:
         """Seconds between samples: more while these processors are measured."""

@@ -18,6 +18,7 @@ from dashboard.charts.cdf import Cdf, cdf
 from dashboard.charts.course import Course, PairMark, course_chart
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.pages import experiment_parts, experiment_words
+from dashboard.pages.experiment_rented import RentedRunView, rented_run
 from db.event_kinds import EventKind
 from db.labels import Noun, parse_label_of
 from db.models import Job
@@ -76,7 +77,7 @@ class ExperimentView(ExperimentDetail):
 
     `drafting` is by arm, `distributions` of the judged metric by arm, `planned_pairs` the most that the plan
     allows, `spent_s` and `planned_s` what its launches took and the whole plan would have, by the judge;
-    `targets` are others that workers take jobs for now.
+    `targets` are others that workers take jobs for now; `rented_run` None where it ran on no rented machine.
     """
 
     pairs: tuple[PairView, ...]
@@ -89,6 +90,7 @@ class ExperimentView(ExperimentDetail):
     spent_s: float | None
     planned_s: float | None
     targets: tuple[str, ...]
+    rented_run: RentedRunView | None
 
     @property
     def can_promote(self) -> bool:
@@ -211,6 +213,7 @@ def read(session: Session, request: Request[ExperimentFilters], ground: Ground) 
         spent_s=number(details.get("spent_s")),
         planned_s=number(details.get("planned_s")),
         targets=_targets(session, experiment_id, detail),
+        rented_run=rented_run(session, ground.settings.data_dir, experiment_id),
     )
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages.experiment import CHANGED_BY, number_of
+from dashboard.rented import RUNS
 from db.address import parse_address
 from db.labels import Noun, format_label
 from db.models import Job, StageRun
@@ -17,9 +18,6 @@ from db.remote_runs import keys_of
 from experiments.worker.claiming import run_key_in
 from experiments.worker.log_tails import TAIL_BYTES, log_tails
 from knowledge.queries.view import View
-
-RUNS = "jobs"
-"""The folder of all runs in the data folder, as the executor made there has it."""
 
 
 class ExperimentLogFilters(Filters):

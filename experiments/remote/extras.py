@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from experiments.executors.port import LogChunk
-from experiments.job.launching import LAUNCH_LOGS
 from experiments.remote.got_gpu import GotGpu
 from experiments.telemetry.history import DeviceHistory
 from experiments.telemetry.means import DeviceMean, window_means, window_of
 from experiments.telemetry.reading import DeviceKind, DeviceReading, Sample
 from experiments.telemetry.trace import line_of, sample_of
+from experiments.worker.log_tails import LAUNCH_LOGS
 
 GPU_NAME = "gpu.jsonl"
 _COPIED = "extras.json"
@@ -35,6 +35,9 @@ MOST_CHUNKS = 16
 
 MOST_BYTES = 64 * 1024 * 1024
 """Most that is kept of a run's extras: a day of samples and all logs of its launches."""
+
+_LATE_BYTES = 256 * 1024
+"""Samples of ten minutes, as they are copied, take less."""
 
 MOST_LAUNCHES = 500
 """Logs of launches that are kept of a run."""
@@ -191,6 +194,23 @@ def read_samples(folder: Path, cursor: int) -> tuple[tuple[Sample, ...], int]:
         return (), cursor
     whole = data[: data.rfind(b"\n") + 1]
     return tuple(sample_of(line) for line in whole.decode().splitlines()), cursor + len(whole)
+
+
+def read_samples_of_late(folder: Path, cursor: int | None) -> tuple[tuple[Sample, ...], int | None]:
+    """The same, where without a cursor only the end of the copy is read, some ten minutes; a copy that has
+    become shorter is read anew. The cursor is None as long as there is no copy."""
+    try:
+        size = (folder / GPU_NAME).stat().st_size
+    except FileNotFoundError:
+        return (), None
+    if cursor is not None and cursor <= size:
+        return read_samples(folder, cursor)
+    if size <= _LATE_BYTES:
+        return read_samples(folder, 0)
+    with (folder / GPU_NAME).open("rb") as file:
+        file.seek(size - _LATE_BYTES)
+        torn = len(file.readline())
+    return read_samples(folder, size - _LATE_BYTES + torn)
 
 
 def _bounded(told: DeviceReading, name: str) -> DeviceReading:

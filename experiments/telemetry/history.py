@@ -80,6 +80,12 @@ class History:
             found = [DeviceHistory(host, tuple(moments)) for host, moments in self._devices.values()]
         return tuple(sorted(found, key=lambda each: (each.host, _place(each.latest.name))))
 
+    def forget(self, key: str) -> None:
+        """Drop a device, and those that are parts of it: it is there no more."""
+        with self._lock:
+            for each in [each for each in self._devices if each == key or each.startswith(f"{key}/")]:
+                del self._devices[each]
+
     def note(self, host: str) -> str | None:
         """Why a host's newest sample has no GPU, in a sentence; None where it has one or said nothing."""
         with self._lock:
