@@ -9,6 +9,14 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from configs.errors import UsageError
+from configs.runpod_variables import (
+    RUNPOD_BOARD,
+    RUNPOD_BOARD_FROM_POD,
+    RUNPOD_CLOUD,
+    RUNPOD_IMAGE,
+    RUNPOD_SECRET,
+    RUNPOD_URL,
+)
 from experiments.executors.runpod.api import API_URL
 
 HELP = "See docs/runpod.md."
@@ -37,32 +45,32 @@ def account_from(environment: Mapping[str, str] | None = None) -> Account:
         name
         for name in (
             "RUNPOD_API_KEY",
-            "AUTOINFER_RUNPOD_IMAGE",
-            "AUTOINFER_RUNPOD_BOARD",
-            "AUTOINFER_RUNPOD_BOARD_FROM_POD",
+            RUNPOD_IMAGE,
+            RUNPOD_BOARD,
+            RUNPOD_BOARD_FROM_POD,
         )
         if not told.get(name)
     ]
     if missing:
         raise UsageError(f"For RunPod the environment lacks {', '.join(missing)}.", HELP)
-    board = told["AUTOINFER_RUNPOD_BOARD_FROM_POD"]
+    board = told[RUNPOD_BOARD_FROM_POD]
     if urlsplit(board).password is not None:
         raise UsageError(
             "The password of the board is in AUTOINFER_RUNPOD_BOARD_FROM_POD, which RunPod shows.",
             "Leave it out, and put it into a secret of RunPod. " + HELP,
         )
-    secret = told.get("AUTOINFER_RUNPOD_SECRET", Account.secret)
+    secret = told.get(RUNPOD_SECRET, Account.secret)
     if not _SECRET.fullmatch(secret):
         raise UsageError("AUTOINFER_RUNPOD_SECRET is the name of a secret of RunPod, not its value.", HELP)
-    cloud = told.get("AUTOINFER_RUNPOD_CLOUD", Account.cloud).upper()
+    cloud = told.get(RUNPOD_CLOUD, Account.cloud).upper()
     if cloud not in ("SECURE", "COMMUNITY"):
         raise UsageError(f"RunPod has no cloud {cloud!r}.", "It has SECURE and COMMUNITY.")
     return Account(
         key=told["RUNPOD_API_KEY"],
-        image=told["AUTOINFER_RUNPOD_IMAGE"],
-        board=told["AUTOINFER_RUNPOD_BOARD"],
+        image=told[RUNPOD_IMAGE],
+        board=told[RUNPOD_BOARD],
         board_from_pod=board,
         secret=secret,
         cloud=cloud,
-        url=told.get("AUTOINFER_RUNPOD_URL", API_URL),
+        url=told.get(RUNPOD_URL, API_URL),
     )

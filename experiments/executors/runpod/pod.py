@@ -16,13 +16,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from configs.errors import AutoinferError
+from configs.runpod_variables import RUNPOD_URL
 from experiments.executors.runpod.api import API_URL, RunPodApi
 
 BOARD, KEY, LIMIT, URL = (
     "AUTOINFER_POD_BOARD",
     "AUTOINFER_POD_KEY",
     "AUTOINFER_POD_LIMIT_S",
-    "AUTOINFER_RUNPOD_URL",
+    RUNPOD_URL,
 )
 """Environment variables of a pod, beside RunPod's own `RUNPOD_POD_ID` and `RUNPOD_API_KEY`."""
 

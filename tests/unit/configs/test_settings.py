@@ -152,6 +152,7 @@ def test_a_settings_file_that_may_not_be_read_is_told_so(home: Path) -> None:
 
 def test_variables_of_other_programs_and_of_our_tests_are_left_alone(home: Path) -> None:
     assert load(home, AUTOINFERX="1", AUTOINFER_TEST_KILL_AT="after-claim") == load(home)
+    assert load(home, AUTOINFER_RUNPOD_BOARD="postgresql://board") == load(home)
 
 
 def test_a_child_process_gets_the_same_settings(home: Path) -> None:

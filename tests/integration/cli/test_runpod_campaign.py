@@ -1,0 +1,101 @@
+"""`autoinfer run --target runpod:L4`: a whole campaign by the command, whose jobs are pods of the fake.
+
+The pods are real processes with the simulated engine, the board is a real PostgreSQL, and the command, the
+worker beside it, the queue and the money are the real ones. The GPU is made up; nothing claims to be one
+outside of this test.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from db.models import Experiment, Hypothesis, Job, NoiseLaunch, RemoteRun
+from db.models.device import DeviceMean
+from db.session import Database, open_database
+from db.states import HypothesisState, JobState, RemoteRunState
+from tests import postgresql
+from tests.integration.cli.command import ROOT, Autoinfer
+from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
+from tests.simulated.runpod.server import ACCOUNT_KEY, SECRET, FakeRunPod
+
+pytestmark = pytest.mark.timeout(240)
+
+TARGET = "runpod:L4"
+
+
+class OnRunPod:
+    """A data folder, a campaign's file, the fake of RunPod, a board, and the command with an account."""
+
+    def __init__(self, folder: Path, fake: FakeRunPod, server: postgresql.Server) -> None:
+        self.data, self.fake = folder / "data", fake
+        self.file = folder / "campaign.yaml"
+        made = simulated_spec(folder).model_copy(update={"model": "reference"})
+        self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
+        info = folder / "site" / "simulated-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simulated\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(ENTRY_POINTS)
+        board = server.new_database()
+        self.environment = {
+            "PYTHONPATH": os.pathsep.join((str(folder / "site"), str(ROOT))),
+            "RUNPOD_API_KEY": ACCOUNT_KEY,
+            "AUTOINFER_RUNPOD_IMAGE": "example/autoinfer:1",
+            "AUTOINFER_RUNPOD_URL": fake.url,
+            "AUTOINFER_RUNPOD_BOARD": server.url(board),
+            "AUTOINFER_RUNPOD_BOARD_FROM_POD": f"postgresql://autoinfer_pod@127.0.0.1:{server.port}/{board}",
+        }
+        self.autoinfer = Autoinfer(self.data, limit_s=200)
+
+    def __call__(self, line: str):
+        return self.autoinfer.fresh(line, **self.environment)
+
+    def database(self) -> Database:
+        return open_database(f"sqlite:///{self.data / 'autoinfer.db'}")
+
+
+@pytest.fixture(scope="module")
+def on_runpod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnRunPod]:
+    if postgresql.programs() is None:
+        pytest.skip(postgresql.MISSING)
+    folder = tmp_path_factory.mktemp("runpod-campaign")
+    fake = FakeRunPod(folder)
+    fake.environment = {"FAKE_GPU": "NVIDIA L4", "FAKE_GPU_GB": "24"}
+    with postgresql.serving() as server:
+        server.execute(f"CREATE ROLE autoinfer_pod LOGIN PASSWORD '{SECRET}'")
+        made = OnRunPod(folder, fake, server)
+        yield made
+        fake.close()
+
+
+@pytest.fixture(scope="module")
+def outcome(on_runpod: OnRunPod):
+    """What the whole campaign says at its end."""
+    ended = on_runpod(f"run {on_runpod.file} --target {TARGET} --budget-usd 100 --json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out.splitlines()[-1])
+
+
+def test_a_whole_campaign_runs_in_pods_that_are_all_given_back(on_runpod: OnRunPod, outcome) -> None:
+    database = on_runpod.database()
+    with database.read() as session:
+        states = set(session.scalars(select(Hypothesis.state)))
+        assert set(session.scalars(select(Experiment.target))) == {"cuda:NVIDIA L4:24 GB:runpod"}
+        assert set(session.scalars(select(Job.state))) == {JobState.DONE}
+        runs = list(session.scalars(select(RemoteRun)))
+        assert session.scalar(select(func.count()).select_from(NoiseLaunch))
+        assert set(session.execute(select(DeviceMean.host, DeviceMean.model)).all()) == {
+            (TARGET, "NVIDIA L4")
+        }
+    database.close()
+    assert {HypothesisState.SUPPORTED, HypothesisState.REFUTED} <= states
+    assert outcome["best"]["configuration"]["simulated.tpot_ms"] == 7.0
+    assert {run.state for run in runs} == {RemoteRunState.ENDED}
+    assert on_runpod.fake.pods == {}
+    assert len(on_runpod.fake.ever) == len(runs), "a pod a run, and no other"
+    actual = sum(run.actual_microusd or 0 for run in runs) / 1e6
+    assert 0 < actual < 100
+    assert outcome["spent"]["usd"] == pytest.approx(actual, abs=1e-4)
