@@ -16,7 +16,7 @@ from agent.judge.pairs import TIMED_STAGES, PairEffect
 from configs.errors import UsageError
 from dashboard.charts.cdf import Cdf, cdf
 from dashboard.charts.course import Course, PairMark, course_chart
-from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
+from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages import experiment_parts, experiment_words
 from dashboard.pages.experiment_rented import RentedRunView, rented_run
 from db.event_kinds import EventKind
@@ -38,6 +38,9 @@ from knowledge.queries.samples import values_by_arm
 from knowledge.queries.step_profile import PartRow
 from knowledge.queries.view import View
 from knowledge.stored import number
+
+FILES_S = 5.0
+"""How long the page lasts while the database stands still: the samples of a rented GPU are in a file."""
 
 LATEST = "latest"
 """What stands for the newest experiment in an address."""
@@ -329,5 +332,5 @@ PAGE = Page(
     read=read,
     command=command,
     kinds=CHANGED_BY,
-    lasts_s=ALWAYS_S,
+    lasts_s=FILES_S,
 )

@@ -8,15 +8,15 @@ from pydantic import Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from dashboard.page import Filters, Ground, Page, Request
-from dashboard.pages.experiment import CHANGED_BY, number_of
+from dashboard.page import READING_S, Filters, Ground, Page, Request
+from dashboard.pages.experiment import number_of
 from dashboard.rented import RUNS
 from db.address import parse_address
 from db.labels import Noun, format_label
 from db.models import Job, StageRun
 from db.remote_runs import keys_of
 from experiments.worker.claiming import run_key_in
-from experiments.worker.log_tails import TAIL_BYTES, log_tails
+from experiments.worker.log_tails import TAIL_BYTES, log_tails, stages_with_logs
 from knowledge.queries.view import View
 
 
@@ -39,8 +39,8 @@ class TailView(View):
 class ExperimentLogView(View):
     """The logs of one attempt of an experiment; `kept` is false where its folder is not on this machine.
 
-    `host` is the machine that ran the last attempt, `stages` those that began in this one, `tail_bytes` the
-    most of a log that is shown.
+    `host` is the machine that ran the last attempt, `stages` those that began in this one, as they are
+    recorded at its end or as their launches have written so far, `tail_bytes` the most of a log that is shown.
     """
 
     id: str
@@ -73,18 +73,20 @@ def read(session: Session, request: Request[ExperimentLogFilters], ground: Groun
         .where(StageRun.experiment_id == experiment_id, StageRun.attempt == attempt)
         .order_by(StageRun.id)
     )
+    seen: tuple[str, ...] = ()
     tails = None
     if job is not None and attempt:
         shown = parse_address(ground.settings.database_url).shown
         # A run on a rented machine is shared by the attempts of the workers that looked after it.
         key = remote[attempt - 1] if remote else run_key_in(shown, job.id, job.created_at, attempt)
         tails = log_tails(ground.settings.data_dir / RUNS, key, asked.stage)
+        seen = stages_with_logs(ground.settings.data_dir / RUNS, key)
     return ExperimentLogView(
         id=format_label(Noun.EXPERIMENT, experiment_id),
         attempt=attempt,
         attempts=attempts,
         stage=asked.stage,
-        stages=tuple(dict.fromkeys(stages)),
+        stages=tuple(dict.fromkeys((*stages, *seen))),
         host=job.device.partition("/")[0] if job is not None and job.device else None,
         kept=tails is not None,
         tail_bytes=TAIL_BYTES,
@@ -107,5 +109,6 @@ PAGE = Page(
     shows=ExperimentLogView,
     read=read,
     command=command,
-    kinds=CHANGED_BY,
+    ticks=True,
+    lasts_s=READING_S,
 )

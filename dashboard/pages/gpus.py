@@ -90,6 +90,8 @@ def _sentences(gpus: list[DeviceView], missing: str | None, any_device: bool) ->
     lead = f"{count}, {', '.join(parts)}."
     if len(stale) == len(gpus):
         return lead, "Sampling stopped: these readings are old."
+    if all(each.throttle is None for each in gpus if not each.stale):
+        return lead, "Whether anything holds their clocks down is not told."
     if not held:
         return lead, "Nothing holds their clocks down." if len(gpus) > 1 else "Nothing holds its clocks down."
     first = held[0]

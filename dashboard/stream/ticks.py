@@ -1,6 +1,6 @@
 """A stream of views that change with time instead of with events: rendered at a pace, once for all viewers.
 
-For readings of devices, which are in memory and no events. A push is the whole live part of a page, as in
+For readings of devices, which are in memory, and logs, which are files: neither are events. A push is the whole live part of a page, as in
 `dashboard.stream.hub`, and its id the second since 1970 that it was rendered in.
 """
 
@@ -28,6 +28,8 @@ class Ticks:
     def __init__(self, period_s: Callable[[], float]) -> None:
         self._period_s = period_s
         self._viewers: dict[str, tuple[Topic, list[Viewer]]] = {}
+        self._pushed: dict[str, str] = {}
+        """What was pushed last of each topic."""
         self._watched = asyncio.Event()
 
     @property
@@ -50,6 +52,7 @@ class Ticks:
             viewers.remove(viewer)
             if not viewers:
                 del self._viewers[topic.key]
+                self._pushed.pop(topic.key, None)
             if not self._viewers:
                 self._watched.clear()
 
@@ -64,5 +67,8 @@ class Ticks:
                 except Exception:
                     _log.exception("A view of the devices could not be rendered; it is tried again.")
                     continue
+                if push.html == self._pushed.get(topic.key):
+                    continue  # a log that nothing was added to
+                self._pushed[topic.key] = push.html
                 for viewer in viewers:
                     viewer.offer(push)

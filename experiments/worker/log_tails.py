@@ -52,6 +52,13 @@ def log_tails(root: Path, key: str, stage: str | None = None) -> tuple[LogTail, 
     return tuple(tail for tail in found if tail is not None)
 
 
+def stages_with_logs(root: Path, key: str) -> tuple[str, ...]:
+    """The stages whose launches have a log in the run's folder so far, the first one first."""
+    launches = root / key / LAUNCH_LOGS
+    found = {log: log.stat().st_mtime_ns for log in launches.glob("*.log") if log.is_file()}
+    return tuple(dict.fromkeys(log.name.partition("-")[0] for log in sorted(found, key=found.__getitem__)))
+
+
 def _tail(folder: Path, path: Path) -> LogTail | None:
     real = path.resolve()
     if not real.is_relative_to(folder) or not real.is_file():

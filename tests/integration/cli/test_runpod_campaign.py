@@ -99,3 +99,34 @@ def test_a_whole_campaign_runs_in_pods_that_are_all_given_back(on_runpod: OnRunP
     actual = sum(run.actual_microusd or 0 for run in runs) / 1e6
     assert 0 < actual < 100
     assert outcome["spent"]["usd"] == pytest.approx(actual, abs=1e-4)
+
+
+def test_what_it_supported_is_confirmed_on_another_gpu_there(on_runpod: OnRunPod, outcome) -> None:
+    """`promote` brings its own worker, and waits for the verdict."""
+    database = on_runpod.database()
+    with database.read() as session:
+        best = session.scalars(
+            select(Hypothesis.id).where(Hypothesis.state == HypothesisState.SUPPORTED).order_by(Hypothesis.id)
+        ).first()
+    on_runpod.fake.prices["NVIDIA A40"] = 0.4
+    on_runpod.fake.environment = {"FAKE_GPU": "NVIDIA A40", "FAKE_GPU_GB": "48"}
+    assert on_runpod("budget set --target runpod:A40 50").code == 0
+    said = on_runpod(f"promote H-{best} --target runpod:A40 --yes --json")
+    assert said.code == 0, said.err
+    with database.read() as session:
+        [run] = session.scalars(select(RemoteRun).where(RemoteRun.target == "runpod:A40"))
+        assert (run.state, run.outcome) == (RemoteRunState.ENDED, "done")
+        assert session.get_one(Experiment, run.experiment_id).failure is None
+    database.close()
+    assert said.json()["confirmation"] is not None
+    assert on_runpod.fake.pods == {}
+
+
+def test_a_variable_that_is_not_given_is_told_in_a_sentence(on_runpod: OnRunPod) -> None:
+    named = on_runpod.environment | {"RUNPOD_API_KEY": ""}
+    refused = on_runpod.autoinfer.fresh(f"worker --target {TARGET} --once", **named)
+    assert refused.code == 2
+    assert "For RunPod the environment lacks RUNPOD_API_KEY." in refused.err
+    misspelt = on_runpod.autoinfer.fresh("budget list", AUTOINFER_RUNPOD_BORD="postgresql://x")
+    assert misspelt.code == 2
+    assert "Did you mean AUTOINFER_RUNPOD_BOARD" in misspelt.err
