@@ -40,7 +40,7 @@ class ExperimentLogView(View):
     """The logs of one attempt of an experiment; `kept` is false where its folder is not on this machine.
 
     `host` is the machine that ran the last attempt, `stages` those that began in this one, as they are
-    recorded at its end or as their launches have written so far, `tail_bytes` the most of a log that is shown.
+    recorded at its end or as launches have written so far, `tail_bytes` the most of a log that is shown.
     """
 
     id: str

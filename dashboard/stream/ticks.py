@@ -1,7 +1,8 @@
 """A stream of views that change with time instead of with events: rendered at a pace, once for all viewers.
 
-For readings of devices, which are in memory, and logs, which are files: neither are events. A push is the whole live part of a page, as in
-`dashboard.stream.hub`, and its id the second since 1970 that it was rendered in.
+For readings of devices, which are in memory, and for logs, which are files: neither are events. A push is the
+whole live part of a page, as in `dashboard.stream.hub`, and its id the second since 1970 that it was rendered
+in. A view that is as it was is not pushed again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Ticks:
         self._viewers: dict[str, tuple[Topic, list[Viewer]]] = {}
         self._pushed: dict[str, str] = {}
         """What was pushed last of each topic."""
+        self._new: set[int] = set()
+        """Viewers that no tick has come to yet: what they know may be older than what was pushed last."""
         self._watched = asyncio.Event()
 
     @property
@@ -41,6 +44,7 @@ class Ticks:
     async def watching(self, topic: Topic, known_id: int) -> AsyncIterator[Viewer]:
         """Watch a topic; who knows an older view than that of this second gets the next one at once."""
         viewer = Viewer()
+        self._new.add(id(viewer))
         self._viewers.setdefault(topic.key, (topic, []))[1].append(viewer)
         self._watched.set()
         try:
@@ -50,6 +54,7 @@ class Ticks:
         finally:
             _, viewers = self._viewers[topic.key]
             viewers.remove(viewer)
+            self._new.discard(id(viewer))
             if not viewers:
                 del self._viewers[topic.key]
                 self._pushed.pop(topic.key, None)
@@ -67,8 +72,9 @@ class Ticks:
                 except Exception:
                     _log.exception("A view of the devices could not be rendered; it is tried again.")
                     continue
-                if push.html == self._pushed.get(topic.key):
-                    continue  # a log that nothing was added to
+                changed = push.html != self._pushed.get(topic.key)
                 self._pushed[topic.key] = push.html
                 for viewer in viewers:
-                    viewer.offer(push)
+                    if changed or id(viewer) in self._new:
+                        viewer.offer(push)
+                    self._new.discard(id(viewer))
