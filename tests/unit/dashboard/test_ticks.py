@@ -81,3 +81,33 @@ def test_who_comes_back_gets_the_view_of_now_at_once() -> None:
         return found
 
     assert asyncio.run(scene()) == message("view 1", 1)
+
+
+def test_a_view_that_is_as_it_was_is_pushed_once_to_each_who_watches() -> None:
+    """A log that nothing is added to, and a second viewer who came when it had been pushed."""
+    rendered = asyncio.Event()
+
+    def render() -> Push:
+        rendered.set()
+        return Push(this_second(), "the log")
+
+    async def scene() -> tuple[Push, Push, bool]:
+        ticks = Ticks(lambda: 0.0)
+        topic = Topic("/log", render, lambda kinds: False)
+        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+            running = group.create_task(ticks.run())
+            async with ticks.watching(topic, LATER) as first:
+                one = await first.next()
+                async with ticks.watching(topic, LATER) as second:
+                    two = await second.next()
+                    again = group.create_task(first.next())
+                    for _ in range(3):
+                        rendered.clear()
+                        await rendered.wait()
+                    silent = not again.done()
+                    again.cancel()
+            running.cancel()
+        return one, two, silent
+
+    one, two, silent = asyncio.run(scene())
+    assert (one.html, two.html, silent) == ("the log", "the log", True)
