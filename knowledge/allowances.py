@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from configs.errors import UsageError
 from configs.quantities import format_duration, parse_duration_s, parse_percent
-from db.models.base import JsonObject
-from knowledge.stored import number
 
 TESTS, TIME_S, SHARE = "tests", "time_s", "share"
 """Where the `value` of a directive keeps what it allows."""
@@ -35,19 +32,10 @@ class Allowance:
         return f"{100 * (self.share or 0.0):g} % of all tests"
 
     @property
-    def stored(self) -> JsonObject:
+    def stored(self) -> dict[str, object]:
         """As the `value` of a directive."""
         given = {TESTS: self.tests, TIME_S: self.time_s, SHARE: self.share}
         return {name: value for name, value in given.items() if value is not None}
-
-
-def stored_allowance(value: Mapping[str, object] | None) -> Allowance:
-    """What a directive's `value` allows; nothing of it where it is of another kind."""
-    value = value or {}
-    tests = number(value.get(TESTS))
-    return Allowance(
-        None if tests is None else int(tests), number(value.get(TIME_S)), number(value.get(SHARE))
-    )
 
 
 def parse_most(text: str) -> Allowance:

@@ -3,8 +3,8 @@
 The order is walked from its first place on, counting tests and seconds by lever from what the campaign has
 used already, as if everything placed were tested.
 
-- A **cap** of tests or of time holds back what would go beyond it, by what that is expected to take; a cap of
-  a share (of all tests) lets a lever's next test come as soon as `tests of the lever + 1 ≤ share × (all + 1)`.
+- A **cap** of tests or of time holds back what would go beyond it, by what that is expected to take; a cap
+  of a share (of all tests) lets a lever's next test come once `tests of the lever + 1 ≤ share × (all + 1)`.
   What never fits is held back. A cap holds over everything, pins included: it says what must not run.
 - A **minimum share** (reserve) is behind as long as `tests of the lever < share × (all + 1)`; then the first
   of its lever comes next. Of several that are behind, the one whose next test is due soonest, at test
@@ -27,7 +27,7 @@ from agent.ranking.values import Directive, Used
 from db.states import DirectiveKind
 
 TINY = 1e-9
-"""A share of tests that lies closer than this to a whole number is that number: 0.1 × 3 is no more than 0.3."""
+"""What a share of tests may differ from a whole number and be it: 0.1 × 3 is no more than 0.3."""
 
 
 class Hold(IntEnum):
@@ -186,9 +186,9 @@ class _Walk:
         """The cap of a share that one test more of these levers would exceed now."""
         for lever in touched:
             cap = self.caps.get(lever)
-            if cap is not None and cap.share is not None:
-                if self.counts[lever] + 1 > cap.share * (self.tests + 1) + TINY:
-                    return cap
+            share = None if cap is None else cap.share
+            if share is not None and self.counts[lever] + 1 > share * (self.tests + 1) + TINY:
+                return cap
         return None
 
     def _has_come(self, k: int) -> bool:

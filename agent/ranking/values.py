@@ -50,7 +50,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Directive:
-    """One steering that holds: about a lever (focus, boost, ban, cap, reserve) or a hypothesis (pin, priority,
+    """One steering that holds: of a lever (focus, boost, ban, cap, reserve) or a hypothesis (pin, priority,
     question, approval).
 
     `who` gave it and `when` (as people read it), by the event `event_id`. `factor` replaces the default of a
