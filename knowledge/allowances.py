@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from configs.errors import UsageError
 from configs.quantities import format_duration, parse_duration_s, parse_percent
+from db.states import DirectiveKind
 
 TESTS, TIME_S, SHARE = "tests", "time_s", "share"
 """Where the `value` of a directive keeps what it allows."""
+
+ALLOTTING = (DirectiveKind.CAP, DirectiveKind.RESERVE)
+"""The directives that say how much a lever may, or must, have."""
 
 MOST_TESTS = 100_000
 """More tests than any campaign has."""

@@ -14,7 +14,7 @@ from configs.validation import nearest
 from db.labels import Noun, format_label
 from db.models import Directive
 from db.states import DirectiveKind
-from knowledge.allowances import Allowance
+from knowledge.allowances import ALLOTTING, Allowance
 from knowledge.contradictions import check_against, check_question
 from knowledge.directives import active, add, check_alive, lift, stored_allowance
 from knowledge.night import question_levers
@@ -27,9 +27,6 @@ LEVER_DIRECTIVES = (
     DirectiveKind.RESERVE,
 )
 """The directives that name a lever."""
-
-ALLOTTING = (DirectiveKind.CAP, DirectiveKind.RESERVE)
-"""Those of them that say how much; the others say it by being there."""
 
 _SENTENCES = {
     DirectiveKind.FOCUS: "Rank what changes {} before everything else.",

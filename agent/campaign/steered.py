@@ -13,9 +13,7 @@ from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
-
-ALLOTTING = (DirectiveKind.CAP, DirectiveKind.RESERVE)
-"""Directives that count what was used."""
+from knowledge.allowances import ALLOTTING
 
 
 def used_by(

@@ -46,6 +46,7 @@ from agent.ranking.sentences import (
 from agent.ranking.shares import Allotted, Hold, Item, allot
 from agent.ranking.values import Candidate, Directive, Place, Ranking, Used, factors
 from db.states import DirectiveKind
+from knowledge.allowances import ALLOTTING
 
 FOCUS_FACTOR = 5.0
 """How much a focus multiplies a score: what is focused comes first unless something pays five times more."""
@@ -212,8 +213,7 @@ def _allotted(
     used: Used,
 ) -> Allotted:
     """What caps and minimum shares make of an order."""
-    kinds = (DirectiveKind.CAP, DirectiveKind.RESERVE)
-    given = [each for each in directives if each.kind in kinds]
+    given = [each for each in directives if each.kind in ALLOTTING]
     if not given:
         return Allotted(tuple(range(len(order))))
     items = []

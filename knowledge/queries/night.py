@@ -69,7 +69,8 @@ def question_now(session: Session, campaign_id: int) -> QuestionView | None:
         return None
     directive, hypothesis = found
     verdict = _verdict(session, hypothesis.id)
-    answer, sentence = _stands(session, session.get_one(Campaign, campaign_id), hypothesis, verdict)
+    campaign, event_id = session.get_one(Campaign, campaign_id), directive.event_id
+    answer, sentence = _stands(session, campaign, hypothesis, verdict, event_id)
     return QuestionView(
         hypothesis=format_label(Noun.HYPOTHESIS, hypothesis.id),
         claim=hypothesis.claim,
@@ -93,11 +94,11 @@ def _verdict(session: Session, hypothesis_id: int) -> Verdict | None:
 
 
 def _stands(
-    session: Session, campaign: Campaign, hypothesis: Hypothesis, verdict: Verdict | None
+    session: Session, campaign: Campaign, hypothesis: Hypothesis, verdict: Verdict | None, event_id: int
 ) -> tuple[Answer, str]:
     state = hypothesis.state
     if state in OPEN:
-        return _open(campaign, hypothesis)
+        return _open(campaign, hypothesis, event_id)
     if verdict is None:
         return Answer.LEFT_OPEN, f"Not settled: it was {state.value} without a verdict."
     told = f"{_told(verdict, hypothesis.metric)} ({format_label(Noun.EXPERIMENT, verdict.experiment_id)})"
@@ -108,18 +109,18 @@ def _stands(
     return Answer.LEFT_OPEN, f"Not settled: {told}."
 
 
-def _open(campaign: Campaign, hypothesis: Hypothesis) -> tuple[Answer, str]:
+def _open(campaign: Campaign, hypothesis: Hypothesis, event_id: int) -> tuple[Answer, str]:
     if hypothesis.state is HypothesisState.TESTING:
         return Answer.TESTING, "Not settled yet: it is under test now."
     if campaign.state is CampaignState.STOPPED:
         return Answer.LEFT_OPEN, f"Not settled: {_ended(campaign)} before it was tested."
-    return Answer.WAITING, f"Not settled yet: {_waits_for(campaign, hypothesis)}."
+    return Answer.WAITING, f"Not settled yet: {_waits_for(campaign, hypothesis, event_id)}."
 
 
-def _waits_for(campaign: Campaign, hypothesis: Hypothesis) -> str:
+def _waits_for(campaign: Campaign, hypothesis: Hypothesis, event_id: int) -> str:
     """What keeps a question from its test, as a clause."""
     score = hypothesis.score or {}
-    if hypothesis.rank is None:
+    if hypothesis.rank is None or score.get("question_of") != event_id:
         return "it is put first at the next ranking"
     if awaits_approval(hypothesis):
         return (
