@@ -100,6 +100,7 @@ class WhatIfShown(View):
 def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> WhatIfShown:
     """Rank the queue with each outcome assumed."""
     asked = request.filters
+    verdicts = asked.verdicts
     number = None if asked.hypothesis is None else parse_label_of(Noun.HYPOTHESIS, asked.hypothesis)
     if asked.campaign is None and newest_campaign(session) is None:
         return WhatIfShown(campaign=None, taken=None, choices=(), consequences=())
@@ -120,7 +121,7 @@ def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> W
         taken=_choice(taken, claims),
         choices=tuple(_choice(each, claims) for each in dict.fromkeys((*order[:MOST_CHOICES], taken))),
         consequences=tuple(
-            _shown(each, claims) for each in consequences(session, campaign_id, taken, asked.verdicts)
+            _shown(each, claims) for each in consequences(session, campaign_id, taken, verdicts)
         ),
     )
 

@@ -172,7 +172,9 @@ def _told(verdict: Verdict, metric: str) -> str:
     """An outcome with what was measured, or why nothing was."""
     word = verdict.outcome.value
     if verdict.effect_log is None:
-        return f"{word}, {' '.join(verdict.reason.split()).rstrip('.')}"
+        reason = " ".join(verdict.reason.split()).rstrip(".")
+        starts_a_sentence = reason[:1].isupper() and not reason[1:2].isupper()
+        return f"{word}, {reason[:1].lower() + reason[1:] if starts_a_sentence else reason}"
     measured = effect(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log, metric)
     return f"{word}, {metric_word(metric)} {measured}"
 
