@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.ranking.moves import moves
@@ -18,7 +18,7 @@ from agent.ranking.values import Candidate, Cause, Directive, Used
 from db.states import DirectiveKind
 from tests.unit.agent.ranking.queues import LEVERS, directives, queues
 
-SHARES = (0.1, 0.25, 0.3, 0.5, 2 / 3)
+SHARES = (0.1, 0.25, 0.3, 0.5, 2 / 3, 0.8)
 
 
 def cap(
@@ -103,6 +103,7 @@ def test_whatever_is_taken_of_what_may_run_now_keeps_every_cap(
     st.lists(st.sampled_from(LEVERS), min_size=1, max_size=60),
     st.lists(st.sampled_from(SHARES), min_size=1, max_size=4),
 )
+@example([*LEVERS] * 15, [0.1, 0.1, 0.8])
 def test_every_minimum_share_is_reached_to_the_test_as_long_as_its_lever_has_hypotheses(
     queue: list[str], shares: list[float]
 ) -> None:
