@@ -18,6 +18,14 @@ def queue(
     ctx: typer.Context,
     campaign: CampaignLabel = None,
     awaiting: Annotated[bool, typer.Option("--awaiting", help="Only what waits for your approval.")] = False,
+    what_if: Annotated[
+        str | None,
+        typer.Option(
+            "--what-if",
+            metavar="H-ID[=VERDICT]",
+            help="Where it would go if this came out supported (or supported:-12%), refuted or infeasible.",
+        ),
+    ] = None,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     as_json: Json = False,
@@ -29,6 +37,15 @@ def queue(
     from knowledge.queries.lookup import campaign_of
     from knowledge.queries.queue import queue_page
 
+    if what_if is not None:
+        from cli.what_if import show_what_if
+        from configs.errors import UsageError
+
+        if awaiting or offset:
+            option = "--awaiting" if awaiting else "--offset"
+            raise UsageError(f"--what-if and {option} don't go together.", f"Leave {option} out.")
+        show_what_if(ctx, what_if, campaign, limit, as_json)
+        return
     with reading(ctx) as session:
         campaign_id = campaign_of(session, campaign)
         page = queue_page(session, campaign_id, limit=limit, offset=offset, awaiting=awaiting)

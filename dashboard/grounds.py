@@ -8,19 +8,20 @@ from threading import Lock
 
 from sqlalchemy.orm import Session
 
+from agent.campaign.assumed import Assumed
 from agent.campaign.order import newest_cause
 from agent.campaign.preview import Ground, read_ground
 from agent.campaign.what_if import Consequence, what_if
 
 MOST_KEPT = 4
 MOST_CONSEQUENCES = 64
-"""Hypotheses of a ground whose consequences are kept."""
+"""Questions of a ground, each a hypothesis and verdicts, whose answers are kept."""
 
 
 @dataclass
 class _Known:
     ground: Ground
-    consequences: dict[int, tuple[Consequence, ...]] = field(default_factory=dict)
+    consequences: dict[tuple[int, tuple[Assumed, ...]], tuple[Consequence, ...]] = field(default_factory=dict)
 
 
 _kept: OrderedDict[tuple[str, int, int], _Known] = OrderedDict()
@@ -33,18 +34,21 @@ def ground_of(session: Session, campaign_id: int) -> Ground:
         return _known(session, campaign_id).ground
 
 
-def consequences(session: Session, campaign_id: int, hypothesis_id: int) -> tuple[Consequence, ...]:
-    """What each outcome of a queued hypothesis would do, as `what_if` on the campaign's ground; none before
-    anything is ranked."""
+def consequences(
+    session: Session, campaign_id: int, hypothesis_id: int, verdicts: tuple[Assumed, ...]
+) -> tuple[Consequence, ...]:
+    """What each of these verdicts on a queued hypothesis would do, as `what_if` on its ground; none
+    before anything is ranked. Raises `UsageError` as `what_if`."""
     with _lock:
         known = _known(session, campaign_id)
         if known.ground.desk is None:
             return ()
-        if hypothesis_id not in known.consequences:
+        asked = hypothesis_id, verdicts
+        if asked not in known.consequences:
             if len(known.consequences) >= MOST_CONSEQUENCES:
                 known.consequences.clear()
-            known.consequences[hypothesis_id] = what_if(known.ground.desk, hypothesis_id)
-        return known.consequences[hypothesis_id]
+            known.consequences[asked] = what_if(known.ground.desk, hypothesis_id, verdicts)
+        return known.consequences[asked]
 
 
 def _known(session: Session, campaign_id: int) -> _Known:

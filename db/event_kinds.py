@@ -128,9 +128,13 @@ class EventKind(StrEnum):
     FINDING_CHANGED = ("finding.changed", "A finding grew stronger or weaker, or its status changed.")
     DIRECTIVE_GIVEN = (
         "directive.given",
-        "The user steered: focus, boost, ban, cap, priority, pin or approval.",
+        "The user steered: focus, boost, ban, cap, reserve, priority, pin, question or approval.",
     )
     DIRECTIVE_LIFTED = ("directive.lifted", "A directive no longer holds.")
+    QUESTION_SETTLED = (
+        "question.settled",
+        "What the question of the night came to: settled, and how, or left open, and why.",
+    )
     NOTE_ADDED = ("note.added", "The user wrote down work done outside, such as a new driver.")
     NOISE_RECORDED = ("noise.recorded", "Control launches were added to the noise profile of a target.")
     ARTIFACT_BUILT = ("artifact.built", "A stage left an artifact that later experiments may use.")

@@ -11,9 +11,11 @@ from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Directive, Hypothesis
+from db.models import Campaign, Directive, Hypothesis
 from db.models.base import JsonObject
-from db.states import DirectiveKind, HypothesisState
+from db.states import CampaignState, DirectiveKind, HypothesisState
+from knowledge.allowances import SHARE, TESTS, TIME_S, Allowance
+from knowledge.stored import number
 
 WAITING = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED})
 """States in which a hypothesis has no test behind it and may still be moved or withdrawn."""
@@ -71,6 +73,15 @@ def lift(session: Session, directive: Directive) -> None:
     events.append(session, EventKind.DIRECTIVE_LIFTED, text, label, directive.campaign_id, data)
 
 
+def stored_allowance(directive: Directive) -> Allowance:
+    """How much a stored directive allows; nothing of it where it is no cap and no reserve."""
+    value = directive.value or {}
+    tests = number(value.get(TESTS))
+    return Allowance(
+        None if tests is None else int(tests), number(value.get(TIME_S)), number(value.get(SHARE))
+    )
+
+
 def active(
     session: Session, campaign_id: int, *, kind: DirectiveKind | None = None, lever: str | None = None
 ) -> Sequence[Directive]:
@@ -90,6 +101,16 @@ def check_waiting(hypothesis: Hypothesis, done: str) -> None:
         raise UsageError(
             f"{label} is {hypothesis.state.value}; only what waits in the queue can be {done}.",
             "See: autoinfer queue",
+        )
+
+
+def check_alive(session: Session, campaign_id: int) -> None:
+    """Raise `UsageError` for a campaign, which must exist, that has ended."""
+    campaign = session.get_one(Campaign, campaign_id)
+    if campaign.state is CampaignState.STOPPED:
+        label = format_label(Noun.CAMPAIGN, campaign_id)
+        raise UsageError(
+            f"{label} has ended: {campaign.stopped_because}.", "Start another with: autoinfer run"
         )
 
 

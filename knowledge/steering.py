@@ -1,5 +1,4 @@
-"""Steering by the user: directives, pins, withdrawals, and the life of a campaign. Writes, each with its
-event.
+"""Steering by the user: pins, moves, withdrawals, and the life of a campaign. Writes, each with its event.
 
 Every function works inside the caller's write transaction and appends its event there; the loop reads what
 holds (`Directive.active`, `Hypothesis.pinned`, `Campaign.state`) at its next turn, and the ranking cites the
@@ -14,81 +13,27 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
-from configs.validation import nearest
 from db import events
 from db.campaign_owner import free_from_the_dead, is_driven
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Directive, Experiment, Hypothesis, Job
+from db.models import Campaign, Experiment, Hypothesis, Job
 from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState, JobState
 from experiments.worker.cancelling import cancel
 from knowledge.directives import (
     WAITING,
     active,
     add,
+    check_alive,
     check_waiting,
     end_silently,
     hypothesis_label,
     lift,
 )
 
-LEVER_DIRECTIVES = frozenset({DirectiveKind.FOCUS, DirectiveKind.BOOST, DirectiveKind.BAN})
-"""The directives that name a lever alone."""
-
 AHEAD = "ahead"
 """Where the `value` of a priority keeps the ids of the hypotheses that it leaves ahead."""
-
-_SENTENCES = {
-    DirectiveKind.FOCUS: "Rank what changes {} before everything else.",
-    DirectiveKind.BOOST: "Raise what changes {} in the ranking.",
-    DirectiveKind.BAN: "Test nothing that changes {}.",
-}
-
-
-def give_directive(
-    session: Session, campaign_id: int, kind: DirectiveKind, lever: str, known_levers: Collection[str]
-) -> Directive:
-    """Steer the campaign by a lever and return the directive; one that holds already is returned as it is.
-
-    Raises `UsageError` for a lever that is not among `known_levers`, a campaign that has ended, and a focus
-    or boost on a banned lever or the other way round.
-    """
-    if lever not in known_levers:
-        raise UsageError(
-            f"There is no lever {lever!r} in {format_label(Noun.CAMPAIGN, campaign_id)}.",
-            nearest(lever, sorted(known_levers), otherwise="The levers are"),
-        )
-    _check_alive(session, campaign_id)
-    for other in active(session, campaign_id, lever=lever):
-        if other.kind is kind:
-            return other
-        if DirectiveKind.BAN in (kind, other.kind) and other.kind in LEVER_DIRECTIVES:
-            raise UsageError(
-                f"{lever} has a {other.kind.value} ({format_label(Noun.DIRECTIVE, other.id)}), "
-                f"which a {kind.value} contradicts.",
-                f"Lift it first: autoinfer {other.kind.value} {lever} --clear",
-            )
-    text = _SENTENCES[kind].format(lever)
-    return add(session, campaign_id, kind, text, lever=lever)
-
-
-def lift_directives(
-    session: Session, campaign_id: int, kind: DirectiveKind, lever: str | None
-) -> tuple[Directive, ...]:
-    """Lift the directives of this kind, of one lever or all, and return them; none is an error.
-
-    Raises `UsageError` when none of them holds.
-    """
-    found = active(session, campaign_id, kind=kind, lever=lever)
-    if not found:
-        of = f" on {lever}" if lever else ""
-        raise UsageError(
-            f"There is no {kind.value}{of} to lift in {format_label(Noun.CAMPAIGN, campaign_id)}."
-        )
-    for directive in found:
-        lift(session, directive)
-    return tuple(found)
 
 
 def pin(session: Session, hypothesis_id: int) -> Hypothesis:
@@ -205,7 +150,14 @@ def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user"
     hypothesis.state_changed_at = now()
     hypothesis.rank = None
     hypothesis.pinned = False
-    end_silently(session, hypothesis, DirectiveKind.PIN, DirectiveKind.PRIORITY, DirectiveKind.APPROVAL)
+    end_silently(
+        session,
+        hypothesis,
+        DirectiveKind.PIN,
+        DirectiveKind.PRIORITY,
+        DirectiveKind.APPROVAL,
+        DirectiveKind.QUESTION,
+    )
     text = f"{hypothesis_label(hypothesis)} was withdrawn: {reason}"
     events.append(
         session,
@@ -255,7 +207,7 @@ def stop_campaign(session: Session, campaign_id: int) -> Campaign:
     finished, and learnt from if the campaign is resumed. Raises `UsageError` when it has ended before.
     """
     campaign = session.get_one(Campaign, campaign_id)
-    _check_alive(session, campaign_id)
+    check_alive(session, campaign_id)
     free_from_the_dead(session, campaign)
     if is_driven(session, campaign):
         campaign.state = CampaignState.STOPPING
@@ -309,12 +261,3 @@ def _move(
     session.flush()
     events.append(session, kind, text, label, campaign_id, {"by": "user"})
     return campaign
-
-
-def _check_alive(session: Session, campaign_id: int) -> None:
-    campaign = session.get_one(Campaign, campaign_id)
-    if campaign.state is CampaignState.STOPPED:
-        label = format_label(Noun.CAMPAIGN, campaign_id)
-        raise UsageError(
-            f"{label} has ended: {campaign.stopped_because}.", "Start another with: autoinfer run"
-        )

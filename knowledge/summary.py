@@ -3,6 +3,7 @@
 `summarize` is pure; `campaign_facts` gathers what it needs. What each part says:
 
 - *validating*: the hypotheses under test, with the stage, and what comes next;
+- *question*: the question of the night, whether it is settled and how, where one was asked;
 - *waiting*: how many hypotheses wait for the user's approval, where the campaign asks for any;
 - *supported*: what was supported, the largest effect first;
 - *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
@@ -37,6 +38,7 @@ from knowledge.figures import (
 )
 from knowledge.latency_only import FASTEST
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
+from knowledge.queries.night import QuestionView
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -109,6 +111,8 @@ class CampaignFacts:
     """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
     awaiting: int = 0
     """Hypotheses that wait for approval."""
+    question: QuestionView | None = None
+    """The question of the night."""
     discovery: DiscoveryView | None = None
     """What the online control of false discoveries bounds."""
     outcome: JsonObject = field(default_factory=dict)
@@ -130,6 +134,7 @@ class SummaryView(View):
     campaign: str
     state: CampaignState
     headline: str
+    question: PartView | None
     validating: PartView
     waiting: PartView | None
     supported: PartView
@@ -144,6 +149,7 @@ class SummaryView(View):
     def parts(self) -> tuple[PartView, ...]:
         """Return the parts in the order of reading."""
         return (
+            *(() if self.question is None else (self.question,)),
             self.best,
             self.validating,
             *(() if self.waiting is None else (self.waiting,)),
@@ -165,6 +171,7 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         campaign=facts.campaign,
         state=facts.state,
         headline=_headline(facts),
+        question=_question(facts.question),
         validating=validating(facts.testing, facts.next, facts.hypotheses),
         waiting=_waiting(facts),
         supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery),
@@ -217,6 +224,14 @@ def validating(
         return PartView(title=title, sentence=f"Nothing is under test; {queued}.", lines=tuple(lines))
     under_test = counted(len(testing), "hypothesis is", "hypotheses are")
     return PartView(title=title, sentence=f"{under_test} under test; {queued}.", lines=tuple(lines))
+
+
+def _question(question: QuestionView | None) -> PartView | None:
+    """What became of the question of the night; None where nobody asked one."""
+    if question is None:
+        return None
+    line = f"{question.hypothesis}  {_clause(question.claim)}"
+    return PartView(title="The question of the night", sentence=question.sentence, lines=(line,))
 
 
 def _waiting(facts: CampaignFacts) -> PartView | None:

@@ -12,6 +12,7 @@ from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.campaign.shape import refused_on_a_shape
+from agent.campaign.steered import settling, used_by, used_up
 from agent.plan.duration import Request, test_seconds
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import CampaignView, Draft
@@ -20,7 +21,7 @@ from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
 from agent.ranking.stopping import WORTH, is_worth_it, nothing_worth_it
-from agent.ranking.values import Candidate, Directive, Place, Ranking
+from agent.ranking.values import Candidate, Directive, Place, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.levers import joined
 from agent.surrogate.physics import Physics
@@ -159,7 +160,8 @@ class Desk:
                 each.lever
                 for each in self.directives
                 if each.kind == DirectiveKind.BAN and each.lever is not None
-            ),
+            )
+            | used_up(self.directives, self.used),
             predict=self.beliefs.predict,
             min_effect=facts.spec.plan.min_effect,
             seed=facts.spec.seed,
@@ -170,6 +172,16 @@ class Desk:
             incumbent_runs=facts.incumbent_runs,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
         )
+
+    @cached_property
+    def used(self) -> Used:
+        """What the campaign's tests have used, as caps and minimum shares count it."""
+        return used_by(self.facts, self.space, self.directives, self.beliefs.cost_s)
+
+    @cached_property
+    def settling(self) -> dict[int, str]:
+        """What in the queue settles the question of the night, with its label."""
+        return settling(self.facts, self.directives)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -204,9 +216,11 @@ class Desk:
                     metric=metric,
                     most_s=most_s,
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,
+                    settles=self.settling.get(each.id),
+                    confirms=each.proposer == CONFIRMATION,
                 )
             )
-        return rank(candidates, self.directives, approve_above_s=self.approve_above_s)
+        return rank(candidates, self.directives, approve_above_s=self.approve_above_s, used=self.used)
 
     @property
     def approve_above_s(self) -> float:
@@ -231,7 +245,8 @@ class Desk:
         configuration that is no longer the best, or with layers that a verdict speaks against."""
         found = {}
         for each in self.facts.queue:
-            if not each.pinned and each.proposer not in (USER, QUESTIONS, SEPARATION):
+            kept = each.pinned or each.id in self.settling
+            if not kept and each.proposer not in (USER, QUESTIONS, SEPARATION):
                 why = self._why_it_leaves(each)
                 if why is not None:
                     found[each.id] = why
@@ -305,6 +320,8 @@ class Desk:
             return Choice(
                 waits=tuple(place.hypothesis_id for place in waiting), reason=_left_to_approve(waiting)
             )
+        if any(place.early for place in fitting):
+            return Choice(reason=_left_to_caps(fitting))
         ended = nothing_worth_it(self.ranking)
         if ended is not None and (trusted or not running):
             return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
@@ -323,7 +340,7 @@ class Desk:
         """
         first = fitting[0]
         worth = [place for place in fitting if place.worth >= WORTH]
-        if self.facts.trials or first.pinned or first.asked or first.moved_by is not None or not worth:
+        if self.facts.trials or first.is_wanted or not worth:
             return Choice(hypothesis=self._queued(first), reason=self._why_before(first, free_s, reserve_s))
         soonest = min(worth, key=lambda place: (place.cost_s, place.place))
         if soonest is first:
@@ -357,11 +374,12 @@ class Desk:
         do = "do" if len(ahead) > 1 else "does"
         causes = (
             (f"wait{'' if len(ahead) > 1 else 's'} for approval", bool(ask)),
+            ("may come only after others by a cap", any(each.early for each in rest)),
             (
                 f"{do} not fit into the {free_s:.0f} s that are left{kept}",
-                any(each.cost_s > free_s for each in rest),
+                any(each.cost_s > free_s and not each.early for each in rest),
             ),
-            (f"{do} not pay", any(each.cost_s <= free_s for each in rest)),
+            (f"{do} not pay", any(each.cost_s <= free_s and not each.early for each in rest)),
         )
         named = format_label(Noun.HYPOTHESIS, ahead[0].hypothesis_id)
         who = f"{named} and {len(ahead) - 1} more" if len(ahead) > 1 else named
@@ -415,6 +433,16 @@ def _left_to_approve(waiting: Sequence[Place]) -> str:
     quote = quote_words(waiting[0].cost_s, waiting[0].most_s)
     more = f" and {len(others)} more" if others else ""
     return f"nothing is left but what waits for your approval: {first} ({quote}){more}"
+
+
+def _left_to_caps(fitting: Sequence[Place]) -> str:
+    """Why to stop where caps of shares let nothing of what is left come next, as a clause."""
+    early = [each for each in fitting if each.early]
+    label = format_label(Noun.HYPOTHESIS, early[0].hypothesis_id)
+    more = f" and {len(early) - 1} more" if len(early) > 1 else ""
+    return (
+        f"nothing is left that a cap lets come next: {label}{more} may come only after tests of other levers"
+    )
 
 
 def combined(one: Prediction, other: Prediction) -> Prediction:

@@ -157,6 +157,8 @@ class Facts:
     """Seconds that builds of the model took here, by method (`builds.measured_builds`)."""
     usd_per_s: float | None = None
     """What a second of a rented target costs, once something ran there."""
+    flying: tuple[tuple[Configuration, Configuration], ...] = ()
+    """What is under test, each as its control and its candidate."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
 
@@ -326,6 +328,11 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         trials=trials,
         queue=tuple(_queued(hypothesis, known) for hypothesis in waiting),
         under_test=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING),
+        flying=tuple(
+            (known[h.control_configuration_id], known[h.candidate_configuration_id])
+            for h in hypotheses
+            if h.state == HypothesisState.TESTING
+        ),
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses

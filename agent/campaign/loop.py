@@ -29,6 +29,7 @@ from agent.campaign.held import release_held
 from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline, read_baseline, under_digests
+from agent.campaign.night import tell_of_question
 from agent.campaign.outcome import note_best
 from agent.campaign.paid import HeldForPrice, held_for_price
 from agent.campaign.questions import pose_questions
@@ -404,6 +405,7 @@ class CampaignLoop:
                 learn_test(session, experiment_id)
                 follow_up(session, experiment_id)
                 note_best(session, self._campaign_id)
+                tell_of_question(session, self._campaign_id)
             ended = None if gone is None else give_up_device(session, self._campaign_id, devices, gone)
             reached(KillPoint.BEFORE_LEARNT)
         self._rests = False
@@ -461,6 +463,7 @@ class CampaignLoop:
             campaign.stopped_because = reason
             campaign.ended_at = now()
             self._count_time(session)
+            tell_of_question(session, campaign.id)
             events.append(
                 session,
                 EventKind.CAMPAIGN_STOPPED,

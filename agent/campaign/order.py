@@ -23,9 +23,10 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Directive as DirectiveRow
 from db.models import Event, Hypothesis, Move
-from db.states import HypothesisState
+from db.states import DirectiveKind, HypothesisState
 from knowledge import steering
 from knowledge.approvals import UP_TO_S, awaits_approval, quote_words
+from knowledge.directives import stored_allowance
 
 QUEUE_TARGET = 8
 """Hypotheses the loop likes to have waiting: enough to choose from and to read on one screen."""
@@ -61,18 +62,23 @@ def read_directives(session: Session, campaign_id: int) -> tuple[Directive, ...]
         .where(DirectiveRow.campaign_id == campaign_id, DirectiveRow.active)
         .order_by(DirectiveRow.id)
     )
-    return tuple(
-        Directive(
-            kind=row.kind,
-            event_id=row.event_id,
-            who="you",
-            when=row.created_at.astimezone().strftime("%H:%M"),
-            lever=row.lever,
-            hypothesis_id=row.hypothesis_id,
-            ahead=frozenset((row.value or {}).get(steering.AHEAD, ())),
-            up_to_s=float((row.value or {}).get(UP_TO_S, math.inf)),
-        )
-        for row in rows
+    return tuple(_directive(row) for row in rows)
+
+
+def _directive(row: DirectiveRow) -> Directive:
+    value, allowed = row.value or {}, stored_allowance(row)
+    return Directive(
+        kind=row.kind,
+        event_id=row.event_id,
+        who="you",
+        when=row.created_at.astimezone().strftime("%H:%M"),
+        lever=row.lever,
+        hypothesis_id=row.hypothesis_id,
+        ahead=frozenset(value.get(steering.AHEAD, ())),
+        up_to_s=float(value.get(UP_TO_S, math.inf)),
+        tests=allowed.tests,
+        time_s=allowed.time_s,
+        share=allowed.share,
     )
 
 
@@ -95,11 +101,16 @@ def proposals(desk: Desk) -> list[Draft]:
 
 
 def _set_aside(desk: Desk) -> int:
-    """How many wait for approval and are therefore not counted as waiting to be tested: others are to be
-    there beside them. So many at most, that what nobody approves does not pile up."""
-    if desk.approve_above_s == math.inf:
+    """How many wait for approval, or are held back by a cap, and are therefore not counted as waiting to be
+    tested: others are to be there beside them. So many at most, that what nobody approves does not pile
+    up."""
+    capped = any(each.kind == DirectiveKind.CAP for each in desk.directives)
+    if desk.approve_above_s == math.inf and not capped:
         return 0
-    aside = sum(p.awaits_approval and p.hypothesis_id not in desk.leaving for p in desk.ranking.places)
+    aside = sum(
+        (p.awaits_approval or p.capped_by is not None) and p.hypothesis_id not in desk.leaving
+        for p in desk.ranking.places
+    )
     return min(aside, QUEUE_TARGET)
 
 

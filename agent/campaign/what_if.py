@@ -1,15 +1,18 @@
 """What would follow from a verdict that has not been given: the queue ranked with the outcome assumed. Pure.
 
-A refuted change is taken to change nothing, a supported one to do what is believed of it (at least its
-smallest effect worth having), and one that is infeasible to measure nothing. Quality is taken to hold, as
-nothing is assumed of it. What the agent proposed on an earlier best leaves the queue, as it would.
+A refuted change is taken to change nothing, a supported one to do what is said, else what is believed of it
+(at least its smallest effect worth having), and one that is infeasible to measure nothing. Quality is taken
+to hold, as nothing is assumed of it. What the agent proposed on an earlier best leaves the queue, as it
+would. Caps, minimum shares and all other directives count as they do in the queue, with one test more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent.campaign.assumed import EACH, Assumed, check_assumed
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Queued
 from agent.proposers.port import Trial
@@ -18,15 +21,11 @@ from agent.ranking.values import Place, Ranking, Shift
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 
-ASSUMED = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.INFEASIBLE)
-"""The outcomes that are worth assuming: the others teach little or nothing."""
-
 SE_LOG = 0.01
 """Standard error of the assumed effect, where no trial tells how close such a measurement comes."""
 
 MOST_SHIFTS = 5
 """Hypotheses that are told of, those that move furthest against the others first."""
-
 
 MOST_RANKED = 300
 """Hypotheses that are ranked again, so that an answer stays quick."""
@@ -34,21 +33,32 @@ MOST_RANKED = 300
 
 @dataclass(frozen=True)
 class Consequence:
-    """What an outcome would do: who moves, beyond everybody's moving up, and who would leave the queue.
+    """What a verdict would do: who moves, beyond everybody's moving up, and who would leave the queue.
 
-    `moved` counts all that move so, of which `shifts` are those that move furthest.
+    `moved` counts all that move so, of which `shifts` are those that move furthest. `next_up` would be tested
+    next, of what is in the queue by now; `is_best`: it would be the best configuration so far.
     """
 
-    outcome: Outcome
+    assumed: Assumed
     shifts: tuple[Shift, ...]
     moved: int
     leave: tuple[int, ...]
+    next_up: int | None = None
+    is_best: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome that is assumed."""
+        return self.assumed.outcome
 
 
-def what_if(desk: Desk, hypothesis_id: int) -> tuple[Consequence, ...]:
-    """What each outcome of a queued hypothesis would do to the rest; empty where it does not wait.
+def what_if(
+    desk: Desk, hypothesis_id: int, verdicts: Sequence[Assumed] = EACH, most_shifts: int = MOST_SHIFTS
+) -> tuple[Consequence, ...]:
+    """What each of these verdicts on a queued hypothesis would do to the rest; empty where it does not wait.
 
-    Of a queue longer than `MOST_RANKED` only those first in order are looked at.
+    Of a queue longer than `MOST_RANKED` only those first in order are looked at. Raises `UsageError` for an
+    effect that it can't be supported with.
     """
     found = next((each for each in desk.facts.queue if each.id == hypothesis_id), None)
     if found is None:
@@ -57,19 +67,26 @@ def what_if(desk: Desk, hypothesis_id: int) -> tuple[Consequence, ...]:
         ahead = {*desk.ranking.order[:MOST_RANKED], hypothesis_id}
         queue = tuple(each for each in desk.facts.queue if each.id in ahead)
         desk = replace(desk, facts=replace(desk.facts, queue=queue))
-    return tuple(_consequence(desk, found, outcome) for outcome in ASSUMED)
+    for each in verdicts:
+        check_assumed(desk.facts, found, each)
+    return tuple(_consequence(desk, found, each, most_shifts) for each in verdicts)
 
 
-def _consequence(desk: Desk, hypothesis: Queued, outcome: Outcome) -> Consequence:
+def _consequence(desk: Desk, hypothesis: Queued, assumed: Assumed, most_shifts: int) -> Consequence:
     rest = tuple(each for each in desk.facts.queue if each.id != hypothesis.id)
-    trial = _trial(desk, hypothesis, outcome)
+    trial = _trial(desk, hypothesis, assumed)
     facts = replace(desk.facts, trials=(*desk.facts.trials, trial), queue=rest)
     after = replace(desk, facts=facts, believed=desk.beliefs.after(trial))
     leave = frozenset(after.leaving)
     ranking = after.ranking_of([each for each in rest if each.id not in leave])
     found = _against_the_others(desk.ranking, ranking)
     return Consequence(
-        outcome, tuple(shift for _, shift in found[:MOST_SHIFTS]), len(found), tuple(sorted(leave))
+        assumed,
+        tuple(shift for _, shift in found[:most_shifts]),
+        len(found),
+        tuple(sorted(leave)),
+        None if ranking.next_up is None else ranking.next_up.hypothesis_id,
+        after.incumbent.hypothesis_id == hypothesis.id,
     )
 
 
@@ -95,11 +112,11 @@ def _at(place: Place, number: int) -> Place:
     return replace(place, place=number)
 
 
-def _trial(desk: Desk, hypothesis: Queued, outcome: Outcome) -> Trial:
-    effect = None
+def _trial(desk: Desk, hypothesis: Queued, assumed: Assumed) -> Trial:
+    outcome, effect = assumed.outcome, assumed.effect_log
     if outcome is Outcome.REFUTED:
         effect = 0.0
-    elif outcome is Outcome.SUPPORTED:
+    elif outcome is Outcome.SUPPORTED and effect is None:
         believed = desk.beliefs.predict(hypothesis.control, hypothesis.candidate).log_ratio_mean
         effect = min(believed, math.log1p(-hypothesis.min_effect))
     errors = sorted(each.effect_se_log for each in desk.facts.trials if each.effect_se_log is not None)

@@ -130,13 +130,19 @@ def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> tu
 
 
 def _by_directive(was: Place, now: Place) -> str | None:
-    """The pin, ban or move by hand that holds now and did not, or the reverse."""
+    """The directive about it that holds now and did not, or the reverse."""
+    if (was.question_of is None) != (now.question_of is None):
+        return "settles the question of the night" if was.question_of is None else "no longer a question"
+    if (was.capped_by is None) != (now.capped_by is None):
+        return "held back by a cap" if was.capped_by is None else "no longer held back by a cap"
     if was.paused != now.paused:
         return "paused by a ban" if now.paused else "no longer banned"
     if was.pinned != now.pinned:
         return "pinned" if now.pinned else "no longer pinned"
     if was.moved_by != now.moved_by:
         return "moved by hand" if now.moved_by is not None else "no longer held by a move"
+    if now.reserved_by is not None and now.place < was.place and was.reserved_by is None:
+        return "brought forward by the minimum share of its lever"
     return None
 
 
@@ -147,6 +153,7 @@ def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
         was.pinned
         or was.asked
         or was.moved_by is not None
+        or was.question_of is not None
         or _same(was.score, now.score)
         or (now.score > was.score) != rose
     ):

@@ -9,11 +9,14 @@ more than a narrow one of the same mean: testing it can teach more.
 A hypothesis on another metric than the objective makes no token faster; what it could save of its own metric
 counts `OFF_OBJECTIVE` as much.
 
-Order: pinned hypotheses first, as they were pinned; then what the campaign's file asks, in its order and
-whatever it may pay, and what separates the causes of a confounded test, which has cost its time and said
-nothing yet; then by score; what a ban covers comes last and is paused. A ban holds over a pin, since
-it says what must not run. Ties go to the lower hypothesis id. The order depends on the set of candidates and
-directives alone, not on the order in which they are given.
+Order: what settles the question of the night first; then pinned hypotheses, as they were pinned; then what
+the campaign's file asks, in its order and whatever it may pay, and what separates the causes of a confounded
+test, which has cost its time and said nothing yet; then by score; what a ban covers comes last and is paused.
+A ban holds over a pin, since it says what must not run. Ties go to the lower hypothesis id. The order depends
+on the set of candidates and directives alone, not on the order in which they are given.
+
+Caps and minimum shares of levers change that order (`agent.ranking.shares`): a cap holds back what would
+exceed it, a minimum share brings the first of its lever forward whenever it is behind.
 
 What was moved by hand (a priority) is then taken out and put back behind as many as stood ahead of where it
 was put and are still in the queue: others that end let it rise, and what comes later does not get ahead of
@@ -32,9 +35,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from agent.ranking.sentences import approval_reason, place_reason, price_reason, saved_hundredths
-from agent.ranking.values import Candidate, Directive, Place, Ranking, factors
+from agent.ranking.sentences import (
+    allotment_reason,
+    approval_reason,
+    place_reason,
+    price_reason,
+    question_reason,
+    saved_hundredths,
+)
+from agent.ranking.shares import Allotted, Hold, Item, allot
+from agent.ranking.values import Candidate, Directive, Place, Ranking, Used, factors
 from db.states import DirectiveKind
+from knowledge.allowances import ALLOTTING
 
 FOCUS_FACTOR = 5.0
 """How much a focus multiplies a score: what is focused comes first unless something pays five times more."""
@@ -51,11 +63,13 @@ LEAST_COST_S = 1e-3
 LEAST_SD = 1e-9
 """A standard deviation up to this counts as none, before a quotient by it overflows."""
 
-PINNED, DUE, SCORED, BANNED = range(4)
+QUESTION, PINNED, DUE, SCORED, BANNED = range(5)
 """The groups of the order, first to last."""
 
 MOVABLE = (DUE, SCORED)
 """The groups in which a move by hand counts."""
+
+NOTHING_USED = Used()
 
 Array = npt.NDArray[np.float64]
 
@@ -78,11 +92,13 @@ def rank(
     directives: Sequence[Directive] = (),
     previous_order: Sequence[int] = (),
     approve_above_s: float = math.inf,
+    used: Used = NOTHING_USED,
 ) -> Ranking:
     """Put the queue in order. Raises `ValueError` for a hypothesis that is given twice.
 
     `previous_order` are the hypotheses in the order before; it changes no place, and is kept as `came_from`.
     What is expected to cost more than `approve_above_s` keeps its place and waits for the user's approval.
+    `used` is what caps and minimum shares count from.
     """
     if not candidates:
         return Ranking()
@@ -105,7 +121,12 @@ def rank(
     by_score = np.lexsort((ids, -score, turn, group)).tolist()
     hands = _of_hypotheses(directives, DirectiveKind.PRIORITY)
     approvals = _of_hypotheses(directives, DirectiveKind.APPROVAL)
-    order = _with_moves(by_score, ids.tolist(), group.tolist(), hands)
+    asked = _of_question(directives)
+    moved = _with_moves(by_score, ids.tolist(), group.tolist(), hands)
+    running, banned = _apart(moved, group.tolist())
+    allotted = _allotted(running, candidates, group.tolist(), hands, directives, used)
+    order = [running[k] for k in allotted.order] + banned
+    at = {k: each for each, k in enumerate(running)}
     before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
     gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
     share = np.array([c.metric is not None and c.metric.is_share for c in candidates])
@@ -116,10 +137,14 @@ def rank(
         pin = pins.get(candidate.hypothesis_id)
         ban = bans[candidate.levers]
         hand = hands.get(candidate.hypothesis_id) if group[k] in MOVABLE else None
+        cap, early = allotted.held.get(at.get(k, -1)), allotted.early.get(at.get(k, -1))
+        reserve, question = allotted.reserved.get(at.get(k, -1)), asked if group[k] == QUESTION else None
         asks = candidate.cost_s > approve_above_s
         approval = approvals.get(candidate.hypothesis_id) if asks else None
         covered = approval is not None and candidate.cost_s <= approval.up_to_s
         why = place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand)
+        why += "" if question is None else question_reason(question)
+        why += allotment_reason(cap, early, reserve, used)
         why += "" if candidate.usd is None else price_reason(candidate.usd, gains[k])
         places.append(
             Place(
@@ -132,14 +157,19 @@ def rank(
                 candidate.cost_s,
                 weights[k],
                 pin is not None,
-                ban is not None,
+                ban is not None or cap is not None,
                 before.get(candidate.hypothesis_id),
                 why + (approval_reason(candidate.cost_s, approve_above_s, approval, covered) if asks else ""),
                 candidate.is_due,
                 None if hand is None else hand.event_id,
                 candidate.most_s,
-                asks and not covered and ban is None,
+                asks and not covered and ban is None and cap is None,
                 approval.event_id if covered and approval is not None else None,
+                None if cap is None else cap.event_id,
+                None if reserve is None else reserve.event_id,
+                None if question is None else question.event_id,
+                early is not None,
+                reserve is not None and at[k] in allotted.owed,
             )
         )
     return Ranking(tuple(places))
@@ -160,11 +190,45 @@ def _with_moves(
 
     away = set(moved)
     left = [k for k in order if k not in away]
-    first = sum(group[k] == PINNED for k in left)
+    first = sum(group[k] <= PINNED for k in left)
     banned = sum(group[k] == BANNED for k in left)
     for k in sorted(moved, key=behind):
         left.insert(min(max(behind(k)[0], first), len(left) - banned), k)
     return left
+
+
+def _apart(order: list[int], group: list[int]) -> tuple[list[int], list[int]]:
+    """The order without what is banned, and that."""
+    banned = sum(each == BANNED for each in group)
+    end = len(order) - banned  # a ban puts it last, and no move behind it
+    return order[:end], order[end:]
+
+
+def _allotted(
+    order: list[int],
+    candidates: Sequence[Candidate],
+    group: list[int],
+    hands: Mapping[int | None, Directive],
+    directives: Sequence[Directive],
+    used: Used,
+) -> Allotted:
+    """What caps and minimum shares make of an order."""
+    given = [each for each in directives if each.kind in ALLOTTING]
+    if not given:
+        return Allotted(tuple(range(len(order))))
+    items = []
+    for k in order:
+        each = candidates[k]
+        is_moved = group[k] in MOVABLE and each.hypothesis_id in hands
+        hold = Hold.MOVED if is_moved else Hold.FREE if group[k] == SCORED else Hold.FIXED
+        items.append(Item(each.levers, each.cost_s, hold, each.confirms))
+    return allot(items, given, used)
+
+
+def _of_question(directives: Sequence[Directive]) -> Directive | None:
+    """The question of the night: the newest, where there are several."""
+    found = [each for each in directives if each.kind == DirectiveKind.QUESTION]
+    return max(found, key=lambda each: each.event_id, default=None)
 
 
 def _of_hypotheses(directives: Sequence[Directive], kind: DirectiveKind) -> dict[int | None, Directive]:
@@ -207,6 +271,8 @@ def _group(
 ) -> int:
     if bans[candidate.levers] is not None:
         return BANNED
+    if candidate.settles is not None:
+        return QUESTION
     if candidate.hypothesis_id in pins:
         return PINNED
     return DUE if candidate.is_due else SCORED
@@ -214,6 +280,8 @@ def _group(
 
 def _turn(candidate: Candidate, pins: dict[int, tuple[int, Directive | None]]) -> int:
     """What decides within a group before the score: the order of the pins, and that of the questions."""
+    if candidate.settles is not None:
+        return candidate.hypothesis_id
     if candidate.hypothesis_id in pins:
         return pins[candidate.hypothesis_id][0]
     return candidate.hypothesis_id if candidate.is_due else 0

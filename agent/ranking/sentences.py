@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from agent.ranking.values import Candidate, Directive
+from agent.ranking.values import Candidate, Directive, Used
 from configs.quantities import format_duration, format_usd
+from db.labels import Noun, format_label
 from db.states import DirectiveKind
+from knowledge.allowances import Allowance
 from knowledge.figures import metric_word
 
 Z_80 = 1.2816
@@ -55,6 +57,10 @@ def place_reason(
     asked = "asked by the campaign; " if candidate.asked else ""
     if candidate.separates is not None:
         asked = f"separates the causes of {candidate.separates}; "
+    if candidate.settles is not None:
+        own = candidate.settles == format_label(Noun.HYPOTHESIS, candidate.hypothesis_id)
+        night = "the question of the night"
+        asked = f"{night}; " if own else f"settles {candidate.settles}, {night}, and {asked}"
     words = f"{start}: {asked}{_belief(candidate, saved)}"
     if ban is not None:
         also = ", although it is pinned" if pin is not None else ""
@@ -67,6 +73,39 @@ def place_reason(
         given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
         words += f"; its score is multiplied by {factor:g}: {given}"
     return words
+
+
+def question_reason(question: Directive) -> str:
+    """The end of a reason, of what settles the question of the night."""
+    return f"; put before all else {question.cited()}"
+
+
+def allotment_reason(
+    cap: Directive | None, early: Directive | None, reserve: Directive | None, used: Used
+) -> str:
+    """The end of a reason, of what a cap holds back or lets come only after others, or a minimum share
+    brings forward; `used` is what they count from."""
+    words = ""
+    if cap is not None:
+        words += f"; held back by the cap of {_allowed(cap)} on {cap.lever} {cap.cited()}{_so_far(cap, used)}"
+    elif early is not None:
+        words += f"; others come first by the cap of {_allowed(early)} on {early.lever} {early.cited()}"
+        words += _so_far(early, used)
+    if reserve is not None:
+        words += f"; stands here for the {_allowed(reserve)} that are kept for {reserve.lever} "
+        words += f"{reserve.cited()}{_so_far(reserve, used)}"
+    return words
+
+
+def _allowed(directive: Directive) -> str:
+    return Allowance(directive.tests, directive.time_s, directive.share).words
+
+
+def _so_far(directive: Directive, used: Used) -> str:
+    lever = directive.lever or ""
+    if directive.time_s is not None:
+        return f", {format_duration(used.seconds_of.get(lever, 0.0))} of which are used"
+    return f", with {used.of_lever.get(lever, 0)} of {used.tests} tests so far"
 
 
 def price_reason(usd: float, gain: float) -> str:

@@ -13,21 +13,24 @@ count."""
 
 def is_worth_it(place: Place, worth: float = WORTH) -> bool:
     """Whether it is worth testing: what is wanted by the user or the campaign's file always is."""
-    wanted = place.pinned or place.asked or place.moved_by is not None
-    return wanted or place.worth >= worth
+    return place.is_wanted or place.worth >= worth
 
 
 def nothing_worth_it(ranking: Ranking, worth: float = WORTH) -> str | None:
     """Why the campaign may stop, as a sentence; None while something is worth testing.
 
     The measure is gain × P(quality) × P(runs), the expected share of the incumbent's TPOT saved. What is
-    wanted by the user or the campaign's file is always worth it; what is banned is not counted.
+    wanted by the user or the campaign's file is always worth it; what is banned, or held back by a cap, is
+    not counted.
     """
     if not ranking.places:
         return "Nothing is left in the queue."
     running = [place for place in ranking.places if not place.paused]
     if not running:
-        return f"Everything left in the queue is banned ({len(ranking.places)} in all)."
+        capped = sum(place.capped_by is not None for place in ranking.places)
+        how = "banned" if not capped else "held back by a cap" if capped == len(ranking.places) else None
+        how = how or f"banned or held back by a cap ({capped} of them)"
+        return f"Everything left in the queue is {how} ({len(ranking.places)} in all)."
     if any(is_worth_it(place, worth) for place in running):
         return None
     best = max(running, key=lambda place: (place.worth, -place.hypothesis_id))

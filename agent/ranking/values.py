@@ -37,6 +37,10 @@ class Candidate:
     judges_quality: bool = True
     usd: float | None = None
     """What it is expected to cost in dollars; None on a target that costs none."""
+    settles: str | None = None
+    """The label of the question of the night, where it is that one or separates its causes."""
+    confirms: bool = False
+    """Whether it is the last test, of the best against the baseline, which no cap holds back."""
 
     @property
     def is_due(self) -> bool:
@@ -46,11 +50,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Directive:
-    """One steering that holds: about a lever (focus, boost, ban) or a hypothesis (pin, priority, approval).
+    """One steering that holds: of a lever (focus, boost, ban, cap, reserve) or a hypothesis (pin, priority,
+    question, approval).
 
     `who` gave it and `when` (as people read it), by the event `event_id`. `factor` replaces the default of a
     focus or boost. `ahead` are the hypotheses that a priority, a move by hand, leaves ahead of its own.
-    `up_to_s` is the expected cost up to which an approval holds.
+    `up_to_s` is the expected cost up to which an approval holds. A cap has one of `tests`, `time_s` (seconds)
+    and `share` (of all tests), a reserve has `share`.
     """
 
     kind: DirectiveKind
@@ -62,10 +68,25 @@ class Directive:
     factor: float | None = None
     ahead: frozenset[int] = frozenset()
     up_to_s: float = math.inf
+    tests: int | None = None
+    time_s: float | None = None
+    share: float | None = None
 
     def cited(self) -> str:
         """Who gave it and when, as every sentence cites it."""
         return f"by {self.who} at {self.when} (event {self.event_id})"
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a campaign's tests, done and under way, have used: how many, and by lever how many and seconds.
+
+    A test of several levers counts for each of them.
+    """
+
+    tests: int = 0
+    of_lever: Mapping[str, int] = field(default_factory=dict)
+    seconds_of: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +98,10 @@ class Place:
     what goes first whatever it may pay: a question, or what separates the causes of a confounded test.
     `moved_by` is the event of the move by hand that holds it there. `most_s` is what its experiment takes if
     all of its plan is measured. `awaits_approval`: it keeps its place and is not run before the user said so;
-    `approved_by` is the event by which it may.
+    `approved_by` is the event by which it may. Events too are `capped_by`, the cap that pauses it,
+    `reserved_by`, the reserve that it stands here for, and `question_of`, the question of the night that it
+    settles. `early`: a cap of a share lets it run only after others. `owed`: what was tested so far is less
+    than its reserve.
     """
 
     hypothesis_id: int
@@ -97,11 +121,22 @@ class Place:
     most_s: float | None = None
     awaits_approval: bool = False
     approved_by: int | None = None
+    capped_by: int | None = None
+    reserved_by: int | None = None
+    question_of: int | None = None
+    early: bool = False
+    owed: bool = False
 
     @property
     def may_run(self) -> bool:
         """Whether nothing that the user said, or did not say yet, keeps it from being run."""
-        return not self.paused and not self.awaits_approval
+        return not self.paused and not self.awaits_approval and not self.early
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the user or the campaign's file wants it tested whatever it may pay."""
+        by_hand = self.pinned or self.moved_by is not None or self.question_of is not None
+        return by_hand or self.asked or self.owed
 
     @property
     def worth(self) -> float:

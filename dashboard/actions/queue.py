@@ -24,8 +24,10 @@ from db.labels import Noun, format_label, parse_label_of
 from db.money import usd
 from db.session import Database
 from db.states import CampaignState, DirectiveKind
-from knowledge import approving, job_approvals, steering
+from knowledge import approving, job_approvals, lever_steering, night, steering
+from knowledge.allowances import ALLOTTING, Allowance, parse_least, parse_most
 from knowledge.directives import hypothesis_label
+from knowledge.lever_steering import LEVER_DIRECTIVES
 from knowledge.levers import known_levers
 from knowledge.queries.lookup import campaign_of, labelled
 from knowledge.queries.queue_board import last_act, last_ranking
@@ -80,18 +82,32 @@ def unapprove(session: Session, form: Form) -> str:
 
 
 def steer(session: Session, form: Form) -> str:
-    """Focus, boost or ban a lever."""
+    """Focus, boost, ban or cap a lever, or keep a share of the tests for it."""
     kind, lever = _kind(form), form.required("lever")
     campaign_id = campaign_of(session, form.required("campaign"))
-    found = steering.give_directive(session, campaign_id, kind, lever, known_levers(session, campaign_id))
+    levers = known_levers(session, campaign_id)
+    found = lever_steering.give_directive(session, campaign_id, kind, lever, levers, _allowance(form, kind))
     return f"{found.text} {NEXT}"
 
 
 def lift(session: Session, form: Form) -> str:
     """Lift what was said of a lever."""
     kind, lever = _kind(form), form.required("lever")
-    steering.lift_directives(session, campaign_of(session, form.required("campaign")), kind, lever)
+    lever_steering.lift_directives(session, campaign_of(session, form.required("campaign")), kind, lever)
     return f"The {kind.value} on {lever} is lifted. {NEXT}"
+
+
+def question(session: Session, form: Form) -> str:
+    """Make a hypothesis the question of the night."""
+    found = night.ask(session, _hypothesis(session, form))
+    return f"{found.text} {NEXT}"
+
+
+def unquestion(session: Session, form: Form) -> str:
+    """Take the question of the night back."""
+    found = night.take_back(session, campaign_of(session, form.required("campaign")))
+    label = format_label(Noun.HYPOTHESIS, found.hypothesis_id or 0)
+    return f"{label} is no longer the question of the night. {NEXT}"
 
 
 def approve_price(session: Session, form: Form) -> str:
@@ -136,6 +152,8 @@ ACTS: Mapping[str, Callable[[Session, Form], str]] = {
         withdraw,
         steer,
         lift,
+        question,
+        unquestion,
         pause,
         resume,
         stop,
@@ -149,7 +167,7 @@ CAMPAIGN = {
     "chosen": "Anything, to go back to the page of this campaign.",
 }
 HYPOTHESIS = {**CAMPAIGN, "hypothesis": "Its label."}
-LEVER = {**CAMPAIGN, "kind": "focus, boost or ban.", "lever": "Its name."}
+LEVER = {**CAMPAIGN, "kind": "focus, boost, ban, cap or reserve.", "lever": "Its name."}
 TAKES = {
     "pin": takes(HYPOTHESIS, ["hypothesis"]),
     "unpin": takes(HYPOTHESIS, ["hypothesis"]),
@@ -169,7 +187,12 @@ TAKES = {
     ),
     "unapprove": takes(HYPOTHESIS, ["hypothesis"]),
     "withdraw": takes({**HYPOTHESIS, "why": "The reason, kept with it."}, ["hypothesis"]),
-    "steer": takes(LEVER, ["campaign", "kind", "lever"]),
+    "steer": takes(
+        {**LEVER, "amount": "Of a cap: tests (3), time (20m) or a share (30%); of a reserve: a share."},
+        ["campaign", "kind", "lever"],
+    ),
+    "question": takes(HYPOTHESIS, ["hypothesis"]),
+    "unquestion": takes(CAMPAIGN, ["campaign"]),
     "lift": takes(LEVER, ["campaign", "kind", "lever"]),
     "pause": takes(CAMPAIGN, ["campaign"]),
     "resume": takes(CAMPAIGN, ["campaign"]),
@@ -246,9 +269,23 @@ def _hypothesis(session: Session, form: Form) -> int:
 
 def _kind(form: Form) -> DirectiveKind:
     word = form.required("kind")
-    if word not in {each.value for each in steering.LEVER_DIRECTIVES}:
-        raise UsageError(f"{word[:40]!r} is nothing to do with a lever.", "Write focus, boost or ban.")
+    known = [each.value for each in LEVER_DIRECTIVES]
+    if word not in known:
+        raise UsageError(
+            f"{word[:40]!r} is nothing to do with a lever.", f"Write one of: {', '.join(known)}."
+        )
     return DirectiveKind(word)
+
+
+def _allowance(form: Form, kind: DirectiveKind) -> Allowance | None:
+    """How much a cap or a reserve says; what stands in the form of another kind counts for nothing."""
+    if kind not in ALLOTTING:
+        return None
+    amount = form.text("amount")
+    if amount is None:
+        example = "3, 20m or 30%" if kind is DirectiveKind.CAP else "30%"
+        raise UsageError(f"How much? A {kind.value} takes an amount.", f"Write such as {example}.")
+    return parse_most(amount) if kind is DirectiveKind.CAP else parse_least(amount)
 
 
 def _live(session: Session, form: Form, act: Callable[[Session, int], object], said: str) -> str:

@@ -14,6 +14,7 @@ from dashboard.charts.waterfall import Bar, Segment, ends, place, step
 from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages.now_words import sentence
 from dashboard.rendering.figures import number, unit
+from dashboard.rendering.linking import Piece, pieces
 from db.event_kinds import EventKind
 from db.states import VerdictOutcome
 from knowledge.queries.log import EventView
@@ -35,6 +36,7 @@ MARKS: dict[str, tuple[str, str]] = {
     EventKind.CAMPAIGN_BEST.value: ("up", "Better"),
     EventKind.DIRECTIVE_GIVEN.value: ("pin", "Steered"),
     EventKind.DIRECTIVE_LIFTED.value: ("pin", "Steered"),
+    EventKind.QUESTION_SETTLED.value: ("finding", "Answered"),
     EventKind.EXPERIMENT_FAILED.value: ("infeasible", "Failed"),
     EventKind.EXPERIMENT_CONFOUNDED.value: ("confounded", "Confounded"),
     EventKind.EXPERIMENT_REPRODUCED.value: ("same", "Run again"),
@@ -134,6 +136,10 @@ class NowShown(NowView):
             return None
         low, high = (None if each is None else 1 / (1 + each) for each in (effect.high, effect.low))
         return 1 / (1 + effect.relative), low, high
+
+    def pieces(self, text: str) -> tuple[Piece, ...]:
+        """A sentence with its labels as links."""
+        return pieces(text)
 
     def words(self, change: tuple[ChangeView, ...]) -> str:
         """A change in a few words."""

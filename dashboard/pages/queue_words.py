@@ -18,8 +18,8 @@ NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
 
 PROPOSERS = {"user": "you", "optuna": "the optimizer", "llm": "a language model", "questions": "the campaign"}
 
-_OWN_LINE = ("approved by", "waits for approval")
-"""Beginnings of what a row tells of approval, in a line of its own."""
+_OWN_LINE = ("approved by", "waits for approval", "put before all else")
+"""Beginnings of what a row tells of approval and of the question of the night, in lines of their own."""
 
 _EVENT = re.compile(r" \(event \d+\)")
 
@@ -48,6 +48,8 @@ class Line:
     share: float
     cost_s: float | None
     paused: bool
+    capped: bool
+    question: str | None
     put_at: int | None
     moved: bool
     ends_budget: bool
@@ -88,10 +90,23 @@ def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
         share=round(100 * (values["score"] or 0.0) / best, 1) if best > 0 else 0.0,
         cost_s=values["cost_s"],
         paused=paused,
+        capped=score.get("capped_by") is not None,
+        question=_question(row, board),
         put_at=board.put.get(row.id),
         moved=row.id in board.moved,
         ends_budget=row.rank is not None and row.rank == board.cut,
     )
+
+
+def _question(row: QueueRow, board: QueueBoard) -> str | None:
+    """What a row has to do with the question of the night, as a sentence."""
+    asked = board.question
+    if asked is None or asked.is_over:
+        return None
+    if asked.hypothesis == row.id:
+        return "The question of the night."
+    ranked = (row.score or {}).get("question_of") == asked.event_id
+    return f"Settles {asked.hypothesis}, the question of the night." if ranked else None
 
 
 def lead(board: QueueBoard) -> tuple[str, str]:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from agent.campaign.assumed import EACH, Assumed, parse_assumed
 from agent.campaign.what_if import Consequence
 from configs.errors import UsageError
 from dashboard.grounds import consequences, ground_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.rendering.linking import Piece, pieces
 from db.labels import Noun, format_label, parse_label_of
+from experiments.measurement.judging import Outcome
 from knowledge.queries.lookup import campaign_of, newest_campaign
 from knowledge.queries.view import View
 
 MOST_CHOICES = 12
 """Hypotheses that are offered, the first in order."""
-
-WORDS = {
-    "supported": "is supported, as predicted",
-    "refuted": "is refuted, so that it changes nothing",
-    "infeasible": "does not run",
-}
 
 
 class WhatIfFilters(Filters):
@@ -33,6 +30,26 @@ class WhatIfFilters(Filters):
     hypothesis: str | None = Field(
         default=None, max_length=32, description="The first in order if not given."
     )
+    outcome: str | None = Field(
+        default=None, max_length=16, description="supported, refuted or infeasible; each if not given."
+    )
+    saves: float | None = Field(
+        default=None,
+        gt=0,
+        lt=100,
+        description="What a supported one saves, in per cent; what is predicted if not given.",
+    )
+
+    @property
+    def verdicts(self) -> tuple[Assumed, ...]:
+        """What is assumed; raises `UsageError` for what can't be."""
+        assumed = EACH if self.outcome is None else (parse_assumed(self.outcome),)
+        return tuple(self._saving(each) for each in assumed)
+
+    def _saving(self, assumed: Assumed) -> Assumed:
+        if self.saves is None or assumed.outcome is not Outcome.SUPPORTED:
+            return assumed
+        return replace(assumed, change=-self.saves / 100)
 
 
 class ChoiceView(View):
@@ -58,13 +75,17 @@ class ShiftView(View):
 
 
 class ConsequenceView(View):
-    """What an outcome would do; `moved` counts all that move against the others, `leave` what goes."""
+    """What an outcome would do; `moved` counts all that move against the others, `leave` what goes, `next` is
+    what would be tested next, and `is_best` whether the decided one would be the best so far."""
 
     outcome: str
     words: str
     shifts: tuple[ShiftView, ...]
     moved: int
     leave: tuple[str, ...]
+    change: float | None
+    next: ChoiceView | None
+    is_best: bool
 
 
 class WhatIfShown(View):
@@ -79,6 +100,7 @@ class WhatIfShown(View):
 def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> WhatIfShown:
     """Rank the queue with each outcome assumed."""
     asked = request.filters
+    verdicts = asked.verdicts
     number = None if asked.hypothesis is None else parse_label_of(Noun.HYPOTHESIS, asked.hypothesis)
     if asked.campaign is None and newest_campaign(session) is None:
         return WhatIfShown(campaign=None, taken=None, choices=(), consequences=())
@@ -98,7 +120,9 @@ def read(session: Session, request: Request[WhatIfFilters], ground: Ground) -> W
         campaign=label,
         taken=_choice(taken, claims),
         choices=tuple(_choice(each, claims) for each in dict.fromkeys((*order[:MOST_CHOICES], taken))),
-        consequences=tuple(_shown(each, claims) for each in consequences(session, campaign_id, taken)),
+        consequences=tuple(
+            _shown(each, claims) for each in consequences(session, campaign_id, taken, verdicts)
+        ),
     )
 
 
@@ -109,7 +133,7 @@ def _choice(number: int, claims: dict[int, str]) -> ChoiceView:
 def _shown(found: Consequence, claims: dict[int, str]) -> ConsequenceView:
     return ConsequenceView(
         outcome=found.outcome.value,
-        words=WORDS[found.outcome.value],
+        words=found.assumed.words,
         shifts=tuple(
             ShiftView(
                 hypothesis=format_label(Noun.HYPOTHESIS, each.hypothesis_id),
@@ -122,13 +146,21 @@ def _shown(found: Consequence, claims: dict[int, str]) -> ConsequenceView:
         ),
         moved=found.moved,
         leave=tuple(format_label(Noun.HYPOTHESIS, each) for each in found.leave),
+        change=found.assumed.change,
+        next=None if found.next_up is None else _choice(found.next_up, claims),
+        is_best=found.is_best,
     )
 
 
 def command(request: Request[WhatIfFilters]) -> str:
-    """What the command line shows of it: the order as it is."""
-    asked = request.filters.campaign
-    return "autoinfer queue" + (f" --campaign {shlex.quote(asked)}" if asked else "")
+    """The same on the command line; of the first in order, which only the page takes by itself, the order."""
+    asked = request.filters
+    if asked.hypothesis is None:
+        return "autoinfer queue" + (f" --campaign {shlex.quote(asked.campaign)}" if asked.campaign else "")
+    verdict = "" if asked.outcome is None else f"={asked.outcome}"
+    if asked.outcome == Outcome.SUPPORTED.value and asked.saves is not None:
+        verdict += f":-{asked.saves:g}%"
+    return f"autoinfer queue --what-if {shlex.quote(f'{asked.hypothesis}{verdict}')}"
 
 
 PAGE = Page(

@@ -13,6 +13,7 @@ from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import devices_of_tests
+from knowledge.queries.night import question_now
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of
 from knowledge.summary import CampaignFacts, JudgedFact, WaitingFact
@@ -42,6 +43,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         judged=_judged(session, campaign_id),
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
+        question=question_now(session, campaign_id),
         discovery=campaign.discovery,
     )
 

@@ -23,6 +23,7 @@ from knowledge.latency_only import latency_only
 from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
+from knowledge.queries.night import QuestionView, question_now
 from knowledge.queries.now_best import BestView, of_kind
 from knowledge.queries.now_digest import DigestView, digest_of
 from knowledge.queries.now_reached import best_of
@@ -63,6 +64,7 @@ TOLD_KINDS = (
     EventKind.FINDING_CHANGED,
     EventKind.DIRECTIVE_GIVEN,
     EventKind.DIRECTIVE_LIFTED,
+    EventKind.QUESTION_SETTLED,
     EventKind.NOTE_ADDED,
     EventKind.DEVICE_LOST,
     EventKind.WORKER_LOST,
@@ -147,6 +149,7 @@ class NowView(View):
     paid: tuple[PaidJobView, ...] = ()
     next: tuple[QueueRow, ...] = ()
     awaiting: tuple[QueueRow, ...] = ()
+    question: QuestionView | None = None
     today: datetime | None = None
     validated: tuple[HypothesisRow, ...] = ()
     settled: tuple[HypothesisRow, ...] = ()
@@ -187,6 +190,7 @@ def now_view(session: Session, label: str | None, since: int | None, today: date
         budget=_budget(session, campaign, runs),
         best=best,
         runs=runs,
+        question=question_now(session, campaign.id),
         paid=paid_now(session, campaign),
         awaiting=() if awaiting is None else awaiting.items,
         next=tuple(row for row in waiting if row.state is not HypothesisState.TESTING)[:MOST_NEXT],

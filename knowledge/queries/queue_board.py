@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,8 +14,11 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Event, Hypothesis, Move
 from db.states import CampaignState, DirectiveKind, HypothesisState
+from knowledge.allowances import ALLOTTING
 from knowledge.approvals import AWAITS, approve_above_s
 from knowledge.queries.campaigns import DirectiveView, directive_view
+from knowledge.queries.lever_use import lever_use
+from knowledge.queries.night import QuestionView, question_now
 from knowledge.queries.now_best import of_kind
 from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
@@ -80,7 +84,8 @@ class QueueBoard(View):
     `fit` and `planned_s` count what the budget bears in this order, from the first on, without what waits for
     approval, which `awaiting` counts; `cut` is the place of the first that it does not bear; `waiting` counts
     all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will
-    make. `paid` are its jobs that wait or run on rented machines.
+    make. `used` says by directive how far caps and minimum shares are. `paid` are its jobs that wait or run
+    on rented machines, `question` is the question of the night.
     """
 
     campaign: QueueCampaign
@@ -95,9 +100,11 @@ class QueueBoard(View):
     moves: Page[MoveView]
     directives: tuple[DirectiveView, ...]
     put: dict[str, int]
+    used: dict[str, str]
     moved: tuple[str, ...]
     last_act: ActView | None
     paid: tuple[PaidJobView, ...] = ()
+    question: QuestionView | None = None
 
 
 def queue_board(
@@ -148,9 +155,11 @@ def queue_board(
             for each, view in hands
             if ranked is None or each.event_id > ranked.event_id
         },
+        used=_used(session, campaign_id, [each for each, _ in held]),
         moved=tuple(str(view.hypothesis) for _, view in hands),
         last_act=last_act(session, campaign_id),
         paid=paid_now(session, campaign),
+        question=question_now(session, campaign_id),
     )
 
 
@@ -275,15 +284,26 @@ def _levers(session: Session, campaign_id: int) -> tuple[tuple[str, int], ...]:
     return tuple((lever, count) for lever, count in session.execute(query))
 
 
+def _used(session: Session, campaign_id: int, held: Sequence[Directive]) -> dict[str, str]:
+    """How far the caps and minimum shares are; nothing is asked where there are none."""
+    counting = [each for each in held if each.kind in ALLOTTING]
+    if not counting:
+        return {}
+    use = lever_use(session, campaign_id)
+    return {format_label(Noun.DIRECTIVE, each.id): use.words(each) for each in counting}
+
+
 def _directives(session: Session, campaign_id: int) -> list[tuple[Directive, DirectiveView]]:
-    """What holds of levers, and of hypotheses that still wait."""
+    """What holds of levers, and of hypotheses that still wait, and the question of the night."""
     query = (
         select(Directive)
         .outerjoin(Hypothesis, Hypothesis.id == Directive.hypothesis_id)
         .where(
             Directive.campaign_id == campaign_id,
             Directive.active,
-            Directive.hypothesis_id.is_(None) | Hypothesis.state.in_(WAITING),
+            Directive.hypothesis_id.is_(None)
+            | Hypothesis.state.in_(WAITING)
+            | (Directive.kind == DirectiveKind.QUESTION),
         )
         .order_by(Directive.id.desc())
         .limit(MOST_DIRECTIVES)

@@ -64,7 +64,7 @@ document.addEventListener("dragend", () => {
 // A menu closes once its act was done, so that the row it stood in shows what became of it.
 document.addEventListener("htmx:after:request", (event) => {
   const menu = event.target.closest?.("details.q-m");
-  if (!menu) return;
+  if (!menu || event.target.matches(".q-if")) return; // what would follow is read in the menu itself
   if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
   menu.open = false;
 });

@@ -21,7 +21,7 @@ from db.models import Event, Experiment, Finding, Hypothesis, Job, Launch, Move,
 from db.session import Database, open_database
 from db.states import ExperimentKind, HypothesisState, JobState
 from experiments.kill_points import KILL_VARIABLE, KillPoint
-from knowledge import steering
+from knowledge import lever_steering, steering
 from tests.integration.worker.processes import processes_of
 from tests.simulated.campaign import drive, start
 from tests.simulated.places import simulated_executor
@@ -104,7 +104,7 @@ def test_nothing_of_it_runs_afterwards(folder: Path, finished: tuple[Database, s
 def test_a_banned_lever_is_not_tested(tmp_path: Path) -> None:
     database, campaign_id = start(tmp_path)
     with database.write() as session:
-        steering.give_directive(
+        lever_steering.give_directive(
             session, campaign_id, steering.DirectiveKind.BAN, "kernel", ("kernel", "weights", "luck")
         )
     drive(database, tmp_path, campaign_id)

@@ -10,6 +10,7 @@ PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = (
     "run ",
+    "queue --what-if",
     "aa ",
     "enqueue ",
     "reproduce ",

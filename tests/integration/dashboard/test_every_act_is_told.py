@@ -30,6 +30,7 @@ BEFORE: dict[str, tuple[Act, ...]] = {
     "/queue/unmove": (("/queue/move", {"hypothesis": "H-003", "to": "1"}),),
     "/queue/unapprove": (("/queue/approve", {"hypothesis": "H-001", "up_to_s": "2400.0"}),),
     "/queue/lift": (("/queue/steer", {"kind": "focus", "lever": "threads"}),),
+    "/queue/unquestion": (("/queue/question", {"hypothesis": "H-003"}),),
     "/queue/resume": (("/queue/pause", {}),),
 }
 """What must have been done, so that there is something to undo."""
@@ -46,6 +47,8 @@ ACTS: dict[str, tuple[dict[str, str], str]] = {
     "/queue/withdraw": ({"hypothesis": "H-003", "why": "enough"}, "hypothesis.withdrawn"),
     "/queue/steer": ({"kind": "focus", "lever": "threads"}, "directive.given"),
     "/queue/lift": ({"kind": "focus", "lever": "threads"}, "directive.lifted"),
+    "/queue/question": ({"hypothesis": "H-003"}, "directive.given"),
+    "/queue/unquestion": ({}, "directive.lifted"),
     "/queue/pause": ({}, "campaign.paused"),
     "/queue/resume": ({}, "campaign.resumed"),
     "/queue/stop": ({"sure": "1"}, "campaign.stopped"),

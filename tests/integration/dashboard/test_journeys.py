@@ -144,6 +144,26 @@ def test_pushes_keep_an_open_menu_and_what_is_typed_in_it(
         assert complaints.found == []
 
 
+def test_what_would_follow_is_told_in_a_row_s_menu_and_stays_there_while_pushes_come(
+    browser: Browser, address: str, data_dir: Path
+) -> None:
+    with looking(browser, address) as (page, complaints):
+        opened(page, address, "/queue")
+        label = labels(page)[2]
+        menu = page.locator(f"#menu-{label}")
+        menu.locator("summary").click()
+        menu.locator("select[name=outcome]").select_option("refuted")
+        expect(menu.locator("input[name=saves]")).to_be_hidden()
+        menu.get_by_role("button", name="Show").click()
+        told = menu.locator(".q-then")
+        expect(told).to_contain_text(f"If {label} is refuted, so that it changes nothing")
+        number = ranked(data_dir)
+        expect(page.locator("#view .sub").first).to_contain_text(f"event {number}")
+        expect(menu).to_have_attribute("open", "")
+        expect(told).to_contain_text(f"If {label} is refuted")
+        assert complaints.found == []
+
+
 def test_a_hypothesis_is_filled_in_previewed_and_sent_by_keys(browser: Browser, address: str) -> None:
     with looking(browser, address) as (page, complaints):
         opened(page, address, "/enqueue")

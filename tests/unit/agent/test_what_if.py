@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+import pytest
+
+from agent.campaign.assumed import parse_assumed
 from agent.campaign.what_if import what_if
+from agent.ranking.values import Directive
+from configs.errors import UsageError
+from db.states import DirectiveKind
 from experiments.measurement.judging import Outcome
 from tests.unit.agent.test_desk import BASELINE, COMPILED, PRUNED, SPACE, desk, queued
 
@@ -29,3 +36,59 @@ def test_where_order_does_not_change_nothing_is_told_and_what_does_not_wait_has_
     alone = desk(queued(1, COMPILED), queued(2, replace(HALF)))
     assert all(each.moved == 0 for each in what_if(alone, 1))
     assert what_if(alone, 9) == ()
+
+
+def test_an_effect_of_the_users_is_assumed_in_place_of_what_is_believed() -> None:
+    asked = desk(queued(1, COMPILED), queued(2, PRUNED), queued(3, DEEPER), queued(4, HALF))
+    (small,) = what_if(asked, 1, [parse_assumed("supported:-4%")])
+    (large,) = what_if(asked, 1, [parse_assumed("supported:-60%")])
+    assert small.assumed.words == "is supported with −4.0 %"
+    assert small.is_best
+    assert large.is_best
+    assert math.isclose(large.assumed.effect_log or 0.0, math.log(0.4))
+
+
+def test_what_would_be_tested_next_is_told() -> None:
+    asked = desk(queued(1, COMPILED), queued(2, PRUNED), queued(4, HALF))
+    (refuted,) = what_if(asked, asked.ranking.order[0], [parse_assumed("refuted")])
+    assert refuted.next_up in asked.ranking.order[1:]
+    assert not refuted.is_best
+
+
+@pytest.mark.parametrize(("share", "of_the_lever"), [(0.5, False), (1.0, True)])
+def test_an_assumed_test_counts_for_the_minimum_share_of_its_lever(share: float, of_the_lever: bool) -> None:
+    kept = Directive(DirectiveKind.RESERVE, 41, "you", "12:03", "pruning", share=share)
+    asked = replace(desk(queued(1, COMPILED), queued(2, PRUNED), queued(3, DEEPER)), directives=(kept,))
+    first = asked.ranking.order[0]
+    assert first in (2, 3)
+    (infeasible,) = what_if(asked, first, [parse_assumed("infeasible")])
+    assert (infeasible.next_up != 1) is of_the_lever
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("inconclusive", "teaches next to nothing"),
+        ("confounded", "teaches next to nothing"),
+        ("maybe", "'maybe' is no outcome"),
+        ("", "'' is no outcome"),
+        ("refuted:-5%", "Only a supported verdict comes with an effect"),
+        ("supported:5%", "and 5% does not"),
+        ("supported:-100%", "and -100% does not"),
+        ("supported:-12", "'-12' is not a percentage"),
+    ],
+)
+def test_what_can_not_be_assumed_is_refused_in_a_sentence(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as refused:
+        parse_assumed(text)
+    assert refused.value.hint
+
+
+def test_an_effect_below_what_would_be_supported_or_on_another_metric_is_refused() -> None:
+    bytes_ = replace(queued(2, PRUNED), metric="step_weight_bytes")
+    asked = desk(queued(1, COMPILED), bytes_)
+    with pytest.raises(UsageError, match=r"−2\.0 % is less than the 3 % that H-001 must save"):
+        what_if(asked, 1, [parse_assumed("supported:-2%")])
+    with pytest.raises(UsageError, match="H-002 is about bytes a step"):
+        what_if(asked, 2, [parse_assumed("supported:-20%")])
+    assert len(what_if(asked, 2)) == 3

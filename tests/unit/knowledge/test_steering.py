@@ -16,7 +16,7 @@ from db.states import (
     JobState,
     VerdictOutcome,
 )
-from knowledge import steering
+from knowledge import lever_steering, steering
 from tests.history.campaign_history import History
 
 LEVERS = ("threads", "dtype", "compile", "pruning")
@@ -24,7 +24,7 @@ LEVERS = ("threads", "dtype", "compile", "pruning")
 
 def steer(history: History, kind: DirectiveKind, lever: str) -> Directive:
     with history.database.write() as session:
-        return steering.give_directive(session, history.campaign_id, kind, lever, LEVERS)
+        return lever_steering.give_directive(session, history.campaign_id, kind, lever, LEVERS)
 
 
 def active(history: History) -> list[tuple[str, str | None]]:
@@ -79,17 +79,17 @@ def test_lifting_takes_one_lever_or_all(history: History) -> None:
     for lever in LEVERS[:3]:
         steer(history, DirectiveKind.BAN, lever)
     with history.database.write() as session:
-        steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, "dtype")
+        lever_steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, "dtype")
     assert active(history) == [("ban", "threads"), ("ban", "compile")]
     with history.database.write() as session:
-        steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, None)
+        lever_steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, None)
     assert active(history) == []
     assert len(events(history, "directive.lifted")) == 3
 
 
 def test_lifting_what_does_not_hold_is_refused(history: History) -> None:
     with history.database.write() as session, pytest.raises(UsageError, match="no ban on dtype to lift"):
-        steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, "dtype")
+        lever_steering.lift_directives(session, history.campaign_id, DirectiveKind.BAN, "dtype")
 
 
 def test_a_pin_is_set_and_taken_off_again(history: History) -> None:

@@ -1,0 +1,57 @@
+"""What steering asks of the campaign's facts: how much each lever has used, and what settles a question.
+Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+
+from agent.campaign.facts import Facts
+from agent.ranking.shares import is_used_up
+from agent.ranking.values import Directive, Used
+from db.labels import Noun, format_label
+from db.states import DirectiveKind
+from experiments.space.configuration import Configuration
+from experiments.space.space import Space
+from knowledge.allowances import ALLOTTING
+
+
+def used_by(
+    facts: Facts, space: Space, directives: Sequence[Directive], cost_s: Callable[[Configuration], float]
+) -> Used:
+    """What the campaign's tests have used by lever: those that have a verdict, with the seconds that they
+    took, and those under test, with what `cost_s` expects of them. Nothing where no directive asks."""
+    if not any(each.kind in ALLOTTING for each in directives):
+        return Used()
+    tests = [(each.control, each.candidate, each.cost_s) for each in facts.trials]
+    tests += [(control, candidate, cost_s(candidate)) for control, candidate in facts.flying]
+    counts, seconds = Counter[str](), defaultdict[str, float](float)
+    for control, candidate, took_s in tests:
+        for lever in space.levers_between(control, candidate):
+            counts[lever] += 1
+            seconds[lever] += took_s
+    return Used(len(tests), counts, seconds)
+
+
+def used_up(directives: Sequence[Directive], used: Used) -> frozenset[str]:
+    """The levers of which a cap lets nothing more run, so that nothing need be proposed of them."""
+    caps = [each for each in directives if each.kind == DirectiveKind.CAP and is_used_up(each, used)]
+    return frozenset(each.lever for each in caps if each.lever is not None)
+
+
+def settling(facts: Facts, directives: Sequence[Directive]) -> dict[int, str]:
+    """What in the queue settles the question of the night: the hypothesis itself, and what separates the
+    causes of its confounded tests; each with the label of the question."""
+    asked = [each for each in directives if each.kind == DirectiveKind.QUESTION]
+    if not asked:
+        return {}
+    about = max(asked, key=lambda each: each.event_id).hypothesis_id
+    if about is None:
+        return {}
+    tests = {
+        format_label(Noun.EXPERIMENT, each.experiment_id)
+        for each in facts.trials
+        if each.hypothesis_id == about
+    }
+    label = format_label(Noun.HYPOTHESIS, about)
+    return {each.id: label for each in facts.queue if each.id == about or each.separates in tests}

@@ -1,0 +1,108 @@
+"""`autoinfer queue --what-if`: where the queue would go if one of it were decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from agent.campaign.assumed import Assumed
+    from agent.campaign.desk import Desk
+    from agent.campaign.what_if import Consequence
+    from db.models.base import JsonObject
+
+
+def show_what_if(
+    ctx: typer.Context, asked: str, campaign: str | None, most_shifts: int, as_json: bool
+) -> None:
+    """Print what would follow from `H-007=supported:-12%`, or from each outcome of `H-007`."""
+    from agent.campaign.preview import read_ground
+    from agent.campaign.what_if import what_if
+    from cli.opening import reading
+    from cli.output import print_json
+    from configs.errors import UsageError
+    from db.labels import Noun, format_label
+    from db.models import Hypothesis
+    from knowledge.queries.lookup import campaign_of, labelled
+
+    name, verdicts = _asked(asked)
+    with reading(ctx) as session:
+        number = labelled(session, Noun.HYPOTHESIS, name)
+        campaign_id = session.get_one(Hypothesis, number).campaign_id
+        label, own = format_label(Noun.HYPOTHESIS, number), format_label(Noun.CAMPAIGN, campaign_id)
+        if campaign is not None and campaign_of(session, campaign) != campaign_id:
+            raise UsageError(f"{label} is a hypothesis of {own}.", "Leave --campaign out.")
+        desk = read_ground(session, campaign_id).desk
+    if desk is None:
+        raise UsageError(f"{own} ranks nothing before its baseline is measured.", "See: autoinfer queue")
+    found = what_if(desk, number, verdicts, most_shifts)
+    if not found:
+        raise UsageError(
+            f"{label} does not wait in the queue of {own}, so nothing can be assumed of it.",
+            f"See what became of it: autoinfer show {label}",
+        )
+    if as_json:
+        print_json({"campaign": own, "hypothesis": label, "consequences": [_view(each) for each in found]})
+        return
+    for each in found:
+        _print(desk, number, each)
+
+
+def _asked(text: str) -> tuple[str, tuple[Assumed, ...]]:
+    from agent.campaign.assumed import EACH, parse_assumed
+
+    name, equals, verdict = text.partition("=")
+    return name, (parse_assumed(verdict),) if equals else EACH
+
+
+def _print(desk: Desk, number: int, found: Consequence) -> None:
+    from cli.output import console as the_console
+    from cli.output import fields, say
+    from db.labels import Noun, format_label
+
+    out = the_console()
+    claims = {each.id: each.claim for each in desk.facts.queue}
+    out.print(f"If {format_label(Noun.HYPOTHESIS, number)} {found.assumed.words}: {claims[number]}")
+    rows = [("  then", "It would be the best so far.")] if found.is_best else []
+    following = found.next_up
+    if following is not None:
+        rows.append(("  next", f"{format_label(Noun.HYPOTHESIS, following)}  {claims[following]}"))
+    rows += [
+        (
+            f"  {format_label(Noun.HYPOTHESIS, each.hypothesis_id)}",
+            f"{each.from_place} → {each.to_place}: {each.why}",
+        )
+        for each in found.shifts
+    ]
+    if found.moved > len(found.shifts):
+        rows.append(("", f"{found.moved - len(found.shifts)} more change their place by less."))
+    if found.leave:
+        named = ", ".join(format_label(Noun.HYPOTHESIS, each) for each in found.leave)
+        rows.append(("  leave", f"{named}: they build on what is the best now."))
+    if not found.moved and not found.leave:
+        rows.append(("", "The others keep their order."))
+    out.print(fields([(name, text) for name, text in rows]))
+    say("")
+
+
+def _view(found: Consequence) -> JsonObject:
+    from db.labels import Noun, format_label
+
+    return {
+        "outcome": found.outcome.value,
+        "change": found.assumed.change,
+        "is_best": found.is_best,
+        "next": None if found.next_up is None else format_label(Noun.HYPOTHESIS, found.next_up),
+        "moved": found.moved,
+        "moves": [
+            {
+                "hypothesis": format_label(Noun.HYPOTHESIS, each.hypothesis_id),
+                "from": each.from_place,
+                "to": each.to_place,
+                "why": each.why,
+            }
+            for each in found.shifts
+        ],
+        "leave": [format_label(Noun.HYPOTHESIS, each) for each in found.leave],
+    }

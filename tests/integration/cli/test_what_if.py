@@ -1,0 +1,69 @@
+"""`autoinfer queue --what-if` on a campaign whose queue is long enough to move."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.history.large_history import large_history
+from tests.history.large_story import Size
+from tests.integration.cli.command import Autoinfer
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("queue")
+    large_history(folder, Size(experiments=24, events=60)).close()
+    return folder
+
+
+@pytest.fixture
+def command(tmp_path: Path, written: Path) -> Autoinfer:
+    shutil.copytree(written, tmp_path / "data")
+    return Autoinfer(tmp_path / "data")
+
+
+def test_one_verdict_is_assumed_with_its_effect_and_told_with_who_moves_or_leaves(
+    command: Autoinfer,
+) -> None:
+    done = command("queue --what-if H-026=supported:-12% --json")
+    assert done.code == 0, done.err
+    told = done.json()
+    (one,) = told["consequences"]
+    assert (told["campaign"], told["hypothesis"]) == ("C-1", "H-026")
+    assert (one["outcome"], one["change"]) == ("supported", -0.12)
+    assert one["leave"] or one["moves"]
+    assert all(move["why"] for move in one["moves"])
+    read = command("queue --what-if H-026=supported:-12%").out
+    assert read.startswith("If H-026 is supported with −12.0 %: ")
+    assert all(label in read for label in one["leave"])
+
+
+def test_without_a_verdict_each_outcome_is_assumed(command: Autoinfer) -> None:
+    found = command("queue --what-if H-026 --json").json()["consequences"]
+    assert [each["outcome"] for each in found] == ["supported", "refuted", "infeasible"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("H-026=maybe", "'maybe' is no outcome."),
+        ("H-026=supported:-1%", "−1.0 % is less than the 3 % that H-026 must save to be supported."),
+        ("H-026=refuted:-5%", "Only a supported verdict comes with an effect"),
+        ("H-001=refuted", "H-001 does not wait in the queue of C-1"),
+        ("H-999=refuted", "H-999 does not exist"),
+        ("E-0001=refuted", "E-0001"),
+        ("=refuted", "'' is not a label"),
+        ("H-026=refuted --awaiting", "--what-if and --awaiting don't go together."),
+        ("H-026=refuted --campaign C-9", "C-9 does not exist"),
+    ],
+)
+def test_what_can_not_be_assumed_is_refused_in_a_sentence(
+    command: Autoinfer, asked: str, message: str
+) -> None:
+    done = command(f"queue --what-if {asked}")
+    assert done.code == 2, done.out
+    assert message in " ".join(done.err.split())
+    assert "Traceback" not in done.err
