@@ -1,0 +1,219 @@
+"""autoinfer's own planner, fed from a table in place of a worker.
+
+The proposers, the surrogate and the ranking are those of a campaign, unchanged: the proposers `rules` and
+`optuna` draft hypotheses on the best configuration so far, no draft may leave the table, the surrogate learns
+from every trial, and the ranking says which draft comes first. Where no draft is in the table, all that is
+left of it is ranked. A trial is judged by its mean: a change counts as supported that is faster by
+`MIN_EFFECT` and keeps the quality.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import stdev
+
+from agent.campaign.facts import find_incumbent
+from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
+from agent.proposers.optuna_tpe import OptunaProposer
+from agent.proposers.port import CampaignView, Trial
+from agent.proposers.rules import RulesProposer
+from agent.ranking.ranking import rank
+from agent.ranking.values import Candidate
+from agent.replay.port import Problem, Told, accepted, untried
+from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.cost_priors import CostPriors
+from agent.surrogate.levers import Setting, Target, joined
+from agent.surrogate.physics import UNKNOWN_SD_LOG, Expectation, Physics
+from experiments.measurement.evidence import Json
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Margins
+from experiments.space.configuration import Configuration
+
+MIN_EFFECT = 0.03
+"""The smallest effect worth having: a campaign's default."""
+
+LEAST_SE_LOG = 0.005
+"""Standard error of an effect of which one sample was told, or of samples that do not differ."""
+
+CORES = 2
+"""What proposers name as the machine's cores, of which a table tells nothing; it changes no order."""
+
+
+@dataclass(frozen=True)
+class NoPhysics(Physics):
+    """A prior that expects nothing of any lever, each as wide as one that physics does not know."""
+
+    def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:
+        return Expectation(0.0, UNKNOWN_SD_LOG)
+
+
+class OwnPlanner:
+    """Physics, learning, proposers and ranking; see the module's page."""
+
+    physics: type[Physics] = Physics
+    learns = True
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self._problem, self._seed = problem, seed
+        self._rules, self._optuna = RulesProposer(), OptunaProposer()
+        self._in_table = frozenset(problem.configurations)
+        self._first: Told | None = None
+        self._told: dict[Configuration, Told] = {}
+        self._trials: list[Trial] = []
+
+    def tell(self, told: Told) -> None:
+        """Judge the trial against the best before it."""
+        if self._first is None:
+            self._first = told
+        else:
+            self._trials.append(self._judged(self._best, told))
+        self._told[told.configuration] = told
+
+    def ask(self, history: Sequence[Told]) -> Configuration | None:
+        """What the ranking puts first of the drafts that are in the table; None after the last."""
+        left = untried(self._problem, history)
+        if not left:
+            return None
+        beliefs, best = self._beliefs(), self._best
+        view = self._view(beliefs)
+        waiting = self._drafts(view) or left
+        about = beliefs.about([(best, candidate) for candidate in waiting])
+        candidates = [
+            Candidate(
+                number,
+                self._problem.space.levers_between(best, candidate),
+                belief.prediction.log_ratio_mean,
+                belief.prediction.log_ratio_sd,
+                belief.p_quality,
+                belief.p_feasible,
+                belief.cost_s,
+            )
+            for number, (candidate, belief) in enumerate(zip(waiting, about, strict=True))
+        ]
+        return waiting[rank(candidates).order[0]]
+
+    def _drafts(self, view: CampaignView) -> list[Configuration]:
+        """What the proposers draft, as a campaign asks them whose queue the rules fill; the optimizer is not
+        asked where no rule finds a step in the table, since its points hardly meet so few rows."""
+        drafts = self._rules.propose(view, QUEUE_TARGET)
+        if drafts:
+            drafts += self._optuna.propose(view, LEAST_DRAFTS)
+        return list(dict.fromkeys(draft.candidate for draft in drafts if draft.metric is None))
+
+    @property
+    def _best(self) -> Configuration:
+        return find_incumbent(self._problem.baseline, self._trials).configuration
+
+    def _judged(self, control: Configuration, told: Told) -> Trial:
+        assert self._first is not None  # trial 0 came before
+        effect = math.log(told.mean_ms / self._told[control].mean_ms) if told.ran else None
+        good = accepted(self._problem, self._first, told)
+        outcome = Outcome.REFUTED
+        if effect is None:
+            outcome = Outcome.INFEASIBLE
+        elif good and effect < math.log1p(-MIN_EFFECT):
+            outcome = Outcome.SUPPORTED
+        quality = self._told[control].quality
+        return Trial(
+            hypothesis_id=told.trial,
+            experiment_id=told.trial,
+            control=control,
+            candidate=told.configuration,
+            lever=joined(self._problem.space.levers_between(control, told.configuration)),
+            outcome=outcome,
+            effect_log=effect,
+            effect_se_log=None if effect is None else math.hypot(_se(told), _se(self._told[control])),
+            bits_ratio_log=math.log(told.quality / quality) if told.quality and quality else None,
+            task_points=None,
+            cost_s=told.cost_s,
+            failure_kind=None if told.ran else told.cause,
+        )
+
+    def _beliefs(self) -> Beliefs:
+        assert self._first is not None
+        prior, best = self._problem.prior, self._best
+        own = self._told[best].profile if best != self._problem.baseline else ()
+        physics = self.physics(
+            baseline=self._problem.baseline,
+            tpot_ms=self._first.mean_ms,
+            profile=self._first.profile,
+            model_layers=() if prior.shape is None else prior.shape.layer_types,
+            bandwidth_bytes_per_s=prior.bandwidth_bytes_per_s,
+            shape=prior.shape,
+            serves_packed=prior.serves_packed,
+            incumbent_profile=own,
+            incumbent_packed=best.get("quantization.method", "none") != "none",
+        )
+        seconds = self._first.run_s
+        return Beliefs.learn(
+            self._problem.space,
+            physics,
+            self._trials if self.learns else (),
+            Margins(),
+            priors=CostPriors(measure_s=seconds, screen_s=seconds, made_up=prior.made_up),
+            judges_quality=self._first.quality is not None,
+        )
+
+    def _view(self, beliefs: Beliefs) -> CampaignView:
+        assert self._first is not None
+        prior, best = self._problem.prior, self._told[self._best]
+        layers = () if prior.shape is None else prior.shape.layer_types
+        return CampaignView(
+            space=self._problem.space,
+            baseline=self._problem.baseline,
+            incumbent=best.configuration,
+            incumbent_hypothesis_id=best.trial or None,
+            tpot_ms=self._first.mean_ms,
+            profile=self._first.profile,
+            model_layers=layers,
+            cores=CORES,
+            trials=tuple(self._trials),
+            taken=frozenset(each.digest for each in self._told),
+            banned_levers=frozenset(),
+            predict=beliefs.predict,
+            min_effect=MIN_EFFECT,
+            seed=self._seed,
+            refused=self._refused,
+            serves_packed=prior.serves_packed,
+            incumbent_profile=best.profile if best.trial else (),
+            incumbent_runs=_nested(best.resolved),
+            bandwidth_bytes_per_s=prior.bandwidth_bytes_per_s,
+        )
+
+    def _refused(self, configuration: Configuration) -> str | None:
+        return None if configuration in self._in_table else "The table does not have it."
+
+
+class WithoutPhysics(OwnPlanner):
+    """The same with a prior that knows no physics."""
+
+    physics = NoPhysics
+
+
+class WithoutLearning(OwnPlanner):
+    """The same with a surrogate that stays as it was before the first trial."""
+
+    learns = False
+
+
+def _se(told: Told) -> float:
+    """Standard error of the log of a trial's mean."""
+    count = len(told.samples_ms)
+    spread = stdev(told.samples_ms) / told.mean_ms / math.sqrt(count) if count > 1 else 0.0
+    return max(LEAST_SE_LOG, spread)
+
+
+def _nested(resolved: Mapping[str, str]) -> dict[str, Json]:
+    """Dotted keys as a resolved configuration has them."""
+    found: dict[str, Json] = {}
+    for key, value in resolved.items():
+        *groups, last = key.split(".")
+        at = found
+        for group in groups:
+            inner = at.setdefault(group, {})
+            assert isinstance(inner, dict)
+            at = inner
+        at[last] = value
+    return found
