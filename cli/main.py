@@ -35,6 +35,7 @@ COMMANDS = (
     Entry("promote", "cli.promote:promote", "Confirm on another target what was found on the first.", _RUN),
     Entry("judge", "cli.judge:judge", "Judge times from a CSV: latency alone, without a campaign.", _RUN),
     Entry("aa", "cli.aa:aa", "Measure how much launches vary here, and what that says of the judge.", _RUN),
+    Entry("replay", "cli.replay:replay", "Planners against a table of measured configurations.", _RUN),
     Entry("table", "cli.table:app", "Measure every configuration of a grid, and export it.", _RUN),
     Entry(
         "worker",

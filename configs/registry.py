@@ -1,4 +1,4 @@
-"""What packages register under an entry point: engines, executors, judges, proposers."""
+"""What packages register under an entry point: engines, executors, judges, planners, proposers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Port(StrEnum):
     ENGINE = "autoinfer.engines"
     EXECUTOR = "autoinfer.executors"
     JUDGE = "autoinfer.judges"
+    PLANNER = "autoinfer.planners"
     PROPOSER = "autoinfer.proposers"
 
 

@@ -76,6 +76,7 @@ ELSEWHERE = {
     "promote": "tests/integration/cli/test_promote.py",
     "aa": "tests/integration/noise",
     "judge": "opens no database",
+    "replay": "opens no database",
     "table measure": "opens no database",
     "table export": "opens no database",
     "table archive": "opens no database",

@@ -1,0 +1,83 @@
+"""A table against planners, seed by seed, in as many processes as are given."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from agent.replay.course import Budget, Course, course
+from agent.replay.planners.registered import load_planner, planner_names
+from agent.replay.score import Score, scores
+from agent.replay.table import Table
+from agent.replay.world import permuted, problem_of
+from configs.errors import UsageError
+
+CHUNK = 5
+"""Seeds that a process takes at once."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is replayed: planners by name, seeds from 0 on, the budget of each, and knobs whose labels are
+    turned round anew for each seed."""
+
+    planners: tuple[str, ...]
+    seeds: int
+    budget: Budget
+    permute: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of it. `trials` is up to which regrets are told; `missing` says of planners that could not run why
+    not."""
+
+    table: Table
+    asked: Asked
+    courses: Mapping[str, Sequence[Course]]
+    trials: int
+    missing: Mapping[str, str]
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The measures of each planner that ran."""
+        return scores(self.courses, self.trials, len(self.table.rows))
+
+
+def replay(table: Table, asked: Asked, processes: int = 1) -> Replayed:
+    """Replay a table; equal seeds give equal courses, whatever the number of processes.
+
+    Without names all registered planners run, and one whose package is missing is told in `missing`; one that
+    was asked for by name raises `UsageError` then.
+    """
+    most = min(asked.budget.most(table), len(table.rows) - 1)
+    permuted(table, asked.permute, 0)  # so that what can't be is told before anything runs
+    usable, missing = [], {}
+    for name in asked.planners or planner_names():
+        try:
+            load_planner(name)(problem_of(table), 0)
+            usable.append(name)
+        except UsageError as error:
+            if asked.planners:
+                raise
+            missing[name] = str(error)
+    tasks = [(name, seed) for name in usable for seed in range(asked.seeds)]
+    run = partial(one, table, asked)
+    if processes == 1:
+        found = [run(task) for task in tasks]
+    else:
+        method = multiprocessing.get_context("spawn")  # threads of libraries don't outlive a fork
+        with ProcessPoolExecutor(processes, mp_context=method) as pool:
+            found = list(pool.map(run, tasks, chunksize=CHUNK))
+    courses = {name: [each for each in found if each.planner == name] for name in usable}
+    return Replayed(table, asked, courses, most, missing)
+
+
+def one(table: Table, asked: Asked, task: tuple[str, int]) -> Course:
+    """The course of one planner for one seed."""
+    name, seed = task
+    turned = permuted(table, asked.permute, seed) if asked.permute else table
+    return course(turned, name, load_planner(name), seed, asked.budget)
