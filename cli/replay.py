@@ -21,7 +21,9 @@ def replay(
         list[str] | None,
         typer.Option("--planner", metavar="NAME", help="A planner; may be given again. All if not given."),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, max=1000, help="Seeds, from 0 on.")] = 50,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, max=1000, help="Seeds, from 0 on.")
+    ] = 50,
     budget: Annotated[
         str,
         typer.Option("--budget", metavar="TRIALS|TIME", help="Trials after trial 0, or time such as 2h."),
@@ -36,7 +38,9 @@ def replay(
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", metavar="NAME|FILE", help="The space; one that suits the table if not given."),
+        typer.Option(
+            "--space", metavar="NAME|FILE", help="The space; one that suits the table if not given."
+        ),
     ] = None,
     quality_limit: Annotated[
         str,
@@ -63,7 +67,7 @@ def replay(
     from agent.replay.course import Budget
     from agent.replay.read import Asked as Chosen
     from agent.replay.read import read_table
-    from agent.replay.replay import Asked
+    from agent.replay.replay import Asked, workers
     from agent.replay.replay import replay as replayed_of
     from agent.replay.report import document
     from cli.output import print_json
@@ -71,7 +75,9 @@ def replay(
 
     chosen = Chosen(metric, _conditions(where or []), space, parse_percent(quality_limit))
     asked = Asked(tuple(dict.fromkeys(planner or [])), seeds, Budget.parse(budget), tuple(permute or ()))
-    found = replayed_of(read_table(table, chosen), asked, processes)
+    measured = read_table(table, chosen)
+    with workers(processes) as pool:
+        found = replayed_of(measured, asked, pool)
     if svg is not None:
         _draw(found, svg)
     if as_json:
@@ -105,7 +111,9 @@ def _draw(found: Replayed, path: Path) -> None:
     from configs.errors import AutoinferError
 
     title = f"{found.table.name}: share of the best gain that is still missing"
-    subtitle = f"mean of {found.asked.seeds} seeds, {len(found.table.rows)} configurations, {found.table.metric}"
+    subtitle = (
+        f"mean of {found.asked.seeds} seeds, {len(found.table.rows)} configurations, {found.table.metric}"
+    )
     try:
         path.write_text(regret_svg(found.scores, title, subtitle), encoding="utf-8")
     except OSError as error:

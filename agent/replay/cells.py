@@ -65,9 +65,7 @@ class Line:
             return text in YES
         if not text:
             return otherwise
-        raise UsageError(
-            f"Line {self.number} has {text!r} in the column {column}.", "Write yes or no there."
-        )
+        raise UsageError(f"Line {self.number} has {text!r} in the column {column}.", "Write yes or no there.")
 
 
 def number(text: str, column: str, line: int) -> float:
@@ -95,9 +93,7 @@ def read_lines(path: Path) -> tuple[tuple[str, ...], list[Line]]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = tuple(name.strip() for name in next(reader, []))
-            lines = [
-                (reader.line_num, fields) for fields in reader if any(field.strip() for field in fields)
-            ]
+            lines = [(reader.line_num, fields) for fields in reader if any(field.strip() for field in fields)]
     except (UnicodeDecodeError, csv.Error) as fault:
         raise UsageError(f"{path} is no CSV in UTF-8: {fault}.", "Save it as CSV in UTF-8.") from None
     twice = sorted({name for name in header if header.count(name) > 1})
@@ -162,9 +158,7 @@ def latency_of(lines: Sequence[Line], columns: Sequence[str], metric: str) -> La
     sd, count = line.number_in(f"{metric}_sd"), line.number_in(f"{metric}_n")
     if centre is None:
         if sd is not None:
-            raise UsageError(
-                f"Line {line.number} has {metric}_sd and no {column}.", "Give both or neither."
-            )
+            raise UsageError(f"Line {line.number} has {metric}_sd and no {column}.", "Give both or neither.")
         return None
     whole = 1 if count is None else int(count)
     return Latency(_above_zero(centre, column, line.number), sd or 0.0, max(1, whole))

@@ -59,13 +59,13 @@ def _parsed(space: Space, columns: Sequence[str], line: Line) -> Configuration:
 
 
 def restricted(space: Space, configurations: Iterable[Configuration]) -> Space:
-    """The space with the values that occur; a knob that is active nowhere keeps its own."""
+    """The space with the values that occur, without knobs that are active nowhere."""
     values: dict[str, list[KnobValue]] = {}
     for each in configurations:
         for name, value in each.items():
             if not is_among(value, values.setdefault(name, [])):
                 values[name].append(value)
-    return space.restrict(values)
+    return Space(tuple(knob for knob in space.restrict(values).knobs if knob.name in values))
 
 
 def _read_off(columns: Sequence[str], lines: Sequence[Line]) -> Space:

@@ -193,7 +193,7 @@ def _told_of(
     said = []
     if without:
         which = ", ".join(map(str, without))
-        said.append(f"Without a {metric} though they ran, and left out: {len(without)} (line {which}).")
+        said.append(f"Ran without a {metric} and left out: {len(without)} (lines {which}).")
     costs = [row.run_s for row in kept if row.run_s > 0]
     if not costs:
         raise UsageError(
@@ -220,9 +220,7 @@ def _baseline_of(
         if group[0].yes(BASELINE, otherwise=False)
     ]
     if len(marked) > 1:
-        raise UsageError(
-            f"{len(marked)} configurations say yes in the column baseline.", "Mark one of them."
-        )
+        raise UsageError(f"{len(marked)} configurations say yes in the column baseline.", "Mark one of them.")
     wanted = marked[0] if marked else configurations[0]
     found = next((row for row in rows if row.configuration == wanted), None)
     if found is None:

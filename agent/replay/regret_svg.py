@@ -8,7 +8,7 @@ from html import escape
 from agent.replay.score import Score
 
 WIDTH, HEIGHT = 720, 380
-LEFT, RIGHT, TOP, BOTTOM = 56, 176, 44, 46
+LEFT, RIGHT, TOP, BOTTOM = 56, 186, 54, 46
 NAME_GAP = 20
 """Units from one name to the next."""
 

@@ -1,10 +1,11 @@
-"""A table against planners, seed by seed, in as many processes as are given."""
+"""A table against planners, seed by seed, in this process or spread over several."""
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -47,7 +48,19 @@ class Replayed:
         return scores(self.courses, self.trials, len(self.table.rows))
 
 
-def replay(table: Table, asked: Asked, processes: int = 1) -> Replayed:
+@contextmanager
+def workers(processes: int) -> Iterator[Executor | None]:
+    """Processes to spread courses over, for as many replays as wanted; None, which is this process, for
+    one."""
+    if processes == 1:
+        yield None
+        return
+    method = multiprocessing.get_context("spawn")  # threads of libraries don't outlive a fork
+    with ProcessPoolExecutor(processes, mp_context=method) as pool:
+        yield pool
+
+
+def replay(table: Table, asked: Asked, pool: Executor | None = None) -> Replayed:
     """Replay a table; equal seeds give equal courses, whatever the number of processes.
 
     Without names all registered planners run, and one whose package is missing is told in `missing`; one that
@@ -66,12 +79,7 @@ def replay(table: Table, asked: Asked, processes: int = 1) -> Replayed:
             missing[name] = str(error)
     tasks = [(name, seed) for name in usable for seed in range(asked.seeds)]
     run = partial(one, table, asked)
-    if processes == 1:
-        found = [run(task) for task in tasks]
-    else:
-        method = multiprocessing.get_context("spawn")  # threads of libraries don't outlive a fork
-        with ProcessPoolExecutor(processes, mp_context=method) as pool:
-            found = list(pool.map(run, tasks, chunksize=CHUNK))
+    found = list(map(run, tasks)) if pool is None else list(pool.map(run, tasks, chunksize=CHUNK))
     courses = {name: [each for each in found if each.planner == name] for name in usable}
     return Replayed(table, asked, courses, most, missing)
 

@@ -38,9 +38,7 @@ def place(space: Space, configuration: Configuration) -> tuple[int, ...]:
     return tuple(
         -1
         if knob.name not in configuration
-        else next(
-            k for k, value in enumerate(knob.values) if same_value(value, configuration[knob.name])
-        )
+        else next(k for k, value in enumerate(knob.values) if same_value(value, configuration[knob.name]))
         for knob in space.in_order
     )
 
@@ -129,14 +127,10 @@ def permuted(table: Table, knobs: Sequence[str], seed: int) -> Table:
     return found
 
 
-def _renamed(
-    space: Space, knob: Knob, row: Row, renames: Sequence[tuple[KnobValue, KnobValue]]
-) -> Row:
+def _renamed(space: Space, knob: Knob, row: Row, renames: Sequence[tuple[KnobValue, KnobValue]]) -> Row:
     resolved = dict(row.resolved)
     for pin in knob.pins:
-        words = {
-            knob.reads_as(pin.key, before): knob.reads_as(pin.key, after) for before, after in renames
-        }
+        words = {knob.reads_as(pin.key, before): knob.reads_as(pin.key, after) for before, after in renames}
         shown = resolved.get(pin.key)
         if shown is not None:
             resolved[pin.key] = words.get(shown) or shown

@@ -2,8 +2,8 @@
 
 The proposers, the surrogate and the ranking are those of a campaign, unchanged: the proposers `rules` and
 `optuna` draft hypotheses on the best configuration so far, no draft may leave the table, the surrogate learns
-from every trial, and the ranking says which draft comes first. Where no draft is in the table, all that is
-left of it is ranked. A trial is judged by its mean: a change counts as supported that is faster by
+from every trial, and the ranking says which draft comes first. Where the table is so sparse that the rules can't
+fill a queue from it, all that is left of it is ranked. A trial is judged by its mean: a change counts as supported that is faster by
 `MIN_EFFECT` and keeps the quality.
 """
 
@@ -78,7 +78,7 @@ class OwnPlanner:
             return None
         beliefs, best = self._beliefs(), self._best
         view = self._view(beliefs)
-        waiting = self._drafts(view) or left
+        waiting = self._queue(view, left)
         about = beliefs.about([(best, candidate) for candidate in waiting])
         candidates = [
             Candidate(
@@ -94,13 +94,15 @@ class OwnPlanner:
         ]
         return waiting[rank(candidates).order[0]]
 
-    def _drafts(self, view: CampaignView) -> list[Configuration]:
-        """What the proposers draft, as a campaign asks them whose queue the rules fill; the optimizer is not
-        asked where no rule finds a step in the table, since its points hardly meet so few rows."""
-        drafts = self._rules.propose(view, QUEUE_TARGET)
-        if drafts:
-            drafts += self._optuna.propose(view, LEAST_DRAFTS)
-        return list(dict.fromkeys(draft.candidate for draft in drafts if draft.metric is None))
+    def _queue(self, view: CampaignView, left: list[Configuration]) -> list[Configuration]:
+        """What waits to be ranked: a queue of what the rules draft and one draft of the optimizer, as in a
+        campaign. Where the rules can't fill it from the table, all that is left of the table, with which
+        whatever the optimizer could draft is among it."""
+        drafts = [draft for draft in self._rules.propose(view, QUEUE_TARGET) if draft.metric is None]
+        if len(drafts) < QUEUE_TARGET:
+            return left
+        drafts += self._optuna.propose(view, LEAST_DRAFTS)
+        return list(dict.fromkeys(draft.candidate for draft in drafts))
 
     @property
     def _best(self) -> Configuration:

@@ -92,19 +92,22 @@ class SmacPlanner:
 
 
 def _config_space(space: Space, seed: int) -> Any:
-    """The knobs as SMAC3 has them: categories that stand for the places of values, with conditions."""
+    """The knobs as SMAC3 has them: categories that stand for the places of values, with conditions; of a knob
+    with one value nothing can be chosen, so that it is left out."""
     from ConfigSpace import AndConjunction, CategoricalHyperparameter, ConfigurationSpace, InCondition
 
     found = ConfigurationSpace(seed=seed)
     made = {
         knob.name: CategoricalHyperparameter(knob.name, [str(k) for k in range(len(knob.values))])
         for knob in space.in_order
+        if len(knob.values) > 1
     }
     found.add(*made.values())
     for knob in space.in_order:
         conditions = [
             InCondition(made[knob.name], made[other], _places(space, other, values))
             for other, values in knob.when
+            if knob.name in made and other in made
         ]
         if conditions:
             found.add(conditions[0] if len(conditions) == 1 else AndConjunction(*conditions))
@@ -118,5 +121,9 @@ def _places(space: Space, knob: str, values: Sequence[KnobValue]) -> list[str]:
 def _point(config_space: Any, space: Space, configuration: Configuration) -> Any:
     from ConfigSpace import Configuration as Point
 
-    values = {name: _places(space, name, [value])[0] for name, value in configuration.items()}
+    values = {
+        name: _places(space, name, [value])[0]
+        for name, value in configuration.items()
+        if name in config_space
+    }
     return Point(config_space, values=values)

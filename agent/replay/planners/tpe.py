@@ -54,12 +54,16 @@ class TpePlanner:
         return {
             knob.name: CategoricalDistribution(knob.values)
             for knob in self._problem.space.active(configuration)
+            if len(knob.values) > 1  # of a knob with one value nothing can be chosen
         }
 
     def _drawn(self, study: optuna.Study) -> Configuration:
         trial, chosen = study.ask(), dict[str, KnobValue]()
         for knob in self._problem.space.in_order:
-            if knob.unmet(chosen) is None:
+            if knob.unmet(chosen) is not None:
+                continue
+            chosen[knob.name] = knob.values[0]
+            if len(knob.values) > 1:
                 value = trial.suggest_categorical(knob.name, knob.values)
                 assert value is not None  # it is one of the knob's values
                 chosen[knob.name] = value
