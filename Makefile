@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 QUANTIZE_VENV := $(VENV)-quantize
 RUN_ARGS ?=
 VERDICTS_ARGS ?=
+PLANNER_ARGS ?=
 PICTURES_OF ?=
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench looks pictures quantize-env verdicts compose-secrets clean
+.PHONY: help run test lint bench looks pictures quantize-env verdicts planner compose-secrets clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -71,6 +72,10 @@ pictures: $(VENV)/.installed-dev ## the pictures of the documentation, from the 
 
 verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/results/verdicts.md (minutes)
 	$(BIN)/python -m tests.proofs.verdicts $(VERDICTS_ARGS)
+
+planner: $(VENV)/.installed-dev ## prove what the planner is worth on frozen tables: writes docs/results/planner.md (minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[smac]'
+	$(BIN)/python -m tests.proofs.planner $(PLANNER_ARGS)
 
 # The folder is for its owner alone; the files in it can be read by all, for in a container a user of another number
 # reads them there. What is there stays as it is.

@@ -38,9 +38,7 @@ def replay(
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option(
-            "--space", metavar="NAME|FILE", help="The space; one that suits the table if not given."
-        ),
+        typer.Option("--space", metavar="NAME|FILE", help="The space; one that suits if not given."),
     ] = None,
     quality_limit: Annotated[
         str,
@@ -62,7 +60,8 @@ def replay(
     cost.
 
     All begin with trial 0, the table's first line, and are told what was drawn of the measured samples. They
-    are judged by what is true of the table. docs/replay.md says what a table holds and how to enter a planner.
+    are judged by what is true of the table. docs/replay.md says what a table holds, and how to enter a
+    planner.
     """
     from agent.replay.course import Budget
     from agent.replay.read import Asked as Chosen

@@ -28,7 +28,7 @@ RESULTS = frozenset(
 """Columns of results; with those of times, all others tell what was measured on, and can be chosen by."""
 
 TIMES = ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "step_ms")
-"""Latencies that a table may have, in the order in which one is taken where none is named: `tpot_ms` first."""
+"""Latencies that a table may have; where none is named, `tpot_ms` is taken, else the first that is there."""
 
 YES, NO = ("yes", "true", "1"), ("no", "false", "0")
 

@@ -25,7 +25,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """`20` are trials, `2h` is time. Raises `UsageError` for less than one trial and for anything else."""
+        """`20` are trials, `2h` is time. Raises `UsageError` for less than one trial and anything else."""
         if text.strip().lstrip("+-").isdigit():
             trials = int(text)
             if trials < 1:

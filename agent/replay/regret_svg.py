@@ -93,7 +93,7 @@ def _names(scores: Sequence[Score]) -> list[str]:
         at = first + place * NAME_GAP
         left = WIDTH - RIGHT + 14
         found.append(
-            f'<line class="{_style(score.planner)}" x1="{left}" x2="{left + 20}" y1="{at - 4}" y2="{at - 4}"/>'
+            f'<path class="{_style(score.planner)}" d="M{left} {at - 4}H{left + 20}"/>'
             f'<text class="n" x="{left + 26}" y="{at}">{escape(score.planner)}</text>'
         )
     return found

@@ -33,8 +33,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of it. `trials` is up to which regrets are told; `missing` says of planners that could not run why
-    not."""
+    """What came of it. `trials` is up to which regrets are told; `missing` says why a planner could not
+    run."""
 
     table: Table
     asked: Asked

@@ -1,4 +1,4 @@
-"""What a replay lives in: draws of a table's rows for a seed, builds that exist, labels turned round. Pure."""
+"""What a replay lives in: draws of a table's rows for a seed, builds that exist, turned labels. Pure."""
 
 from __future__ import annotations
 

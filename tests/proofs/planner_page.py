@@ -68,19 +68,19 @@ def page(parts: Sequence[Part], made: Made) -> str:
         f"{made.processes} processes, {made.wall_s:.0f} s beside other work\n"
         "- [How tables are replayed](../replay.md), what each planner is, and how to enter another",
         paragraph(
-            f"**{sum(not answer.met for answer in asked)} of {len(asked)} answers below miss their target.** The "
-            "only frozen table that may be looked at is small: Qwen3.5-9B's shape on an H200, each workload a "
-            "table of its own with eleven configurations to be tried. Whoever tries them in any order has the best "
-            "within eleven trials, so only the first few trials can tell planners apart; and its rows were chosen "
-            "one by one, most of them several good changes at once, which favours whoever tries what differs most. "
-            "Grids that cross all levers are not measured yet. The table of Qwen3.5-4B's shape (`h200-4b.csv`) is "
-            "held out and was not replayed."
+            f"**{sum(not answer.met for answer in asked)} of {len(asked)} answers below miss their target.** "
+            "The only frozen table that may be looked at is small: Qwen3.5-9B's shape on an H200, each "
+            "workload a table of its own with eleven configurations to be tried. Whoever tries them in any "
+            "order has the best within eleven trials, so only the first few can tell planners apart; and its "
+            "rows were chosen one by one, most of them several good changes at once, which favours whoever "
+            "tries what differs most. Grids that cross all levers are not measured yet. The table of "
+            "Qwen3.5-4B's shape (`h200-4b.csv`) is held out and was not replayed."
         ),
         paragraph(
-            "Samples are requests within one launch, so the spread between launches, which is larger, is not in "
-            "them. The weights are made up: quality never decides, and configurations that draft have no time a "
-            "token and are left out. Physics is fed the profile of trial 0 at one request and 512 tokens, whatever "
-            "the workload."
+            "Samples are requests within one launch, so the spread between launches, which is larger, is not "
+            "in them. The weights are made up: quality never decides, and configurations that draft have no "
+            "time a token and are left out. Physics is fed the profile of trial 0 at one request and 512 "
+            "tokens, whatever the workload."
         ),
         f"![Regret by trials]({made.picture})",
         "## Targets",
@@ -90,9 +90,9 @@ def page(parts: Sequence[Part], made: Made) -> str:
         ),
         paragraph(
             f"Trials: the median seed has 95 % of the best gain in at most {MOST_TRIALS}. Cost: at most "
-            f"{MOST_COST} of that of the cheapest of TPE, SMAC3 and random, in the median. Regret: the whole 95 % "
-            "interval of the mean difference to random lies at or below zero, in per cent of the best gain. "
-            f"Permuted: with the labels of kernels turned round in every seed the best is found within "
+            f"{MOST_COST} of that of the cheapest of TPE, SMAC3 and random, in the median. Regret: the whole "
+            "95 % interval of the mean difference to random lies at or below zero, in per cent of the best "
+            "gain. Permuted: with the labels of kernels turned round in every seed the best is found within "
             f"{MOST_TRIALS} trials in as many seeds."
         ),
         "Not answered:",

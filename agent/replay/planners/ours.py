@@ -2,9 +2,9 @@
 
 The proposers, the surrogate and the ranking are those of a campaign, unchanged: the proposers `rules` and
 `optuna` draft hypotheses on the best configuration so far, no draft may leave the table, the surrogate learns
-from every trial, and the ranking says which draft comes first. Where the table is so sparse that the rules can't
-fill a queue from it, all that is left of it is ranked. A trial is judged by its mean: a change counts as supported that is faster by
-`MIN_EFFECT` and keeps the quality.
+from every trial, and the ranking says which draft comes first. Where the table is so sparse that the rules
+can't fill a queue from it, all that is left of it is ranked. A trial is judged by its mean: a change counts
+as supported that is faster by `MIN_EFFECT` and keeps the quality.
 """
 
 from __future__ import annotations

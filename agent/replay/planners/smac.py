@@ -1,9 +1,10 @@
 """SMAC3 over the table: its random forest, its expected improvement and its share of random choices.
 
 The parts and their settings are those of SMAC3's facade for hyperparameters
-(`HyperparameterOptimizationFacade`): a random forest of log costs, log expected improvement, one choice in five at random. Only the search for the
-maximum differs: SMAC3 samples a space and climbs, and here every configuration of the table that was not
-tried is looked at, which finds the maximum for certain. Start-up is trial 0 and two random choices.
+(`HyperparameterOptimizationFacade`): a random forest of log-scaled costs, log expected improvement, one
+choice in five at random. Only the search for the maximum differs: SMAC3 samples a space and climbs, and here
+every configuration of the table that was not tried is looked at, which finds the maximum for certain.
+Start-up is trial 0 and two random choices.
 """
 
 from __future__ import annotations

@@ -1,0 +1,126 @@
+"""Tables as they are read, and the sentences for those that can't be replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.replay.read import Asked, read_table
+from configs.errors import UsageError
+from tests.unit.agent.replay.synthetic import HEADER, LINES, table, written
+
+FROZEN = Path(__file__).parents[4] / "docs" / "results" / "tables" / "h200-9b.csv"
+
+
+def refused(path: Path, asked: Asked | None = None) -> str:
+    with pytest.raises(UsageError) as error:
+        read_table(path, asked)
+    assert error.value.hint
+    return error.value.message
+
+
+def test_trial_0_is_the_first_line_and_the_best_keeps_the_quality(tmp_path: Path) -> None:
+    found = table(tmp_path)
+    assert (found.baseline_ms, found.best_ms) == (10.0, 4.0)
+    assert found.best.configuration["serving.kernel"] == "green"
+    assert [row.cause for row in found.rows if row.latency is None] == ["failed"]
+
+
+def test_a_looser_quality_limit_lets_another_be_the_best(tmp_path: Path) -> None:
+    assert table(tmp_path, Asked(quality_limit=0.25)).best_ms == 3.0
+
+
+def test_a_row_may_be_marked_as_trial_0(tmp_path: Path) -> None:
+    lines = [f"{line},{'yes' if k == 1 else ''}" for k, line in enumerate(LINES)]
+    found = read_table(written(tmp_path, *lines, header=f"{HEADER},baseline"))
+    assert found.baseline_ms == 9.0
+    assert found.rows[0].configuration["serving.kernel"] == "blue"
+
+
+def test_knobs_that_are_empty_hang_on_the_column_that_tells_when(tmp_path: Path) -> None:
+    bits = table(tmp_path).space.knob("quantization.bits")
+    assert bits.when == (("quantization.method", ("awq",)),)
+    assert bits.values == (4, 8)
+
+
+def test_samples_may_stand_one_a_line(tmp_path: Path) -> None:
+    lines = ("red,1,10,60", "red,2,12,60", "blue,1,5,60", "blue,2,7,60")
+    found = read_table(written(tmp_path, *lines, header="serving.kernel,sample,tpot_ms,run_s"))
+    assert [row.latency.samples_ms for row in found.rows if row.latency] == [(10, 12), (5, 7)]
+
+
+def test_a_mean_with_its_spread_is_as_good_as_samples(tmp_path: Path) -> None:
+    header = "serving.kernel,tpot_ms_mean,tpot_ms_sd,tpot_ms_n,run_s"
+    found = read_table(written(tmp_path, "red,10,1,5,60", "blue,5,0.5,5,60", header=header))
+    assert [(row.latency.centre_ms, row.latency.sd_ms) for row in found.rows if row.latency] == [
+        (10, 1),
+        (5, 0.5),
+    ]
+
+
+def test_the_frozen_table_of_a_gpu_is_read_with_its_space_and_its_profiles() -> None:
+    found = read_table(FROZEN, Asked(where={"concurrency": "1", "prompt_tokens": "512"}))
+    assert len(found.rows) == 12
+    assert found.prior.shape is not None
+    assert found.prior.shape.name == "qwen3.5-9b"
+    assert all(row.profile for row in found.rows)
+    assert found.rows[1].resolved["linear_kernel"] == "MacheteLinearKernel"
+    assert found.left_out == ("Ran without a tpot_ms and left out: 2 (lines 98, 106).",)
+
+
+def test_workloads_in_one_file_are_asked_to_be_chosen_from() -> None:
+    assert "they differ in concurrency" in refused(FROZEN)
+    assert "'2' in the column concurrency" in refused(FROZEN, Asked(where={"concurrency": "2"}))
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (LINES[:1], "one configuration"),
+        ((), "no lines"),
+        (tuple(f"none,,{name},,1,no,0,60" for name in ("red", "blue")), "None of the 2 configurations"),
+        (("none,,red,,1,no,0,60", LINES[1]), "Trial 0 of made-up did not run"),
+        (("none,,red,5,1,yes,0,60", "none,,blue,5,1,yes,0,60"), "there is nothing to find"),
+        (("none,,red,4,1,yes,0,60", "none,,blue,5,1,yes,0,60"), "is faster than trial 0"),
+        (("none,,red,nan,1,yes,0,60", LINES[1]), "Line 2 has 'nan' in the column tpot_ms"),
+        (("none,,red,10 inf,1,yes,0,60", LINES[1]), "Line 2 has 'inf'"),
+        (("none,,red,0,1,yes,0,60", LINES[1]), "the latency 0"),
+        ((LINES[0], LINES[0], LINES[1]), "Lines 2 and 3 are the same"),
+        ((LINES[0], LINES[0].replace("10.0", "11.0"), LINES[1]), "contradict each other in tpot_ms"),
+        ((LINES[0], "none,,blue,9,1,no,0,60"), "contradicts itself"),
+        ((LINES[0], "none,,blue,9,1,maybe,0,60"), "'maybe' in the column feasible"),
+        ((LINES[0], "none,,blue,9,1,yes,0,-3"), "'-3' in the column run_s"),
+        ((LINES[0], "none,,blue,9"), "has 4 fields"),
+        (("none,,red,10,1,yes,0,", "none,,blue,9,1,yes,0,"), "what a trial takes"),
+        (("none,,red,,1,yes,0,60", *LINES[1:]), "has no latency"),
+    ],
+)
+def test_what_can_not_be_replayed_is_told_in_a_sentence(
+    tmp_path: Path, lines: tuple[str, ...], why: str
+) -> None:
+    assert why in refused(written(tmp_path, *lines))
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ("kernel,tpot_ms,run_s", "no knob columns"),
+        ("serving.kernel,tpot_ms,seconds", "no column run_s"),
+        ("serving.kernel,time,run_s", "no latency"),
+        ("serving.kernel,tpot_ms,tpot_ms", "'tpot_ms' twice"),
+    ],
+)
+def test_missing_columns_are_named(tmp_path: Path, header: str, why: str) -> None:
+    assert why in refused(written(tmp_path, "red,10,60", "blue,9,60", header=header))
+
+
+def test_an_empty_field_that_nothing_explains_is_refused(tmp_path: Path) -> None:
+    lines = ("red,4,10,60", "red,,9,60", "blue,4,8,60", "blue,,7,60")
+    path = written(tmp_path, *lines, header="serving.kernel,serving.lanes,tpot_ms,run_s")
+    assert "no other column tells" in refused(path)
+
+
+def test_another_metric_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Latencies that it has: tpot_ms"):
+        table(tmp_path, Asked(metric="ttft_ms"))
