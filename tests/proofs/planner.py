@@ -1,6 +1,6 @@
 """The proof of the planner: replays frozen tables, and writes docs/results/planner.md and its pictures.
 
-python -m tests.proofs.planner [--seeds N] [--processes N] [--output FILE]
+python -m tests.proofs.planner [--only TEXT] [--seeds N] [--processes N] [--output FILE]
 
 The table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it. Equal seeds give equal figures,
 whatever the number of processes.
@@ -60,40 +60,47 @@ H200_9B = [
 
 TABLES: tuple[Frozen, ...] = tuple(H200_9B)
 PICTURED = "h200-9b-c1-p512"
-"""The table whose regret is drawn: one request at a time, a campaign's default."""
+"""The table whose regret is drawn where it is replayed: one request at a time, a campaign's default."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Replay every table and write the page; the exit code is 0 whatever was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.planner", description=__doc__)
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="tables whose name holds this, such as p512"
+    )
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
     begun = time.monotonic()
+    chosen = [frozen for frozen in TABLES if asked.only in frozen.name]
     with workers(asked.processes) as pool:
-        parts = [_part(frozen, asked.seeds, pool) for frozen in TABLES]
-    picture = asked.output.with_name(f"planner-{PICTURED}.svg")
-    drawn = next(part for part in parts if part.name == PICTURED).plain
+        parts = [_part(frozen, asked.seeds, pool) for frozen in chosen]
+    write(parts, asked, shlex.join(given), time.monotonic() - begun)
+    return 0
+
+
+def write(parts: Sequence[Part], asked: argparse.Namespace, given: str, wall_s: float) -> None:
+    """Write the page of these parts, and the picture of the first that is to be drawn."""
+    pictured = next((part for part in parts if part.name == PICTURED), parts[0])
+    picture = asked.output.with_name(f"planner-{pictured.name}.svg")
     made = Made(
-        f"python -m tests.proofs.planner {shlex.join(given)}".strip(),
+        f"python -m tests.proofs.planner {given}".strip(),
         asked.seeds,
         TRIALS,
         asked.processes,
-        time.monotonic() - begun,
+        wall_s,
         picture.name,
+        tuple(frozen.name for frozen in TABLES if frozen.name not in {part.name for part in parts}),
     )
     asked.output.parent.mkdir(parents=True, exist_ok=True)
-    title = "Qwen3.5-9B's shape, H200: share of the best gain that is still missing"
-    about = (
-        f"one request at a time, 512 tokens in; mean of {asked.seeds} seeds, {len(drawn.table.rows)} "
-        "configurations"
-    )
-    picture.write_text(regret_svg(drawn.scores, title, about), encoding="utf-8")
+    title = f"{pictured.name}: share of the best gain that is still missing"
+    about = f"mean of {asked.seeds} seeds, {len(pictured.plain.table.rows)} configurations"
+    picture.write_text(regret_svg(pictured.plain.scores, title, about), encoding="utf-8")
     asked.output.write_text(page(parts, made), encoding="utf-8")
     print(f"{asked.output} ({made.wall_s:.0f} s)")
-    return 0
 
 
 def _part(frozen: Frozen, seeds: int, pool: Executor | None) -> Part:
