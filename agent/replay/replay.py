@@ -78,7 +78,9 @@ def replay(table: Table, asked: Asked, pool: Executor | None = None) -> Replayed
                 raise
             missing[name] = str(error)
     if not usable:
-        raise UsageError("No planner is registered that can run.", "Install autoinfer again: pip install -e .")
+        raise UsageError(
+            "No planner is registered that can run.", "Install autoinfer again: pip install -e ."
+        )
     tasks = [(name, seed) for name in usable for seed in range(asked.seeds)]
     run = partial(one, table, asked)
     found = list(map(run, tasks)) if pool is None else list(pool.map(run, tasks, chunksize=CHUNK))
