@@ -110,6 +110,7 @@ def plan(
         name,
         {
             "model": model,
+            "weights": weights,
             # a card that is not here is planned for as if it were this machine's first
             "target": "cuda:0" if hardware is not None else target,
             "drafter": drafter,
@@ -119,9 +120,7 @@ def plan(
             "plan.workload.concurrency": concurrency,
         },
     )
-    found = _plans(
-        ctx, asked, hardware, set_ or [], context, dummy=weights == DUMMY or asked.spec.latency_only
-    )
+    found = _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
     if as_json:
         documents = [as_document(each) for each in found]
         print_json({"plans": documents} if hardware == ALL else documents[0])

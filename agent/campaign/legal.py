@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.campaign.drafter import drafter_of, space_of
+from agent.campaign.shape import without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.models import ModelProfile
@@ -110,8 +111,8 @@ def legal_here(
     of_gpu = {} if compute_capability is None else not_served_by(space, profile, compute_capability)
     facts = ModelFacts.of(
         profile,
-        packaged_drafters=_packaged_for(checkpoint),
-        not_served={**not_served_by_workload(spec, space), **of_gpu, **(not_served or {})},
+        packaged_drafters=packaged_for(checkpoint),
+        not_served={**not_served_on(spec, space, profile), **of_gpu, **(not_served or {})},
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=_is_stored_quantized(checkpoint),
@@ -134,10 +135,14 @@ def legal_here(
     return Legal(space, withheld, refused, profile)
 
 
-def not_served_by_workload(spec: CampaignSpec, space: Space) -> dict[tuple[str, KnobValue], str]:
-    """Why values of the space can't serve the campaign's requests, by knob and value."""
+def not_served_on(
+    spec: CampaignSpec, space: Space, profile: ModelProfile
+) -> dict[tuple[str, KnobValue], str]:
+    """Why values of the space can't serve the campaign's requests, or mean nothing on made-up weights, by
+    knob and value."""
     workload = Workload.model_validate(spec.plan.workload.model_dump())
-    return not_served_at(space, workload.concurrency, workload.context_tokens)
+    found = not_served_at(space, workload.concurrency, workload.context_tokens)
+    return {**without_meaning(space, profile), **found} if spec.latency_only else found
 
 
 def _is_stored_quantized(checkpoint: Path) -> bool:
@@ -148,7 +153,7 @@ def _is_stored_quantized(checkpoint: Path) -> bool:
         return False
 
 
-def _packaged_for(checkpoint: Path) -> frozenset[str]:
+def packaged_for(checkpoint: Path) -> frozenset[str]:
     """The methods for which this checkpoint has a packaged drafter: it was trained for the packaged model."""
     try:
         packaged_drafter_path()

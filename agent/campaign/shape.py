@@ -18,7 +18,9 @@ from experiments.engines.reference.shape import read_profile
 from experiments.shapes.config import shape_config
 from experiments.shapes.folder import write_shape
 from experiments.shapes.marker import is_shape
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import same_value
+from experiments.space.space import Space
 
 PROFILE_FILES = (".yaml", ".yml")
 
@@ -38,6 +40,23 @@ NOT_PROPOSED = {
     ),
 }
 """Why the agent itself changes neither drafting nor layers of a shape, by the knob that does."""
+
+
+NOTHING_CALIBRATED = "Nothing is calibrated where the weights are made up: every value gives the same shape."
+NOTHING_RANKED = "No layers are ranked where the weights are made up: every value gives the same shape."
+NOTHING_REPEATS = "What repeats in a text that made-up weights say means nothing."
+HEAD_IS_EMBEDDING = "This model's head is its embedding, which a shape keeps in 16 bits."
+
+WITHOUT_MEANING = {
+    "quantization.corpus": NOTHING_CALIBRATED,
+    "quantization.samples": NOTHING_CALIBRATED,
+    "quantization.sample_tokens": NOTHING_CALIBRATED,
+    "quantization.seed": NOTHING_CALIBRATED,
+    "pruning.criterion": NOTHING_RANKED,
+    "pruning.ranked_on": NOTHING_RANKED,
+    "pruning.order": NOTHING_RANKED,
+}
+"""Knobs whose values are all one on a shape, and why: a test of two of them would take loads for nothing."""
 
 
 def find_shape(model: str, folder: Path) -> Checkpoint:
@@ -64,6 +83,21 @@ def _profile(model: str) -> ModelProfile:
         return load_model_profile(model)
     found = find_checkpoint(model, weights=False)
     return read_profile(found.folder).model_copy(update={"name": model})
+
+
+def without_meaning(space: Space, profile: ModelProfile) -> dict[tuple[str, KnobValue], str]:
+    """Why values of this space are not offered on a shape of this profile, by knob and value."""
+    found = {
+        (knob.name, value): WITHOUT_MEANING[knob.name]
+        for knob in space.knobs
+        if knob.name in WITHOUT_MEANING
+        for value in knob.values
+        if not same_value(value, knob.default)
+    }
+    found["drafting.method", "ngram"] = NOTHING_REPEATS
+    if profile.tied_embeddings:
+        found["quantization.lm_head", "quantized"] = HEAD_IS_EMBEDDING
+    return found
 
 
 def check_serves_shapes(engine: Engine) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.campaign.drafter import drafter_of, space_of
-from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_by_workload
+from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, listed_cards
 from agent.plan.duration import (
@@ -138,7 +138,8 @@ def _legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None)
         return legal_here(spec, model.folder, cores, gpu)
     facts = ModelFacts.of(
         model.profile,
-        not_served={**not_served_by_workload(spec, space), **gpu},
+        packaged_drafters=frozenset() if model.folder is None else packaged_for(model.folder),
+        not_served={**not_served_on(spec, space, model.profile), **gpu},
         cores=cores,
         drafter=drafter_of(spec),
         stored_quantized=model.quantized,

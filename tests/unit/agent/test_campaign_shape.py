@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.create import survey
+from agent.campaign.legal import legal_here
 from agent.campaign.shape import check_judged_here, find_shape, refused_on_a_shape
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
@@ -91,3 +92,18 @@ def test_the_agent_leaves_drafting_and_layers_alone_but_where_a_budget_asks_for_
     assert paid(prunes) is None
     assert paid(drafts) is not None
     assert refused_on_a_shape(load_campaign("default"), nothing)(drafts) is None
+
+
+def test_what_is_the_same_shape_whatever_its_value_is_not_offered_with_the_reason(tmp_path: Path) -> None:
+    for model, tied in (("qwen3.5-9b", False), ("qwen3.5-4b", True)):
+        folder = find_shape(model, tmp_path).folder
+        legal = legal_here(spec(model=model), folder, 2)
+        assert "Nothing is calibrated" in str(legal.why_not({"quantization.corpus": "instruct"}))
+        assert "No layers are ranked" in str(legal.why_not({"pruning.criterion": "greedy_kl"}))
+        assert legal.space.knob("quantization.seed").values == (0,)
+        assert "mtp" in legal.space.knob("drafting.method").values
+        assert "ngram" not in legal.space.knob("drafting.method").values
+        assert ("its embedding" in str(legal.why_not({"quantization.lm_head": "quantized"}))) is tied
+        assert legal.why_not({"quantization.group_size": 128, "quantization.keep": "edges"}) is None
+    whole = legal_here(load_campaign("levers"), reference_model_path(), 2)
+    assert whole.why_not({"quantization.corpus": "instruct"}) is None

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.create import survey
+from agent.campaign.questions import check_questions
+from cli.asked import campaign_asked
 from configs.campaign import CampaignSpec, load_campaign
 from configs.catalog import Kind, packaged_names
 from configs.questions import Question
 from db.session import Database
 from db.states import HypothesisState
 from experiments.drafters.packaged import packaged_drafter_path
+from experiments.engines.reference.engine import ReferenceEngine
 from experiments.reference_model.load import CheckpointMissing
+from experiments.space.loading import load_space
 from tests.unit.agent.test_questions import database, plain_checkpoint, posed
 
 __all__ = ["database"]  # the fixture
@@ -139,3 +143,28 @@ def test_a_checkpoint_without_head_and_drafter_can_be_asked_all_the_rest(
         "draft" in str(row.state_reason) or "MTP" in str(row.state_reason) for row in infeasible.values()
     )
     assert rows["g32_bits"].state is HypothesisState.QUEUED
+
+
+@pytest.mark.parametrize("name", ["levers", "controls"])
+def test_on_a_gpu_the_same_file_can_be_asked_unchanged_in_the_space_of_vllm(
+    name: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target is put back to this machine's processor, for no GPU is here to look at, and the check of its
+    engine, which has other knobs, is left out."""
+    monkeypatch.setattr(ReferenceEngine, "check", lambda *_, **__: None)
+    asked = campaign_asked(name, {"target": "cuda:0"}).spec
+    assert asked.space == "vllm"
+    check_questions(asked, load_space(asked.space), name)
+    unswept = asked.baseline.model_copy(update={"sweep": {}})
+    spec = asked.model_copy(update={"target": "cpu", "engine": "reference", "baseline": unswept})
+    rows = posed(database, spec)
+    assert rows.keys() == {question.id for question in asked.questions}
+    infeasible = {key for key, row in rows.items() if row.state is HypothesisState.INFEASIBLE}
+    assert infeasible == (set() if drafter_is_packaged() else DRAFTED - {"mtp_over_none", "mtp_on_awq"})
+
+
+def test_every_knob_of_weights_and_drafts_is_the_same_in_both_spaces() -> None:
+    def built(space: str) -> dict[str, object]:
+        return {each.name: each for each in load_space(space).knobs if not each.name.startswith("serving.")}
+
+    assert built("vllm") == built("levers")
