@@ -61,7 +61,10 @@ def plan(
         ),
     ] = None,
     drafter: Annotated[
-        str | None, typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model.")
+        str | None,
+        typer.Option(
+            "--drafter", metavar="DIR|HF_ID", help="A drafter for the model: a folder, or a model of the hub."
+        ),
     ] = None,
     engine: Annotated[
         str | None,

@@ -133,7 +133,9 @@ def run(
     ] = None,
     drafter: Annotated[
         str | None,
-        typer.Option("--drafter", metavar="DIR", help="A folder with a drafter for the model, yours."),
+        typer.Option(
+            "--drafter", metavar="DIR|HF_ID", help="A drafter for the model: a folder, or a model of the hub."
+        ),
     ] = None,
     target: Annotated[
         str | None,

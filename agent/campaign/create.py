@@ -12,7 +12,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import find_checkpoint
-from agent.campaign.drafter import check_fits, drafter_of
+from agent.campaign.drafter import check_fits, drafter_of, fetch_weights
 from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, asked_of, is_packaged
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
@@ -123,9 +123,10 @@ def survey(
     folder = found.folder
     fingerprint = checkpoint_fingerprint(folder)
     check_questions(spec, space, where)
+    of_drafter = fetch_weights(spec)
     drafter = drafter_of(spec)
     if drafter is not None:
-        check_fits(drafter, folder)
+        check_fits(drafter, folder, built_here=not getattr(engine, "runs_drafters_itself", False))
     capability = None if target.gpu is None else target.gpu.compute_capability
     legal = legal_here(spec, folder, target.cpu.cores, compute_capability=capability)
     default = legal.space.configuration({})
@@ -134,7 +135,7 @@ def survey(
     of_tasks = check_quality_tasks(spec, folder)
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
     at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
-    note = found.note
+    note = " ".join(filter(None, (found.note, of_drafter))) or None
     if target.place is None:
         sweep = legal.space.crossing(default, spec.baseline.sweep)
         at_once = _checked_sweep(spec, engine, sweep, (folder, target.device), at_once, of_tasks)

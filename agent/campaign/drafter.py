@@ -1,12 +1,15 @@
-"""The drafter that a campaign was given: a folder of the user's, which decides how it drafts."""
+"""The drafter that a campaign was given, which decides how it drafts: a folder, or a model of the hub."""
 
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 from configs.campaign import CampaignSpec
-from configs.errors import UsageError
+from configs.errors import AutoinferError, UsageError
+from configs.model_names import HubName, hub_name
+from experiments.checkpoints.hub import HubPlace, fetch, pinned_in
 from experiments.drafters.dflash.config import ARCHITECTURE, read_shape
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter
@@ -24,25 +27,26 @@ from experiments.space.loading import load_space
 from experiments.space.space import Space
 
 HINT = (
-    "Name a folder with a DFlash drafter, or a smaller Qwen3.5 checkpoint, of the model's vocabulary: "
-    "--drafter DIR"
+    "Name a folder, or a model of the hub, with a DFlash drafter, or a smaller Qwen3.5 checkpoint, of the "
+    "model's vocabulary: --drafter DIR, or --drafter OWNER/NAME"
 )
 
 
 def drafter_of(spec: CampaignSpec) -> OwnDrafter | None:
     """The campaign's own drafter, by what its config.json says; None where it was given none.
 
-    Raises `UsageError` for a folder that is not there or holds no drafter.
+    Of one of the hub nothing but what describes it is fetched. Raises `UsageError` for a folder that is not
+    there or holds no drafter, and as `fetch` for one of the hub.
     """
     if spec.drafter is None:
         return None
-    folder = Path(spec.drafter).expanduser().resolve()
+    folder = _folder(spec.drafter)
     if not folder.is_dir():
         raise UsageError(f"There is no drafter at {folder}: the folder does not exist.", HINT)
     try:
         config = json_object(folder / CONFIG_FILE, "drafter")
         if ARCHITECTURE in (config.get("architectures") or []):
-            return OwnDrafter("dflash", str(folder), read_shape(folder).block_tokens - 1)
+            return OwnDrafter("dflash", str(folder), read_shape(folder, built_here=False).block_tokens - 1)
     except Infeasible as reason:
         raise UsageError(reason.cause, HINT) from None
     if config.get("model_type") in MODEL_TYPES:
@@ -54,12 +58,52 @@ def drafter_of(spec: CampaignSpec) -> OwnDrafter | None:
     )
 
 
+def fetch_weights(spec: CampaignSpec) -> str | None:
+    """Bring the weights of a drafter of the hub into its cache; what it was pinned to, in a sentence. Nothing
+    for a folder. Raises as `fetch`."""
+    name = None if spec.drafter is None else _named_on_the_hub(spec.drafter)
+    if name is None:
+        return None
+    pinned = pinned_in(_described(name))
+    found = fetch(name if pinned is None else pinned)
+    return f"The drafter is {name.repo}, commit {found.commit}."
+
+
+def _folder(named: str) -> Path:
+    """The folder that a user calls a drafter, absolute; one here comes before a model of the hub."""
+    name = _named_on_the_hub(named)
+    return Path(named).expanduser().resolve() if name is None else _described(name)
+
+
+def _named_on_the_hub(named: str) -> HubName | None:
+    return None if Path(named).expanduser().is_dir() else hub_name(named)
+
+
+@cache
+def _described(name: HubName) -> Path:
+    """The folder with what describes a model of the hub; asked once: a process keeps to one commit."""
+    return fetch(name, weights=False).folder
+
+
 def with_whole_path(assignment: str) -> str:
-    """The assignment, with a drafter's folder as it is from the root: whoever tests it stands elsewhere."""
+    """The assignment, with a drafter's folder as it is from the root: whoever tests it stands elsewhere.
+
+    A model of the hub is taken out of its cache, for nothing is fetched while a hypothesis is asked. Raises
+    `UsageError` for one that is not there.
+    """
     knob, equals, value = (part.strip() for part in assignment.partition("="))
     if knob != DRAFTER or not equals or not value or value == PACKAGED:
         return assignment
-    return f"{knob}={Path(value).expanduser().absolute()}"
+    name = _named_on_the_hub(value)
+    if name is None:
+        return f"{knob}={Path(value).expanduser().absolute()}"
+    try:
+        return f"{knob}={fetch(name, place=HubPlace(offline=True)).folder}"
+    except AutoinferError:
+        raise UsageError(
+            f"There is no folder {value}, and no model of that name in the hub's cache.",
+            f"Name a folder with a slash before it, ./{value}, or fetch the model: hf download {name.repo}",
+        ) from None
 
 
 def drafter_content(control: Configuration, candidate: Configuration) -> str:
@@ -71,13 +115,15 @@ def drafter_content(control: Configuration, candidate: Configuration) -> str:
     return hashlib.sha256("\n".join(str(each or "") for each in found).encode()).hexdigest()
 
 
-def check_fits(drafter: OwnDrafter, checkpoint: Path) -> None:
-    """Raise `UsageError` when this drafter has no weights, or another vocabulary than this checkpoint.
+def check_fits(drafter: OwnDrafter, checkpoint: Path, *, built_here: bool = True) -> None:
+    """Raise `UsageError` when this drafter has no weights, or another vocabulary or hidden size than this
+    checkpoint, or, where it is `built_here` and not run by an engine's own code, what is not built.
 
     Reads configurations, headers and tokenizers, loads no weights.
     """
     try:
-        check_drafter(DraftingOrder(drafter.method, 1, drafter.folder), inspect_checkpoint(checkpoint))
+        order = DraftingOrder(drafter.method, 1, drafter.folder)
+        check_drafter(order, inspect_checkpoint(checkpoint), built_here=built_here)
     except Infeasible as reason:
         raise UsageError(reason.cause, HINT) from None
     if stored_parameters(Path(drafter.folder)) is None:

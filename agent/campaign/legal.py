@@ -169,7 +169,7 @@ def _no_drafter(configuration: Configuration, checkpoint: Path) -> str | None:
     if method not in EXTERNAL_DRAFTERS:
         return None
     try:
-        check_drafter(DraftingOrder(method, 1, drafter), inspect_checkpoint(checkpoint))
+        check_drafter(DraftingOrder(method, 1, drafter), inspect_checkpoint(checkpoint), built_here=False)
     except Infeasible as reason:
         return reason.cause
     return None

@@ -1,5 +1,8 @@
 """A drafter's `config.json`: the one that vLLM 0.32 loads as `DFlashDraftModel`. Imports no torch.
 
+vLLM runs more than this package's own network does, such as layers of sliding attention: `built_here` says
+which of the two is asked about.
+
 `vllm/model_executor/models/qwen3_dflash.py` reads a `qwen3` configuration with a `dflash_config` of
 `mask_token_id` and `target_layer_ids`; `block_size` and `num_target_layers` stand in published drafters.
 Embedding and head are the target's and stand in no file, so hidden size and vocabulary must be the target's.
@@ -25,7 +28,8 @@ UNSUPPORTED = {
     "attention_bias": "biases in attention",
     "is_causal": "causal attention",
 }
-"""Fields that vLLM knows and this package does not; a drafter that sets one to something true is refused."""
+"""Fields that vLLM knows and this package's network does not, which refuses a drafter that sets one to
+something true."""
 
 
 def to_config(shape: DFlashShape) -> dict[str, Any]:
@@ -59,8 +63,8 @@ def to_config(shape: DFlashShape) -> dict[str, Any]:
     }
 
 
-def read_shape(folder: Path) -> DFlashShape:
-    """Read a drafter's configuration.
+def read_shape(folder: Path, *, built_here: bool = True) -> DFlashShape:
+    """Read a drafter's configuration; `built_here` as in `from_config`.
 
     Raises:
         Infeasible: kind `checkpoint`, when there is none, or none that can be run here.
@@ -68,11 +72,14 @@ def read_shape(folder: Path) -> DFlashShape:
     if not folder.is_dir():
         raise Infeasible("checkpoint", f"There is no drafter at {folder}: the folder does not exist.")
     path = folder / CONFIG_FILE
-    return from_config(json_object(path, "drafter"), str(path))
+    return from_config(json_object(path, "drafter"), str(path), built_here=built_here)
 
 
-def from_config(config: Mapping[str, Any], source: str) -> DFlashShape:
+def from_config(config: Mapping[str, Any], source: str, *, built_here: bool = True) -> DFlashShape:
     """Return the shape that a `config.json` tells of; `source` names the file in messages.
+
+    Unless `built_here`, an engine is to run it that has a network of its own, and judges itself what that
+    lacks; `hidden` is then the size of the streams that it reads, where the file tells that of both.
 
     Raises:
         Infeasible: kind `checkpoint`, when it is no DFlash drafter, asks for what is not built here, or
@@ -80,13 +87,16 @@ def from_config(config: Mapping[str, Any], source: str) -> DFlashShape:
     """
     if ARCHITECTURE not in (config.get("architectures") or []):
         raise _refused(source, f"names the architecture {config.get('architectures')}, not {ARCHITECTURE}")
-    _check_supported(config, source)
+    if not isinstance(config.get("dflash_config"), Mapping):
+        raise _refused(source, "has no dflash_config")
+    if built_here:
+        _check_supported(config, source)
     inner = config.get("dflash_config")
     rope = config.get("rope_parameters") or {"rope_theta": config.get("rope_theta")}
     try:
         return DFlashShape(
             vocabulary=_whole(config, "vocab_size"),
-            hidden=_whole(config, "hidden_size"),
+            hidden=_whole(config, "hidden_size" if built_here else _read_size(config)),
             intermediate=_whole(config, "intermediate_size"),
             layers=_whole(config, "num_hidden_layers"),
             query_heads=_whole(config, "num_attention_heads"),
@@ -107,21 +117,24 @@ def from_config(config: Mapping[str, Any], source: str) -> DFlashShape:
 
 
 def _check_supported(config: Mapping[str, Any], source: str) -> None:
-    """Refuse what vLLM would run and this package would run wrongly."""
+    """Refuse what vLLM would run and this package's network would run wrongly."""
     for name, meaning in UNSUPPORTED.items():
         value = config.get(name)
         if value and not (name == "draft_vocab_size" and value == config.get("vocab_size")):
             raise _refused(source, f"asks for {meaning} ({name}), which is not built here")
     if set(config.get("layer_types") or ["full_attention"]) != {"full_attention"}:
         raise _refused(source, "has layers of sliding attention, which are not built here")
-    if not isinstance(config.get("dflash_config"), Mapping):
-        raise _refused(source, "has no dflash_config")
     for name in ("causal", "use_swa", "attention_sink_bias", "attention_value_scale", "sample_from_anchor"):
         if config["dflash_config"].get(name):
             raise _refused(source, f"sets dflash_config.{name}, which is not built here")
     rope_type = (config.get("rope_parameters") or {}).get("rope_type", "default")
     if rope_type != "default":
         raise _refused(source, f"scales its rotary positions ({rope_type}), which is not built here")
+
+
+def _read_size(config: Mapping[str, Any]) -> str:
+    """The field with the target's hidden size: vLLM knows drafters whose own is another."""
+    return "target_hidden_size" if config.get("target_hidden_size") else "hidden_size"
 
 
 def _whole(config: Mapping[str, Any] | None, name: str) -> int:

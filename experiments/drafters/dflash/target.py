@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
 from experiments.drafters.dflash.files import for_pruned_target
+from experiments.drafters.dflash.fitting import TargetSizes, check_same_model, layers_to_remap_by
 from experiments.drafters.dflash.network import DFlashNetwork
-from experiments.drafters.dflash.shape import DFlashShape
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.checkpoint import load_model
 from experiments.engines.reference.inspection import inspect_checkpoint
@@ -46,35 +46,6 @@ def _parameters(weight_files: Sequence[Path]) -> int:
     return sum(path.stat().st_size for path in weight_files) // 2
 
 
-def check_fits(shape: DFlashShape, target: Qwen3_5ForCausalLM, folder: Path) -> None:
-    """Raise `Infeasible` (kind `checkpoint`) when the drafter can't draft for this target."""
-    config = target.config
-    wrong = (
-        ("a vocabulary of {} tokens", shape.vocabulary, config.vocab_size),
-        ("the hidden size {}", shape.hidden, config.hidden_size),
-    )
-    for words, own, targets in wrong:
-        if own != targets:
-            raise Infeasible(
-                "checkpoint",
-                f"The drafter at {folder} has {words.format(own)} and the target {targets}: it was made for "
-                "another model.",
-            )
-    layers = config.num_hidden_layers
-    if shape.target_layers not in (0, layers):
-        raise Infeasible(
-            "checkpoint",
-            f"The drafter at {folder} was made for a target of {shape.target_layers} layers and this one has "
-            f"{layers}; after depth pruning, the layers that were kept must be given.",
-        )
-    if shape.target_layer_ids[-1] >= layers:
-        raise Infeasible(
-            "checkpoint",
-            f"The drafter at {folder} reads layer {shape.target_layer_ids[-1]} of a target that has {layers} "
-            "layers, counted from 0.",
-        )
-
-
 def fitted(
     network: DFlashNetwork, target: Qwen3_5ForCausalLM, folder: Path, kept_layers: Sequence[int] | None
 ) -> DFlashNetwork:
@@ -88,16 +59,16 @@ def fitted(
     Raises:
         Infeasible: kind `checkpoint`, when it was made for another target.
     """
-    made_for = network.shape.target_layers
-    if kept_layers is not None and made_for != target.config.num_hidden_layers:
-        if made_for and max(kept_layers) >= made_for:
-            raise Infeasible(
-                "checkpoint",
-                f"The drafter at {folder} was made for a target of {made_for} layers; of this one, layer "
-                f"{max(kept_layers)} was kept.",
-            )
-        network = for_pruned_target(network, kept_layers)
-    check_fits(network.shape, target, folder)
+    config = target.config
+    sizes = TargetSizes(
+        config.vocab_size,
+        config.hidden_size,
+        config.num_hidden_layers,
+        None if kept_layers is None else tuple(kept_layers),
+    )
+    check_same_model(network.shape, sizes, folder)
+    if (kept := layers_to_remap_by(network.shape, sizes, folder)) is not None:
+        network = for_pruned_target(network, kept)
     return network.to(target.device, target.dtype)
 
 

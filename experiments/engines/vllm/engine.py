@@ -50,6 +50,7 @@ class VllmEngine:
     profiles_candidates = True
     serves_packed = True
     serves_shapes = True
+    runs_drafters_itself = True
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class VllmEngine:
         if drafting.active and shape is not None:
             check_dummy_drafting(drafting, shape)
         elif drafting.active:
-            check_drafter(drafting, files)
+            check_drafter(drafting, files, built_here=False)
         needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
         dummy = shape is not None
         return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files

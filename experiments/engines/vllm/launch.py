@@ -19,7 +19,9 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
+from experiments.engines.reference.drafting.order import drafter_source, drafting_order
 from experiments.engines.reference.inspection import CheckpointFiles
+from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.reference.stored_weights import stored_weights
 from experiments.engines.vllm.driver_process import DriverProcess
 from experiments.engines.vllm.environment import VllmEnvironment
@@ -27,6 +29,7 @@ from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
 from experiments.shapes.folder import LATENCY_ONLY, NO_QUALITY, shape_in
 from experiments.space.configuration import Configuration
+from experiments.space.legality import EXTERNAL_DRAFTERS
 
 ASYNC_SCHEDULING = "async_scheduling"
 """vLLM's argument, and the key of the resolved configuration."""
@@ -76,6 +79,8 @@ class VllmLaunch:
     def resolved(self) -> Mapping[str, Json]:
         """What actually runs, read from vLLM's worker; see `describe.py`."""
         told: dict[str, Json] = self._driver.ask({"op": "resolved"}, "tell what it runs")
+        if isinstance(drafting := told.get("drafting"), dict):
+            told["drafting"] = drafting | _drafter(drafting, self.configuration)
         if (shape := shape_in(self._files.folder)) is not None:
             made_up = told["weights"] if isinstance(told["weights"], dict) else {}
             latency_only: Json = LATENCY_ONLY
@@ -216,3 +221,20 @@ class VllmLaunch:
                 self._driver.close()
                 self._reader = self._start(order, log_path=log_path)
         return self._reader or self._driver
+
+
+def _drafter(told: Mapping[str, Json], configuration: Configuration) -> dict[str, Json]:
+    """What `told` says of the drafter, and, of one with weights of its own, which files it is of: vLLM's own
+    process knows a folder alone, in which others may lie by now."""
+    order = drafting_order(configuration)
+    if order.method not in EXTERNAL_DRAFTERS:
+        return {}
+    source, known = drafter_source(order), told.get("drafter")
+    stored = stored_parameters(source.folder)
+    return {
+        "drafter": {
+            **(known if isinstance(known, dict) else {}),
+            **source.described(),
+            **({} if stored is None else {"parameters": stored.parameters}),
+        }
+    }

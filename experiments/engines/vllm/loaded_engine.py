@@ -19,6 +19,7 @@ from typing import Any
 from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasible
 from experiments.engines.vllm.arrivals import OURS, arrived_s, keep_arrivals
 from experiments.engines.vllm.engine_process import EngineProcesses
+from experiments.engines.vllm.fitted_drafter import fitted_drafter
 from experiments.engines.vllm.order import VllmOrder
 from experiments.engines.vllm.wrapped_checkpoint import served_folder
 from experiments.measurement.evidence import Json
@@ -55,6 +56,10 @@ class LoadedEngine:
             "worker_extension_cls": WORKER_EXTENSION,
             **_text_only(folder),
         }
+        if order.drafting_method == "dflash":
+            told = dict(order.arguments["speculative_config"])
+            fitted = fitted_drafter(Path(told["model"]), Path(order.checkpoint), Path(order.kept))
+            arguments["speculative_config"] = told | {"model": str(fitted)}
         known = {field.name for field in fields(AsyncEngineArgs)}
         for name in arguments.keys() - known:
             import vllm

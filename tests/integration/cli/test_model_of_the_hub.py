@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from experiments.drafters.packaged import packaged_drafter_path
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from tests.integration.checkpoints.hub_server import HubServer, Repository, serving
 from tests.integration.cli.command import Autoinfer, Ended
 
-COMMIT = "c" * 40
+COMMIT, DRAFTER_COMMIT = "c" * 40, "d" * 40
 RUN = "run --no-worker --no-dashboard --budget 1s --model"
 
 
@@ -23,9 +27,14 @@ def ran(autoinfer: Autoinfer, line: str, cache: Path, address: str, **more: str)
     return autoinfer.fresh(line, HF_ENDPOINT=address, HF_HUB_CACHE=str(cache), **more)
 
 
+def of_the_drafter() -> Repository:
+    files = {path.name: path.read_bytes() for path in packaged_drafter_path().iterdir() if path.is_file()}
+    return Repository({DRAFTER_COMMIT: files}, {"main": DRAFTER_COMMIT})
+
+
 @pytest.fixture
 def hub() -> object:
-    with serving(us__small=of_the_reference()) as server:
+    with serving(us__small=of_the_reference(), us__drafter=of_the_drafter()) as server:
         yield server
 
 
@@ -53,3 +62,28 @@ def test_a_model_that_is_nowhere_begins_no_campaign(autoinfer: Autoinfer, tmp_pa
     assert "us/small@main is not in the hub's cache" in done.err
     assert "Traceback" not in done.err
     assert autoinfer("campaign list --json").json()["total"] == 0
+
+
+def test_a_drafter_of_the_hub_is_fetched_and_the_campaign_goes_on_with_its_commit(
+    autoinfer: Autoinfer, hub: HubServer, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    line = "run levers --no-worker --no-dashboard --budget 1s --model us/small --drafter us/drafter"
+    done = ran(autoinfer, line, cache, hub.address)
+    assert f"The drafter is us/drafter, commit {DRAFTER_COMMIT}." in done.out, done.err
+    folder = cache / "models--us--drafter" / "snapshots" / DRAFTER_COMMIT
+    assert (folder / "model.safetensors").is_file()
+    with closing(sqlite3.connect(autoinfer.data_dir / "autoinfer.db")) as rows:
+        (spec,) = rows.execute("SELECT spec FROM campaign").fetchone()
+    assert json.loads(spec)["drafter"] == str(folder)
+
+
+def test_a_drafter_that_the_hubs_cache_lacks_is_named_with_what_fetches_it(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    autoinfer("run levers --no-worker --no-dashboard --budget 1s")
+    line = "enqueue Drafts --set drafting.method=dflash --set drafting.drafter=us/drafter"
+    done = autoinfer.fresh(line, HF_HUB_CACHE=str(tmp_path / "cache"))
+    assert done.code == 2
+    assert "There is no folder us/drafter, and no model of that name in the hub's cache." in done.err
+    assert "hf download us/drafter" in done.err

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.drafters.dflash.config import read_shape
+from experiments.drafters.dflash.fitting import TargetSizes, check_same_model
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import MTP_PREFIXES, CheckpointFiles, inspect_checkpoint
@@ -80,11 +81,13 @@ def drafting_order(configuration: Configuration) -> DraftingOrder:
     """
     for knob in configuration:
         if knob.startswith("drafting.") and knob not in DEFAULTS:
-            raise Infeasible("unsupported", f"The reference engine has no knob {knob}.")
+            raise Infeasible("unsupported", f"No engine has a knob {knob}.")
     chosen = {name: configuration.get(name, value) for name, value in DEFAULTS.items()}
     method, drafter = str(chosen["drafting.method"]), str(chosen["drafting.drafter"])
     if method not in METHODS:
-        raise Infeasible("unsupported", f"The reference engine can't serve drafting.method={method}.")
+        raise Infeasible(
+            "unsupported", f"There is no drafting.method={method}; it may be {', '.join(METHODS)}."
+        )
     if method == "none":
         return DraftingOrder()
     most = MTP_DRAFT_TOKENS_MAX if method == "mtp" else DRAFT_TOKENS_MAX
@@ -112,12 +115,16 @@ def _whole(chosen: Mapping[str, KnobValue], knob: str) -> int:
     return value
 
 
-def check_drafter(order: DraftingOrder, target: CheckpointFiles) -> None:
+def check_drafter(order: DraftingOrder, target: CheckpointFiles, *, built_here: bool = True) -> None:
     """Whether this checkpoint can be drafted for in this way, from headers and tokenizers alone.
 
+    `built_here` tells that this package's own network runs a DFlash drafter, not an engine's. Whether such a
+    drafter fits the layers is known with the weights that are served, which may have fewer.
+
     Raises:
-        Infeasible: kind `illegal` when the target has no MTP head, or the drafter has another vocabulary;
-        kind `checkpoint` when the drafter is missing, broken or none for this method.
+        Infeasible: kind `illegal` when the target has no MTP head, the drafter has another vocabulary, or
+        drafts fewer tokens than are asked for; kind `checkpoint` when it is missing, broken, none for this
+        method or of another hidden size.
     """
     if order.method == "mtp" and not any(name.startswith(MTP_PREFIXES) for name in target.tensors):
         raise Infeasible(
@@ -130,7 +137,15 @@ def check_drafter(order: DraftingOrder, target: CheckpointFiles) -> None:
         _check_same_vocabulary("draft model", drafter.folder, drafter.text_config.get("vocab_size"), target)
     if order.method == "dflash":
         folder = drafter_folder(order)
-        _check_same_vocabulary("drafter", folder, read_shape(folder).vocabulary, target)
+        shape = read_shape(folder, built_here=built_here)
+        _check_same_vocabulary("drafter", folder, shape.vocabulary, target)
+        check_same_model(shape, TargetSizes.of(target.text_config), folder)
+        if order.draft_tokens >= shape.block_tokens:
+            raise Infeasible(
+                "illegal",
+                f"drafting.draft_tokens is {order.draft_tokens}; the drafter at {folder} drafts "
+                f"{shape.block_tokens - 1} tokens at once.",
+            )
 
 
 def drafter_folder(order: DraftingOrder) -> Path:
