@@ -29,7 +29,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     from configs.registry import Port, names
 
     settings = settings_of(ctx)
-    found = [_look_at(name, settings) for name in names(Port.ENGINE)]
+    found = [look_at(name, settings) for name in names(Port.ENGINE)]
     if as_json:
         print_json({"items": found})
         return
@@ -98,14 +98,14 @@ def _install_lm_eval(settings: Settings, *, as_json: bool) -> None:
     say(f"lm-eval {version} is at {python}.")
 
 
-def _look_at(name: str, settings: Settings) -> dict[str, str]:
+def look_at(name: str, settings: Settings) -> dict[str, str]:
     """Tell of one engine: its name, `ok` or `infeasible`, and what was found or is missing."""
     from experiments.engines.port import Infeasible
     from experiments.measurement.environment import package_version
 
     if name == "vllm":
         from cli.gpu_checks import installed_vllm
-        from experiments.engines.vllm.environment import HOW_TO_INSTALL
+        from experiments.engines.vllm.environment import HOW_TO_INSTALL, untried
 
         try:
             found = installed_vllm(settings)
@@ -114,7 +114,9 @@ def _look_at(name: str, settings: Settings) -> dict[str, str]:
         if found is None:
             return {"engine": name, "state": "infeasible", "found": f"not installed: {HOW_TO_INSTALL}."}
         kind = "CPUs" if found.for_cpu else "GPUs"
-        return {"engine": name, "state": "ok", "found": f"vLLM {found.version} for {kind} at {found.python}"}
+        told = f"vLLM {found.version} for {kind} at {found.python}"
+        newer = untried(found)
+        return {"engine": name, "state": "ok", "found": told if newer is None else f"{told}. {newer}"}
     if name == "reference":
         version = package_version("torch")
         if version is None:

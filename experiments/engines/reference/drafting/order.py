@@ -81,7 +81,7 @@ def drafting_order(configuration: Configuration) -> DraftingOrder:
     """
     for knob in configuration:
         if knob.startswith("drafting.") and knob not in DEFAULTS:
-            raise Infeasible("unsupported", f"No engine has a knob {knob}.")
+            raise Infeasible("unsupported", f"There is no knob {knob}.")
     chosen = {name: configuration.get(name, value) for name, value in DEFAULTS.items()}
     method, drafter = str(chosen["drafting.method"]), str(chosen["drafting.drafter"])
     if method not in METHODS:

