@@ -12,6 +12,10 @@ from experiments.engines.port import Infeasible
 from experiments.stages.pruning.layer_removal import KEPT_LAYERS
 
 
+SIZES = ("vocab_size", "hidden_size", "num_hidden_layers")
+"""Fields of a target's configuration that a drafter is held against."""
+
+
 @dataclass(frozen=True)
 class TargetSizes:
     """What of a target decides whether a drafter fits it: entries of its vocabulary, the hidden size, its
@@ -24,14 +28,19 @@ class TargetSizes:
 
     @classmethod
     def of(cls, text_config: Mapping[str, Any]) -> TargetSizes:
-        """The sizes that a checkpoint's `config.json` tells, by that of its text model."""
+        """The sizes that a checkpoint's `config.json` tells, by that of its text model.
+
+        Raises:
+            Infeasible: kind `checkpoint`, when it lacks one.
+        """
         kept = text_config.get(KEPT_LAYERS)
-        return cls(
-            int(text_config["vocab_size"]),
-            int(text_config["hidden_size"]),
-            int(text_config["num_hidden_layers"]),
-            None if kept is None else tuple(int(layer) for layer in kept),
-        )
+        try:
+            vocabulary, hidden, layers = (int(text_config[name]) for name in SIZES)
+        except KeyError as missing:
+            raise Infeasible(
+                "checkpoint", f"The target's config.json does not say {missing.args[0]}."
+            ) from None
+        return cls(vocabulary, hidden, layers, None if kept is None else tuple(int(layer) for layer in kept))
 
 
 def check_same_model(shape: DFlashShape, target: TargetSizes, folder: Path) -> None:

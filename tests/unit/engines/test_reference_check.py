@@ -122,7 +122,7 @@ def a_drafter(
     folder: Path, vocabulary: int, tokenizer: dict[str, object] | None, method: str = "draft_model"
 ) -> Path:
     folder.mkdir()
-    config: dict[str, object] = {"model_type": "qwen3_5_text", "num_hidden_layers": 4}
+    config: dict[str, object] = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "hidden_size": 128}
     if method == "dflash":
         config = json.loads((packaged_drafter_path() / "config.json").read_text())
     config["vocab_size"] = vocabulary
