@@ -11,7 +11,6 @@ from experiments.drafters.dflash.shape import DFlashShape
 from experiments.engines.port import Infeasible
 from experiments.stages.pruning.layer_removal import KEPT_LAYERS
 
-
 SIZES = ("vocab_size", "hidden_size", "num_hidden_layers")
 """Fields of a target's configuration that a drafter is held against."""
 
