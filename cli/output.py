@@ -87,11 +87,12 @@ def say(*lines: str) -> None:
         out.print(text)
 
 
-def state(word: str) -> Text:
-    """Return a word of state, coloured where there is colour."""
+def state(word: str, *, latency_only: bool = False) -> Text:
+    """Return a word of state, coloured where there is colour; with what it speaks of, where the weights are
+    made up."""
     from rich.text import Text
 
-    return Text(word, style=_STYLES.get(word, ""))
+    return Text(f"{word}, latency only" if latency_only else word, style=_STYLES.get(word, ""))
 
 
 def table(

@@ -192,7 +192,7 @@ def table(view: HypothesesView) -> Table:
     """The hypotheses as rows; effects are relative, −0.12 for 12 % less."""
     effects = tuple(f"{of}_{end}" for of in ("predicted", "measured") for end in ("relative", "low", "high"))
     columns = ("id", "campaign", "state", "lever", "proposer", "claim", "metric", *effects, "min_effect")
-    return Table((*columns, "experiment", "reason"), (_cells(row) for row in view.items))
+    return Table((*columns, "experiment", "reason", "latency_only"), (_cells(row) for row in view.items))
 
 
 def _cells(row: HypothesisRow) -> tuple[object, ...]:
@@ -203,7 +203,7 @@ def _cells(row: HypothesisRow) -> tuple[object, ...]:
     ]
     told = (row.id, row.campaign, row.state.value, row.lever, row.proposer, row.claim, row.metric)
     reason = row.verdict_reason or row.state_reason or row.rank_reason
-    return (*told, *effects, row.min_effect, row.experiment, reason)
+    return (*told, *effects, row.min_effect, row.experiment, reason, row.latency_only)
 
 
 PAGE = Page(

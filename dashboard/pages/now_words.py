@@ -60,7 +60,10 @@ def _ended(view: NowView) -> str:
         return "Ended before a baseline was measured."
     if best.experiment is None:
         return "Ended: nothing beat the baseline."
-    return f"Ended: {best.speedup:.2f} times as fast as the baseline."
+    alone = (
+        " by time alone (latency only)" if view.campaign is not None and view.campaign.latency_only else ""
+    )
+    return f"Ended: {best.speedup:.2f} times as fast as the baseline{alone}."
 
 
 def tally(campaign: CampaignNow) -> str:

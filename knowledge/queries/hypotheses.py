@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session, aliased, load_only
 
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Configuration, Hypothesis, Verdict
+from db.models import Campaign, Configuration, Hypothesis, Verdict
 from db.states import HypothesisState
+from knowledge.latency_only import latency_only
 from knowledge.queries.view import (
     ChangeView,
     EffectView,
@@ -45,7 +46,7 @@ class HypothesisSort(StrEnum):
 
 class HypothesisRow(View):
     """A hypothesis as one line; `measured` is the effect of its own verdict (no reproduction), `predicted`
-    has an 80 % interval."""
+    has an 80 % interval. `latency_only`: the weights of its campaign are made up."""
 
     id: str
     campaign: str
@@ -64,6 +65,7 @@ class HypothesisRow(View):
     pinned: bool
     rank: int | None
     rank_reason: str | None
+    latency_only: bool
     created_at: datetime
     state_changed_at: datetime
 
@@ -112,6 +114,7 @@ class FacetsView(View):
 
 
 CONTROL, CANDIDATE = aliased(Configuration), aliased(Configuration)
+_CAMPAIGN = aliased(Campaign)
 _OWN = aliased(Verdict)
 FIRST_VERDICT = (
     select(func.min(_OWN.id))
@@ -223,12 +226,19 @@ def _first_verdicts() -> Any:
 
 
 def with_verdict(query: Select[Any]) -> Select[Any]:
-    """Add to hypotheses both configurations and the verdict of the first experiment of its own."""
+    """Add to hypotheses both configurations, the verdict of the first experiment of its own, and of what kind
+    its campaign's weights are."""
     return (
         query.join(CONTROL, CONTROL.id == Hypothesis.control_configuration_id)
         .join(CANDIDATE, CANDIDATE.id == Hypothesis.candidate_configuration_id)
+        .join(_CAMPAIGN, _CAMPAIGN.id == Hypothesis.campaign_id)
         .outerjoin(Verdict, Verdict.id == FIRST_VERDICT)
-        .add_columns(CONTROL.knobs.label("control_knobs"), CANDIDATE.knobs.label("candidate_knobs"), Verdict)
+        .add_columns(
+            CONTROL.knobs.label("control_knobs"),
+            CANDIDATE.knobs.label("candidate_knobs"),
+            _CAMPAIGN.spec["weights"].as_string().label("weights"),
+            Verdict,
+        )
     )
 
 
@@ -254,6 +264,7 @@ def row_fields(row: Any) -> dict[str, Any]:
         "pinned": hypothesis.pinned,
         "rank": hypothesis.rank,
         "rank_reason": hypothesis.rank_reason,
+        "latency_only": latency_only({"weights": row.weights}),
         "created_at": hypothesis.created_at,
         "state_changed_at": hypothesis.state_changed_at,
     }

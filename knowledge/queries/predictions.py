@@ -18,7 +18,8 @@ MOST_POINTS = 500
 
 
 class PredictedPoint(View):
-    """A hypothesis with what was predicted (80 % interval) and what its own test measured."""
+    """A hypothesis with what was predicted (80 % interval) and what its own test measured; `latency_only`: on
+    made-up weights."""
 
     hypothesis: str
     claim: str
@@ -26,6 +27,7 @@ class PredictedPoint(View):
     outcome: VerdictOutcome
     predicted: EffectView
     measured: EffectView
+    latency_only: bool
 
     @property
     def inside(self) -> bool:
@@ -58,6 +60,7 @@ def predictions(session: Session, asked: Asked, most: int = MOST_POINTS) -> Pred
             Verdict.effect_log,
             Verdict.interval_low_log,
             Verdict.interval_high_log,
+            Experiment.plan["latency_only"].as_boolean(),
         )
         .join_from(Verdict, Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
@@ -92,6 +95,7 @@ def _point(
     effect_log: float | None,
     low_log: float | None,
     high_log: float | None,
+    latency_only: bool | None,
 ) -> PredictedPoint | None:
     """The point of a row; None where nothing was predicted in numbers."""
     predicted = prediction_view(prediction, metric)
@@ -105,4 +109,5 @@ def _point(
         outcome=outcome,
         predicted=predicted,
         measured=measured,
+        latency_only=bool(latency_only),
     )

@@ -13,6 +13,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Hypothesis, Verdict
 from db.states import HypothesisState
 from knowledge.figures import counted, listed
+from knowledge.latency_only import latency_only
 from knowledge.queries.facts import coming_next, under_test
 from knowledge.queries.hypotheses import FIRST_VERDICT, hypothesis_label
 from knowledge.queries.view import EffectView, View, effect_view
@@ -52,12 +53,14 @@ class SettledRow(View):
 
 
 class StandingView(View):
-    """What a campaign validates and has settled; `named` are the latest of each group."""
+    """What a campaign validates and has settled; `named` are the latest of each group. `latency_only`: its
+    weights are made up."""
 
     campaign: str
     name: str
     model: str
     target: str
+    latency_only: bool
     validating: PartView
     settled: str
     named: tuple[SettledRow, ...]
@@ -77,6 +80,7 @@ def standing(session: Session, campaign_id: int) -> StandingView:
         name=campaign.name,
         model=campaign.model,
         target=campaign.target,
+        latency_only=latency_only(campaign.spec),
         validating=validating(under_test(session, campaign_id), coming_next(session, campaign_id), counts),
         settled=settled_sentence(counts),
         named=tuple(

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from agent.campaign.create import create_campaign, survey
 from agent.campaign.outcome import campaign_outcome
+from cli.main import call
 from cli.sheets.finding import print_finding
 from configs.settings import Settings
 from dashboard.app import create_app
@@ -207,6 +208,17 @@ def test_a_finding_is_printed_with_what_it_speaks_of(
     assert "speaks of" in capsys.readouterr().out
 
 
+def test_lists_on_the_terminal_say_it_in_every_row(
+    finished: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with finished.read() as session:
+        address = session.get_bind().engine.url.render_as_string(hide_password=False)
+    for command in ("experiments", "hypotheses"):
+        assert call([command, "--db", address]) == 0
+        told = capsys.readouterr().out
+        assert told.count("latency only") == 7 + (command == "hypotheses"), told
+
+
 def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path: Path) -> None:
     client = TestClient(create_app(Settings(data_dir=tmp_path), finished), base_url="http://127.0.0.1")
     now = client.get("/?campaign=C-1").text
@@ -216,6 +228,13 @@ def test_pages_their_json_and_csv_say_latency_only(finished: Database, tmp_path:
     assert client.get("/campaigns/C-1.json").json()["campaign"]["latency_only"] is True
     for address in ("/campaigns/C-1", "/campaigns", "/experiments/E-0006", "/knowledge/F-001"):
         assert LATENCY_ONLY in client.get(address).text.lower(), address
+    for address in ("/experiments", "/hypotheses", "/predictions", "/compare?id=E-0002&id=E-0006"):
+        text = client.get(address).text
+        assert "latency only" in text[text.index("<main") :], f"{address}, beside what it shows"
+    assert "speed-up by time alone, latency only" in now
+    assert "times as fast as the baseline by time alone (latency only)" in now
+    assert "Latency only: the weights are made up" in client.get("/hypotheses/H-004").text
+    assert {each["latency_only"] for each in client.get("/hypotheses.json").json()["items"]} == {True}
     rows = list(csv.DictReader(io.StringIO(client.get("/experiments.csv").text)))
     assert {row["latency_only"] for row in rows} == {"True"}
     samples = client.get("/experiments/E-0006/samples.csv").headers["content-disposition"]

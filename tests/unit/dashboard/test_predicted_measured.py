@@ -20,6 +20,7 @@ def point(predicted: float, measured: float, reach: float = 0.05, number: int = 
         outcome=VerdictOutcome.SUPPORTED,
         predicted=EffectView(relative=predicted, low=predicted - reach, high=predicted + reach),
         measured=EffectView(relative=measured, low=measured - 0.01, high=measured + 0.01),
+        latency_only=False,
     )
 
 
