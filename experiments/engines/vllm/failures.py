@@ -30,7 +30,13 @@ _CPU_CACHE_TOO_LARGE = re.compile(
     rf"memory for kv \({_GIB}\)"
 )
 _NO_CACHE = re.compile(r"No available memory for the cache blocks")
-_TOO_FULL_TO_START = re.compile(rf"\(({_GIB})?/?.*?GiB\) on startup is less than desired", re.DOTALL)
+_TOO_FULL_TO_START = re.compile(
+    rf"\(([\d.]+)/{_GIB}\) on startup\s+is less than desired [^(]*\([\d.]+, {_GIB}\)"
+)
+_DEVICE_FULL = re.compile(
+    r"\w*Error: ([^\n]*(?:CUDA out of memory|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED)[^\n]*)"
+)
+"""The GPU's memory is full, in words without figures: of the driver, or of vLLM's own warm-up."""
 _TORCH_FULL = re.compile(r"(DefaultCPUAllocator: [^\n]*|[^\n]*can't allocate memory[^\n]*)")
 _WEIGHTS_BROKEN = re.compile(r"(SafetensorError: [^\n]+|[^\n]*Error while deserializing header[^\n]*)")
 _WEIGHTS_MISSHAPEN = re.compile(
@@ -176,7 +182,23 @@ def _memory_cause(text: str) -> str | None:
             f"{max(0.0, wanted - free):.2f} GiB too few; take fewer serving.max_sequences, a smaller "
             "serving.max_model_len or quantized weights, or free the GPU of other processes."
         )
-    if _NO_CACHE.search(text) or _TOO_FULL_TO_START.search(text):
+    start = _TOO_FULL_TO_START.search(text)
+    if start is not None:
+        free, whole, needed = (float(start[number]) for number in (1, 2, 3))
+        return (
+            f"vLLM begins with {needed:.2f} GiB free at least, and {free:.2f} of {whole:.2f} are, "
+            f"{max(0.0, needed - free):.2f} GiB too few; free the device of others, or let launches run in "
+            "turn."
+        )
+    untold = _DEVICE_FULL.search(text)
+    if untold is not None:
+        told = _sentence(untold[1]).rstrip(".")
+        return (
+            f"The GPU's memory is full, and by how much is not told ({told}); take fewer "
+            "serving.max_sequences, a smaller serving.max_model_len or quantized weights, or free the GPU of "
+            "other processes."
+        )
+    if _NO_CACHE.search(text):
         return (
             "The device has no memory left for the KV cache beside the weights; take a smaller "
             "serving.max_model_len, fewer serving.max_sequences or quantized weights, or free it of others."

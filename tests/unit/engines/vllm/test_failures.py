@@ -35,7 +35,23 @@ ERROR = "(EngineCore pid=7) ERROR 11-22 22:27:14 [core.py:1512] "
             f"{ERROR}ValueError: Free memory on device cuda:0 (3.1/79.1 GiB) on startup is less than desired "
             "GPU memory utilization (0.9, 71.2 GiB).",
             "out_of_memory",
-            ("no memory left",),
+            ("begins with 71.20 GiB free", "3.10 of 79.10 are", "68.10 GiB too few"),
+        ),
+        (
+            f"{ERROR}torch.AcceleratorError: CUDA error: out of memory\nCUDA kernel errors might be …",
+            "out_of_memory",
+            ("by how much is not told (CUDA error: out of memory)", "serving.max_sequences"),
+        ),
+        (
+            f"{ERROR}RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`",
+            "out_of_memory",
+            ("CUBLAS_STATUS_ALLOC_FAILED",),
+        ),
+        (
+            f"{ERROR}RuntimeError: CUDA out of memory occurred when warming up sampler with 64 dummy "
+            "requests. Please try lowering `max_num_seqs` …",
+            "out_of_memory",
+            ("warming up sampler with 64 dummy requests",),
         ),
         (
             f"{ERROR}ValueError: No available memory for the cache blocks. Try increasing …",
@@ -116,6 +132,7 @@ def test_a_setting_that_vllm_refuses_is_illegal() -> None:
             "out_of_memory",
             ("1.00 GiB too few",),
         ),
+        (f"{ERROR}torch.AcceleratorError: CUDA error: out of memory", "out_of_memory", ("not told",)),
         ("malloc_consolidate(): invalid chunk size", "crashed", ("served: malloc_consolidate()",)),
         ("", "crashed", ("served: EngineCore encountered", "See stack trace")),
     ],
