@@ -12,7 +12,7 @@ from agent.campaign.legal import Legal
 from configs.errors import UsageError
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.knob import Knob, is_among, listed, same_value
+from experiments.space.knob import Knob, is_among, listed, same_value, written
 from experiments.space.legality import LAYERS
 from experiments.space.space import Space
 
@@ -24,13 +24,14 @@ Check = Callable[[Configuration], object]
 
 
 class Standing(StrEnum):
-    """Whether a value may be had: yes, no, only where a user names what it lacks, or only with layers taken
-    out that pay for it."""
+    """Whether a value may be had: yes, no, only where a user names what it lacks, only with layers taken out
+    that pay for it, or only beside another value of one other knob."""
 
     YES = "yes"
     NO = "no"
     WHEN_GIVEN = "when given"
     WITH_PRUNING = "with fewer layers"
+    WITH_ANOTHER = "beside another value"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None) -> Lev
         if reason is None:
             return LeverRow(knob.name, knob.lever, value, Standing.YES)
         paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
+        if joint and not paid:
+            beside = _beside(legal, configuration, knob.name, check)
+            if beside is not None:
+                refused.append((Standing.WITH_ANOTHER, f"{reason.rstrip('.')}; it can be had with {beside}."))
+                continue
         refused.append((Standing.WITH_PRUNING if paid else Standing.NO, reason))
     if not refused:
         needs = " and ".join(f"{other} {listed(values)}" for other, values in knob.when)
@@ -82,6 +88,20 @@ def _pruned(space: Space, configuration: Configuration) -> Iterator[Configuratio
             for count in knob.values:
                 with suppress(UsageError):
                     yield space.with_change(configuration, {"pruning.method": "depth", LAYERS: count})
+
+
+def _beside(legal: Legal, configuration: Configuration, name: str, check: Check | None) -> str | None:
+    """The first change of one other knob with which the configuration can be, as `KNOB=VALUE`; None where
+    there is none."""
+    for other in legal.space.knobs:
+        if other.name == name or other.name not in configuration:
+            continue
+        for value in other.values:
+            with suppress(UsageError):
+                changed = legal.space.with_change(configuration, {other.name: value})
+                if name in changed and legal.refused(changed) is None and _refusal(check, changed) is None:
+                    return f"{other.name}={written(value)}"
+    return None
 
 
 def _refusal(check: Check | None, configuration: Configuration) -> str | None:
@@ -127,6 +147,6 @@ def _ways(space: Space, knob: Knob) -> Iterator[dict[str, KnobValue]]:
 def count_words(rows: Sequence[LeverRow]) -> str:
     """How many values are legal, of how many, in words."""
     legal = sum(row.standing is Standing.YES for row in rows)
-    others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING)
+    others = (Standing.WHEN_GIVEN, Standing.WITH_PRUNING, Standing.WITH_ANOTHER)
     counts = [(sum(row.standing is each for row in rows), each) for each in others]
     return f"{legal} of {len(rows)} values" + "".join(f", {n} more {each.value}" for n, each in counts if n)

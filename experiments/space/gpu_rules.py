@@ -27,13 +27,49 @@ KERNEL_PACKAGES: Mapping[str, str] = {"conch": "conch-triton-kernels"}
 """Kernels that are a package of their own beside vLLM (vLLM's `ConchLinearKernel`)."""
 
 
-def kernel_and_type_refused(configuration: Mapping[str, KnobValue]) -> str | None:
-    """Why a kernel never multiplies activations of the configuration's type; None where nothing is known
-    against it."""
-    dtype = configuration.get("serving.dtype")
-    if configuration.get(LINEAR_BACKEND) != "exllama" or dtype in (None, EXLLAMA_ACTIVATIONS):
-        return None
-    return f"Exllama multiplies {EXLLAMA_ACTIVATIONS} activations alone, and serving.dtype is {dtype}."
+KERNEL_GROUPS: Mapping[str, tuple[int, ...]] = {"machete": (64, 128), "conch": (128,)}
+"""Sizes of groups that a kernel multiplies, where not every one does (vLLM's `MacheteLinearKernel` and
+`ConchLinearKernel`; seen to refuse groups of 32 in 0.26)."""
+
+ASYMMETRIC_BITS: Mapping[str, tuple[int, ...]] = {"exllama": (), "marlin": (4,)}
+"""Bits of weights with zero points that a kernel multiplies, where it does not multiply them in all that it
+does without (vLLM's `ExllamaLinearKernel` and `MarlinLinearKernel`)."""
+
+KERNEL_BITS: Mapping[str, tuple[int, ...]] = {"triton": (4,)}
+"""Bits that a kernel multiplies, where they are not 4 and 8 (vLLM's `TritonW4A16LinearKernel`)."""
+
+GROUP_SIZE, SYMMETRIC = "quantization.group_size", "quantization.symmetric"
+BITS = ("quantization.bits", "quantization.out_proj_bits")
+
+
+def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | None:
+    """Why a kernel never multiplies weights or activations of the configuration's formats, in whatever it
+    multiplies them; None where nothing is known against it. vLLM takes no other one for a kernel that is
+    named."""
+    kernel = str(configuration.get(LINEAR_BACKEND, "auto"))
+    dtype, size = configuration.get("serving.dtype"), configuration.get(GROUP_SIZE)
+    if kernel == "exllama" and dtype not in (None, EXLLAMA_ACTIVATIONS):
+        return f"Exllama multiplies {EXLLAMA_ACTIVATIONS} activations alone, and serving.dtype is {dtype}."
+    name, groups = kernel.capitalize(), KERNEL_GROUPS.get(kernel)
+    if groups is not None and size is not None and size not in groups:
+        return f"{name} multiplies groups of {_any(groups)} alone, and {GROUP_SIZE} is {size}."
+    for knob in BITS:
+        bits = configuration.get(knob)
+        if bits is None:
+            continue
+        if bits not in KERNEL_BITS.get(kernel, (bits,)):
+            return (
+                f"{name} multiplies weights of {_any(KERNEL_BITS[kernel])} bits alone, and {knob} is {bits}."
+            )
+        if configuration.get(SYMMETRIC) is False and bits not in ASYMMETRIC_BITS.get(kernel, (bits,)):
+            only = _any(ASYMMETRIC_BITS[kernel])
+            told = f"asymmetric groups of {only} bits alone" if only else "symmetric groups alone"
+            return f"{name} multiplies {told}, and {SYMMETRIC} is off with {knob}={bits}."
+    return None
+
+
+def _any(values: tuple[int, ...]) -> str:
+    return " or ".join(map(str, values))
 
 
 def not_served_by(

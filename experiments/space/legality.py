@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from configs.errors import UsageError
 from configs.models import ModelProfile
 from experiments.space.configuration import KnobValue
-from experiments.space.gpu_rules import kernel_and_type_refused
+from experiments.space.gpu_rules import kernel_and_format_refused
 from experiments.space.knob import is_among, written
 from experiments.space.space import Space
 
@@ -183,7 +183,7 @@ def joint_refusal(configuration: Mapping[str, KnobValue], facts: ModelFacts) -> 
         most = own.most_draft_tokens if own is not None and drafter == own.folder else None
     if most is not None and isinstance(tokens, int) and tokens > most:
         return f"{method} drafts at most {most} tokens a step here, and {tokens} were asked for."
-    return kernel_and_type_refused(configuration)
+    return kernel_and_format_refused(configuration)
 
 
 def _withheld(facts: ModelFacts) -> Iterator[Withheld]:

@@ -13,10 +13,10 @@ from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.reference_model.load import reference_model_path
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.gpu_rules import not_served_by
 from experiments.space.knob import Knob
-from experiments.space.legality import ModelFacts, legal_levers
+from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
@@ -88,3 +88,56 @@ def test_a_kernel_that_a_gpu_or_a_shape_can_not_have_is_told(
     found = lever_rows(space, Legal(left, withheld))
     assert {row.value for row in found if row.standing is Standing.NO} == against
     assert all(str(profile.intermediate) in reason or "9.0" in reason for reason in why.values())
+
+
+def test_a_kernel_that_does_not_multiply_the_default_s_format_is_told_with_what_it_can_be_had_beside() -> (
+    None
+):
+    space, profile = load_space("vllm"), load_model_profile("qwen3.5-9b")
+    facts = ModelFacts.of(profile)
+    left, withheld = legal_levers(space, facts)
+    legal = Legal(left, withheld, lambda each: joint_refusal(each, facts))
+    found = {row.value: row for row in lever_rows(space, legal) if row.knob == "serving.linear_backend"}
+    assert {value for value, row in found.items() if row.standing is Standing.YES} == {
+        "auto", "humming", "marlin", "triton",
+    }  # fmt: skip
+    for value, beside in (
+        ("machete", "quantization.group_size=64"),
+        ("conch", "quantization.group_size=128"),
+        ("exllama", "serving.dtype=float16"),
+    ):
+        assert found[value].standing is Standing.WITH_ANOTHER
+        assert str(found[value].why).endswith(f"; it can be had with {beside}.")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "knobs", "told"),
+    [
+        ("machete", {"quantization.group_size": 32}, "Machete multiplies groups of 64 or 128 alone"),
+        ("machete", {"quantization.group_size": 64, "quantization.symmetric": False}, None),
+        ("conch", {"quantization.group_size": 64}, "Conch multiplies groups of 128 alone"),
+        ("marlin", {"quantization.symmetric": False}, None),
+        (
+            "marlin",
+            {"quantization.symmetric": False, "quantization.bits": 8},
+            "Marlin multiplies asymmetric groups of 4 bits alone, and quantization.symmetric is off with "
+            "quantization.bits=8.",
+        ),
+        ("marlin", {"quantization.symmetric": False, "quantization.out_proj_bits": 8}, "out_proj_bits=8"),
+        ("triton", {"quantization.bits": 8}, "Triton multiplies weights of 4 bits alone"),
+        ("triton", {"quantization.out_proj_bits": 8}, "and quantization.out_proj_bits is 8"),
+        (
+            "exllama",
+            {"serving.dtype": "float16", "quantization.symmetric": False},
+            "Exllama multiplies symmetric groups alone",
+        ),
+        ("auto", {"quantization.symmetric": False, "quantization.bits": 8}, None),
+    ],
+)
+def test_what_a_kernel_never_multiplies_is_known_before_a_load(
+    kernel: str, knobs: dict[str, KnobValue], told: str | None
+) -> None:
+    space = load_space("vllm")
+    asked = {"quantization.method": "awq", "serving.linear_backend": kernel, **knobs}
+    why = joint_refusal(space.configuration(asked), ModelFacts.of(load_model_profile("qwen3.5-9b")))
+    assert (why is None) if told is None else (told in str(why)), why
