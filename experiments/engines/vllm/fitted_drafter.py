@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,7 +67,7 @@ def write_fitted(
             if path.suffix == ".safetensors" and len(places) < len(blocks):
                 _write_merged(path, blocks, len(places), folder / path.name)
             else:
-                shutil.copyfile(path, folder / path.name)
+                (folder / path.name).symlink_to(path.resolve())  # gigabytes, and the same
     (folder / CONFIG_FILE).write_text(json.dumps(changed, indent=2), encoding="utf-8")
 
 

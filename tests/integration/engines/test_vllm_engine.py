@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from experiments.drafters.packaged import packaged_drafter_path
 from experiments.engines.port import GenerationRequest, Infeasible, Launch
+from experiments.engines.reference.inspection import inspect_checkpoint
+from experiments.engines.reference.stored_parameters import stored_parameters
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
-from experiments.reference_model.load import reference_model_path
+from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.stages.pruning.layer_removal import remove_layers
 from tests.integration.engines.conformance import EngineConformance, EngineSetting, children, wait_until_gone
 
 KNOBS: dict[str, KnobValue] = {
@@ -79,6 +83,29 @@ class TestVllmEngine(EngineConformance):
         self, setting: EngineSetting, launch: Launch
     ) -> None:
         super().test_drafting_is_told_step_by_step_and_checked_to_be_lossless(setting, launch)
+
+    def test_a_drafter_beside_a_pruned_target_drafts_from_the_layers_that_are_left(
+        self, setting: EngineSetting, tmp_path: Path
+    ) -> None:
+        """Without the change of the layers vLLM ends: layer 10 is one of those that the drafter names."""
+        pruned = tmp_path / "pruned"
+        pruned.mkdir()
+        remove_layers(inspect_checkpoint(setting.checkpoint), (2, 6), pruned)
+        knobs = {**KNOBS, "drafting.method": "dflash", "drafting.draft_tokens": 4}
+        launch = VllmEngine().launch(
+            Configuration.of(knobs), pruned, "cpu", tmp_path / "pruned.log", setting.folder / "cache"
+        )
+        try:
+            trace = launch.generate(setting.request(new_tokens=32))
+            told = launch.resolved()["drafting"]
+        finally:
+            launch.close()
+        assert len(trace.token_ids) == 32
+        assert max(trace.step_tokens) > 1, "no draft stood"
+        assert isinstance(told, dict)
+        assert isinstance(told["drafter"], dict)
+        assert told["drafter"]["fingerprint"] == checkpoint_fingerprint(packaged_drafter_path())
+        assert told["drafter"]["parameters"] == stored_parameters(packaged_drafter_path()).parameters  # type: ignore[union-attr]
 
     def test_what_runs_is_read_from_the_running_engine(self, launch: Launch) -> None:
         resolved = launch.resolved()
