@@ -130,8 +130,11 @@ def print_start(plan: Plan) -> None:
     out.print(f"cost: {_price(plan)}{_energy(plan)}")
     if plan.advice:
         out.print(f"budget: {plan.advice}")
-    out.print(f"levers: {count_words(plan.levers)} are legal here; not legal:")
-    out.print(lever_table(plan.levers, only_missing=True))
+    if all(row.standing is Standing.YES for row in plan.levers):
+        out.print(f"levers: {count_words(plan.levers)} are legal here.")
+    else:
+        out.print(f"levers: {count_words(plan.levers)} are legal here; not legal:")
+        out.print(lever_table(plan.levers, only_missing=True))
     for note in plan.notes:
         out.print(note)
 

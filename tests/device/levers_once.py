@@ -1,9 +1,10 @@
 """Every lever of the engine vllm, once, on the packaged model on a GPU: what runs, what it says, what fails.
 
-    python tests/device/levers_once.py --out DIR --jobs 6 w4-g128=FOLDER w4-g32=FOLDER w4-head=FOLDER
+    python tests/device/levers_once.py --out DIR --jobs 6 w4-g128=FOLDER w4-g32=… w4-head=… pruned=…
     python tests/device/levers_once.py --page docs/results/tables/h200-levers-once.jsonl
 
-Folders are outputs of the quantize stage on the packaged model; what lacks its folder is left out and named.
+Folders are outputs of the quantize and prune stages on the packaged model; what lacks its folder is left out
+and named.
 With several jobs loads and requests go on side by side, so no time of it is to be quoted.
 """
 
@@ -55,6 +56,7 @@ CASES: Mapping[str, tuple[str, Knobs]] = {
     "mtp3": ("", drafting("mtp", 3)),
     "dflash": ("", drafting("dflash", 4, drafter="packaged")),
     "dflash7": ("", drafting("dflash", 7, drafter="packaged")),
+    "pruned-dflash": ("pruned", drafting("dflash", 4, drafter="packaged")),
     "ngram": ("", drafting("ngram", 3, ngram_tokens=2)),
     "g128": ("w4-g128", {}),
     **{f"g128-{name}": ("w4-g128", serving(linear_backend=name)) for name in ("marlin", "machete")},
