@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent.replay.cells import Line
 from agent.replay.port import Prior
+from agent.tables.grid import as_measured
 from agent.tables.journal import read_journal
 from configs.catalog import Kind, packaged_names
 from configs.models import load_model_profile
@@ -38,12 +39,12 @@ def bandwidth_of(line: Line) -> float | None:
 
 
 def profiles_beside(path: Path) -> dict[Configuration, tuple[PartTime, ...]]:
-    """Steps by part, by configuration, from the journal of the same name beside a CSV; empty without one."""
+    """Steps by part, by configuration `as_measured`, from the journal beside a CSV; empty without one."""
     journal = path.with_suffix(".jsonl")
     if not journal.is_file():
         return {}
     return {
-        Configuration.of(line["configuration"]): tuple(PartTime(**part) for part in line["parts"])
+        as_measured(line["configuration"]): tuple(PartTime(**part) for part in line["parts"])
         for line in read_journal(journal)
         if line["kind"] == "profile" and line.get("parts")
     }

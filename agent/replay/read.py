@@ -29,6 +29,7 @@ from agent.replay.knobs import restricted, space_of
 from agent.replay.prior import bandwidth_of, prior_of, profiles_beside
 from agent.replay.table import DEFAULT_QUALITY_LIMIT, Row, Table
 from agent.tables.export import RESOLVED as RESOLVED_PATHS
+from agent.tables.grid import as_measured
 from configs.errors import UsageError
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration
@@ -75,7 +76,7 @@ def read_table(path: Path, asked: Asked | None = None) -> Table:
         _check_group(columns, group)
     profiles = profiles_beside(path)
     rows = [
-        _row(columns, configuration, group, metric, profiles.get(configuration, ()))
+        _row(columns, configuration, group, metric, profiles.get(as_measured(configuration), ()))
         for configuration, group in groups.items()
     ]
     rows, left_out = _told_of(rows, list(groups.values()), metric)

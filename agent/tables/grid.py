@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -27,6 +27,23 @@ DUMMY, CHECKPOINT = "dummy", "checkpoint"
 """Where weights come from: made up, which gives times alone, or from a checkpoint's folder."""
 
 DIGEST_DIGITS = 16
+
+ADDED_LATER: Mapping[str, KnobValue] = {
+    "pruning.ranked_on": "original",
+    "pruning.order": "before_quantization",
+    "quantization.sample_tokens": 256,
+    "quantization.seed": 0,
+    "quantization.keep": "none",
+}
+"""Knobs that the space vllm got after tables had been measured, with what was done before: so set, they are
+no part of what names a load, or what is in those tables would be measured again."""
+
+
+def as_measured(configuration: Mapping[str, KnobValue]) -> Configuration:
+    """The configuration without the knobs of `ADDED_LATER` that say what was done without them."""
+    return Configuration.of(
+        {name: value for name, value in configuration.items() if ADDED_LATER.get(name) != value}
+    )
 
 
 @dataclass(frozen=True)
@@ -63,7 +80,7 @@ class PlannedLoad:
             "model": model,
             "weights": weights,
             "stored": self.stored,
-            "knobs": dict(self.configuration),
+            "knobs": dict(as_measured(self.configuration)),
         }
         text = json.dumps(told, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]

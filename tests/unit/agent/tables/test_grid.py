@@ -1,5 +1,6 @@
 """A grid is read into distinct, legal loads in the order of its file."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,12 @@ def test_a_fault_of_a_grid_is_told_with_its_file(before: str, after: str, why: s
     with pytest.raises(UsageError, match=why) as fault:
         load_grid(path)
     assert "grid.yaml" in str(fault.value)
+
+
+@pytest.mark.parametrize("name", ["h200-9b", "h200-4b"])
+def test_what_is_in_the_committed_tables_is_of_the_grid_still_and_not_measured_again(name: str) -> None:
+    grid, table = load_grid(name), Path("docs/results/tables") / f"{name}.jsonl"
+    lines = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    measured = {line["load"] for line in lines if line["kind"] == "load"}
+    assert len(measured) >= 4
+    assert measured <= {grid.digest(load) for load in grid.loads}
