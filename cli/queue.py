@@ -71,7 +71,9 @@ def _print_row(out: Console, row: QueueRow) -> None:
     from cli.words import change_words, effect_words, rank_words
 
     place = (
-        "testing" if row.rank is None else rank_words(row.rank, row.moved_from, row.move_reason is not None)
+        ("held" if row.held else "testing")
+        if row.rank is None
+        else rank_words(row.rank, row.moved_from, row.move_reason is not None)
     )
     pinned = "  pinned" if row.pinned else ""
     approval = None if row.approval is None or not row.approval.waits else row.approval.words
@@ -82,7 +84,8 @@ def _print_row(out: Console, row: QueueRow) -> None:
             [
                 ("   change", change_words(row.change)),
                 ("   effect", predicted),
-                ("   under test on", row.device),
+                ("   confirms", None if row.elsewhere is None else row.elsewhere.words),
+                ("   held" if row.held else "   under test on", row.held or row.device),
                 ("   why here", row.reason),
                 ("   to approve", approval),
                 ("   moved by", row.cause),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.confirm_on import keep, terms_of, workers_there
 from cli.opening import database_of, settings_of
 from cli.options import Json
 from cli.output import print_json, say
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from agent.campaign.worker_process import WorkerProcess
     from agent.plan.plan import Plan
     from agent.plan.price import Prices
+    from agent.plan.price_elsewhere import ConfirmTerms
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -71,6 +73,8 @@ class Begun:
     """Devices of it that are not there now."""
     prices: Prices | None = None
     """What its jobs cost on a rented target."""
+    there: ConfirmTerms | None = None
+    """What is known of the targets that it confirms on."""
 
 
 def worker_log(device: str, devices: tuple[str, ...]) -> str:
@@ -143,6 +147,22 @@ def run(
             "--target",
             metavar="DEVICE[,DEVICE]",
             help="Where to measure: cpu, cuda:0; several of a kind: cuda:0,cuda:1, cuda:all; or modal:H100!.",
+        ),
+    ] = None,
+    confirm_on: Annotated[
+        str | None,
+        typer.Option(
+            "--confirm-on",
+            metavar="TARGET[,TARGET]",
+            help="Confirm there what is supported, in the same queue: cuda:1, modal:H100!.",
+        ),
+    ] = None,
+    usd_per_hour: Annotated[
+        str | None,
+        typer.Option(
+            "--usd-per-hour",
+            metavar="USD",
+            help="What an hour is worth to you, by which prices and times of several targets are weighed.",
         ),
     ] = None,
     engine: Annotated[
@@ -239,6 +259,8 @@ def run(
             "weights": weights,
             "drafter": drafter,
             "target": target,
+            "confirm_on": confirm_on,
+            "usd_per_hour": None if usd_per_hour is None else parse_usd(usd_per_hour),
             "engine": engine,
             "space": space,
             "seed": seed,
@@ -256,9 +278,11 @@ def run(
         check_leaves(spec, beside)
         going_on = None if new else _interrupted(database, spec, ground)
         prices = _priced(database, settings, spec, ground, going_on)
+        there = terms_of(database, settings, spec, ground, going_on)
         campaign_id = _start_or_continue(database, spec, ground, new=new)
+        keep(database, campaign_id, there)
         plan = None if json else _planned(database, spec, ground)
-        begun = Begun(spec, campaign_id, plan, ground.warning, prices=prices)
+        begun = Begun(spec, campaign_id, plan, ground.warning, prices=prices, there=there)
         _drive(ctx, database, settings, begun, beside, as_json=json)
 
 
@@ -320,21 +344,22 @@ def _resume(
         check_leaves(spec, beside)
         more_usd = dollars.budget_usd or 0.0
         prices = _priced(database, settings, spec, ground, campaign_id, more_usd)
+        there = terms_of(database, settings, spec, ground, campaign_id, more_usd)
+        keep(database, campaign_id, there)
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
             if dollars != Dollars():
                 more_dollars(session, campaign_id, more_usd, dollars.approve_above_usd)
             spec = read_facts(session, campaign_id).spec
-        begun = Begun(spec, campaign_id, warning=ground.warning, absent=absent, prices=prices)
+        begun = Begun(spec, campaign_id, warning=ground.warning, absent=absent, prices=prices, there=there)
         _drive(ctx, database, settings, begun, beside, as_json=as_json)
 
 
 def check_leaves(spec: CampaignSpec, beside: Beside) -> None:
     """Raise `UsageError` for runs to be left running where nothing is rented."""
     from configs.errors import UsageError
-    from configs.targets import is_rented
 
-    if beside.leave_running and not is_rented(spec.target):
+    if beside.leave_running and not spec.rented:
         raise UsageError("--leave-running is about rented machines: name them with --target.")
 
 
@@ -397,20 +422,21 @@ def _workers(
     from configs.targets import executor_of
     from db.labels import Noun, format_label
 
-    spec = begun.spec
+    spec, label = begun.spec, format_label(Noun.CAMPAIGN, begun.campaign_id)
+    there = workers_there(ctx, settings, spec, label, leave_running=beside.leave_running)
     if begun.prices is not None:
         command = campaign_worker_command(
             ctx,
             settings,
             spec.target,
             executor_of(spec.target, spec.executor),
-            format_label(Noun.CAMPAIGN, begun.campaign_id),
+            label,
             leave_running=beside.leave_running,
         )
         log = settings.log_dir / WORKER_LOG
-        return {spec.target: WorkerProcess(command, log, stop_s=REMOTE_STOP_S)}
+        return {spec.target: WorkerProcess(command, log, stop_s=REMOTE_STOP_S), **there}
     shares = shares_here(spec.devices)
-    return {
+    return there | {
         device: WorkerProcess(
             worker_command(ctx, settings, device, spec.executor),
             settings.log_dir / worker_log(device, spec.devices),
@@ -456,7 +482,7 @@ def _drive(
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
         address = None if dashboard is None else dashboard.address
-        teller.header(spec, database.shown, address, begun.plan, begun.warning, begun.prices)
+        teller.header(spec, database.shown, address, begun.plan, begun.warning, begun.prices, begun.there)
         workers = Workers(_workers(ctx, settings, begun, beside))
 
         def announce() -> None:
@@ -478,13 +504,15 @@ def _drive(
         try:
             with interrupt:
                 if beside.worker:
-                    workers.keep_alive([each for each in spec.devices if each not in begun.absent])
+                    present = [each for each in spec.devices if each not in begun.absent]
+                    workers.keep_alive([*present, *spec.confirm_on])
                 loop.run()
         except KeyboardInterrupt:
             interrupted = True
         finally:
             workers.stop()
-            left = [] if begun.prices is None or beside.leave_running else _still_paid(database, campaign_id)
+            unpaid = not spec.rented or beside.leave_running
+            left = [] if unpaid else _still_paid(database, campaign_id)
             for each in left:
                 typer.echo(each, err=True)
         with database.read() as session:

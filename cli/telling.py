@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from agent.plan.plan import Plan
     from agent.plan.price import Prices
+    from agent.plan.price_elsewhere import ConfirmTerms
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database
@@ -58,6 +59,7 @@ class Teller:
         plan: Plan | None = None,
         warning: str | None = None,
         prices: Prices | None = None,
+        there: ConfirmTerms | None = None,
     ) -> None:
         """Say what begins, where everything is kept, and, as far as there are, the address to look at it, the
         plan, the prices of a rented target, and what is to be known before."""
@@ -92,7 +94,9 @@ class Teller:
             self._out.print(f"the dashboard is at {dashboard}")
         if plan is not None:
             print_start(plan)
-        for each in () if prices is None else prices.told:
+        if spec.confirm_on and (there is None or not there.told):
+            self._out.print(f"what is supported is confirmed on {', '.join(spec.confirm_on)}")
+        for each in (*(() if prices is None else prices.told), *(() if there is None else there.told)):
             self._out.print(f"dollars: {each}")
         if warning is not None:
             self._out.print(warning, style=state("warn").style)

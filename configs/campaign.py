@@ -28,6 +28,7 @@ from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
+from configs.targets import ALL_GPUS, devices_of, is_rented
 from configs.validation import nearest, validated
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -39,6 +40,10 @@ FEWEST_DRAFTING_PROMPTS = 4
 so that no test of drafting could be supported. The judge's number, which this room may not import; a test
 compares them."""
 
+
+USD_PER_HOUR = 4.0
+"""What an hour is worth to the user where they do not say: about what a rented H100 costs for one (the
+packaged price lists), so that a second on a machine of that price counts as two of this one."""
 
 CHECKPOINT, DUMMY = "checkpoint", "dummy"
 """Where weights come from: the model's checkpoint, or made up, which gives times alone (docs/shapes.md)."""
@@ -137,6 +142,10 @@ class CampaignSpec(_Spec):
     target: str = Field(min_length=1)
     """The device: `cpu`, `cuda:0` …, several GPUs of one kind: `cuda:0,cuda:1`, `cuda:all`; or a rented one,
     such as `modal:H100!`."""
+    confirm_on: tuple[str, ...] = ()
+    """Targets on which what is supported is confirmed, in the same queue; each a device or a rented one."""
+    usd_per_hour: float = Field(default=USD_PER_HOUR, gt=0)
+    """What an hour is worth to the user: how dollars and seconds of several targets are weighed."""
     engine: str = Field(pattern=NAME)
     """Entry-point name of the engine."""
     executor: str = Field(pattern=NAME)
@@ -176,6 +185,29 @@ class CampaignSpec(_Spec):
     def devices(self) -> tuple[str, ...]:
         """The devices of its target, the one that the baseline is measured on first."""
         return tuple(self.target.split(","))
+
+    @property
+    def rented(self) -> tuple[str, ...]:
+        """The rented targets among its own and those that it confirms on."""
+        return tuple(each for each in (*self.devices, *self.confirm_on) if is_rented(each))
+
+    @field_validator("confirm_on", mode="before")
+    @classmethod
+    def _targets_in_short(cls, value: object) -> object:
+        """`confirm_on: modal:H100!` stands for a list of one; commas part several."""
+        return tuple(value.split(",")) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _confirms_elsewhere(self) -> Self:
+        for each in self.confirm_on:
+            try:
+                devices_of(each)
+            except UsageError as error:
+                raise ValueError(str(error)) from None
+            if each == ALL_GPUS or each in self.devices or self.confirm_on.count(each) > 1:
+                why = "stands twice" if self.confirm_on.count(each) > 1 else "is no other target than its own"
+                raise ValueError(f"what is found can't be confirmed on {each}, which {why}")
+        return self
 
     @model_validator(mode="after")
     def _a_shape_has_times_alone(self) -> Self:

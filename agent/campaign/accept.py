@@ -92,6 +92,7 @@ def same_arms(
             Hypothesis.control_configuration_id == store.configuration_id(session, draft.control),
             Hypothesis.candidate_configuration_id == store.configuration_id(session, draft.candidate),
             Hypothesis.metric == metric,
+            Hypothesis.target == "",
             *(() if with_questions else (Hypothesis.question.is_(None),)),
         )
         .order_by(Hypothesis.id)
@@ -119,8 +120,13 @@ def put_down(
     question: str | None = None,
     impossible: str | None = None,
     separates: Mapping[str, Json] | None = None,
+    target: str = "",
+    confirms: int | None = None,
 ) -> Accepted:
-    """Write the draft down as it is, and tell of it; `impossible` is why it can't be tested, if it can't."""
+    """Write the draft down as it is, and tell of it; `impossible` is why it can't be tested, if it can't.
+
+    `target` is where it is to confirm the experiment `confirms`; the campaign's own if not given.
+    """
     changes = draft.control.changes_to(draft.candidate)
     row = Hypothesis(
         campaign_id=campaign_id,
@@ -144,6 +150,8 @@ def put_down(
         state=HypothesisState.QUEUED if impossible is None else HypothesisState.INFEASIBLE,
         state_reason=impossible,
         pinned=draft.pinned,
+        target=target,
+        confirms_experiment_id=confirms,
     )
     session.add(row)
     session.flush()
@@ -161,6 +169,7 @@ def put_down(
             "lever": draft.lever,
             "change": describe(changes),
             **({} if question is None else {"question": question}),
+            **({"target": target} if target else {}),
             **({} if impossible is None else {"infeasible": impossible}),
             **({} if separates is None else {SEPARATES: dict(separates)}),
         },

@@ -25,6 +25,7 @@ from agent.campaign.target import (
     check_goes_there,
     check_serves,
     find_target,
+    machine_asked,
 )
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of
@@ -33,7 +34,7 @@ from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
 from configs.quantities import format_duration, format_usd
-from configs.targets import is_rented
+from configs.targets import device_there, is_rented
 from db import events, money
 from db.campaign_owner import free_from_the_dead
 from db.clock import now
@@ -108,13 +109,15 @@ def survey(
     """
     check_dollars(spec)
     target = find_target(spec.target, without_missing=without_missing)
-    if target.place is not None:
+    if spec.rented:
         check_goes_there(spec)
     check_engine_is_here(spec.engine, target.device)
     space = load_space(spec.space)
     check_names(spec, space, where)
     engine = engine_of(spec, where)
     check_serves(engine, target.device)
+    for each in spec.confirm_on:
+        _check_confirms(spec, engine, each)
     if spec.latency_only:
         check_serves_shapes(engine)
         found = find_shape(spec.model, shapes or default_data_dir(os.environ) / SHAPES)
@@ -155,6 +158,17 @@ def survey(
         at_once=at_once,
         devices=target.devices,
     )
+
+
+def _check_confirms(spec: CampaignSpec, engine: Engine, device: str) -> None:
+    """Raise `UsageError` for a target on which the engine can confirm nothing, and `AutoinferError` for a
+    device that is not there."""
+    if is_rented(device):
+        machine_asked(device)
+    else:
+        find_target(device)
+        check_engine_is_here(spec.engine, device)
+    check_serves(engine, device_there(device))
 
 
 def _checked_sweep(
@@ -290,8 +304,9 @@ def more_dollars(
     session: Session, campaign_id: int, more_usd: float, approve_above_usd: float | None
 ) -> None:
     """Add to the campaign's budget in dollars; one that it never had begins with what it has spent."""
-    target = str(session.get_one(Campaign, campaign_id).spec["target"])
-    if not is_rented(target):
+    spec = session.get_one(Campaign, campaign_id).spec
+    target = str(spec["target"])
+    if not any(map(is_rented, (target, *map(str, spec.get("confirm_on") or ())))):
         raise UsageError(
             f"{format_label(Noun.CAMPAIGN, campaign_id)} measures on {target}, which costs no dollars.",
             "Leave --budget-usd and --approve-above-usd out.",

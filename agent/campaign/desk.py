@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from agent.campaign.confirming import best_there, candidate_there, target_of
 from agent.campaign.expected_cost import cost_priors
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
@@ -190,10 +191,16 @@ class Desk:
 
     def ranking_of(self, queue: Sequence[Queued]) -> Ranking:
         """The order of these hypotheses by what is believed now."""
-        beliefs = self.beliefs.about([(self.incumbent.configuration, each.candidate) for each in queue])
+        best = {device: best_there(self.facts, target_of(self.facts, device)) for device in _targets(queue)}
+        beliefs = self.beliefs.about(
+            [(best.get(each.target, self.incumbent).configuration, each.candidate) for each in queue]
+        )
         most = self._most_s([each.candidate for each in queue])
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
+            if each.target:
+                candidates.append(candidate_there(self, each, belief))
+                continue
             prediction, metric = belief.prediction, None
             if each.metric != self.facts.objective:
                 metric = Metric(each.metric)
@@ -220,7 +227,18 @@ class Desk:
                     confirms=each.proposer == CONFIRMATION,
                 )
             )
-        return rank(candidates, self.directives, approve_above_s=self.approve_above_s, used=self.used)
+        return rank(
+            candidates,
+            self.directives,
+            approve_above_s=self.approve_above_s,
+            used=self.used,
+            usd_per_hour=self.facts.spec.usd_per_hour,
+        )
+
+    @cached_property
+    def here(self) -> Ranking:
+        """The part of the order that is for the campaign's own target."""
+        return Ranking(tuple(place for place in self.ranking.places if not place.target))
 
     @property
     def approve_above_s(self) -> float:
@@ -245,7 +263,7 @@ class Desk:
         configuration that is no longer the best, or with layers that a verdict speaks against."""
         found = {}
         for each in self.facts.queue:
-            kept = each.pinned or each.id in self.settling
+            kept = each.pinned or each.target or each.id in self.settling
             if not kept and each.proposer not in (USER, QUESTIONS, SEPARATION):
                 why = self._why_it_leaves(each)
                 if why is not None:
@@ -300,7 +318,7 @@ class Desk:
         judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
         # Few verdicts don't tell yet whether the beliefs that call something worthless deserve trust.
         trusted = judged >= self.facts.spec.least_verdicts
-        running = [place for place in self.ranking.places if not place.paused]
+        running = [place for place in self.here.places if not place.paused]
         last = self._queued_confirmation
         cheap = [place for place in running if place.cost_s <= left_s - reserve_s and place is not last]
         fitting = [place for place in cheap if not trusted or is_worth_it(place) or self._is_user_s(place)]
@@ -322,7 +340,7 @@ class Desk:
             )
         if any(place.early for place in fitting):
             return Choice(reason=_left_to_caps(fitting))
-        ended = nothing_worth_it(self.ranking)
+        ended = nothing_worth_it(self.here)
         if ended is not None and (trusted or not running):
             return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
         none = "that fits into them is worth its price" if cheap else "fits into them"
@@ -358,14 +376,14 @@ class Desk:
             for each in self.facts.queue
             if each.proposer == CONFIRMATION and each.candidate == best and not each.pinned
         }
-        return next((place for place in self.ranking.places if place.hypothesis_id in found), None)
+        return next((place for place in self.here.places if place.hypothesis_id in found), None)
 
     def _is_user_s(self, place: Place) -> bool:
         return self._queued(place).proposer == USER
 
     def _why_before(self, chosen: Place, free_s: float, reserve_s: float) -> str:
         """Why something is tested before what stands ahead of it; empty where nothing does."""
-        ahead = [each for each in self.ranking.places if each.place < chosen.place and not each.paused]
+        ahead = [each for each in self.here.places if each.place < chosen.place and not each.paused]
         if not ahead:
             return ""
         kept = f" beside {reserve_s:.0f} s to confirm the best" if reserve_s else ""
@@ -443,6 +461,11 @@ def _left_to_caps(fitting: Sequence[Place]) -> str:
     return (
         f"nothing is left that a cap lets come next: {label}{more} may come only after tests of other levers"
     )
+
+
+def _targets(queue: Sequence[Queued]) -> set[str]:
+    """The other targets that something of this queue is for."""
+    return {each.target for each in queue if each.target}
 
 
 def combined(one: Prediction, other: Prediction) -> Prediction:

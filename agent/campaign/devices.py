@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Job
+from db.models import Experiment, Hypothesis, Job
 from db.states import ExperimentKind, JobState
 from knowledge.queries.devices import devices_left_out
 
@@ -73,10 +73,20 @@ def devices_now(session: Session, campaign_id: int, every: tuple[str, ...]) -> D
 
 
 def of_its_loop() -> ColumnElement[bool]:
-    """Jobs but those that confirm something on another target: who asked for one waits for it, and it ends
-    neither with the campaign nor with its budget of time."""
+    """Jobs but those that confirm something on another target: nothing of the loop's own waits for them, and
+    those that somebody asked for end neither with the campaign nor with its budget of time."""
     promoted = select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE)
     return or_(Job.experiment_id.is_(None), Job.experiment_id.not_in(promoted))
+
+
+def of_its_queue() -> ColumnElement[bool]:
+    """Jobs that confirm something on another target because the campaign's own queue says so."""
+    sent = (
+        select(Experiment.id)
+        .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(Experiment.kind == ExperimentKind.PROMOTE, Hypothesis.target != "")
+    )
+    return Job.experiment_id.in_(sent)
 
 
 def device_of(session: Session, experiment_id: int) -> str | None:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.builds import measured_builds
+from agent.campaign.other_targets import OtherTarget, confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_of
@@ -64,6 +65,7 @@ _OF_HYPOTHESIS = (
     Hypothesis.metric,
     Hypothesis.question,
     Hypothesis.state,
+    Hypothesis.target,
 )
 _OF_EXPERIMENT = (
     Experiment.id,
@@ -100,6 +102,10 @@ class Queued:
     metric: str
     question: str | None = None
     separates: str | None = None
+    target: str = ""
+    """Where it is to be confirmed; empty for the campaign's own target."""
+    confirms: int | None = None
+    """The experiment that it confirms there."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,12 @@ class Facts:
     """What a second of a rented target costs, once something ran there."""
     flying: tuple[tuple[Configuration, Configuration], ...] = ()
     """What is under test, each as its control and its candidate."""
+    targets: tuple[OtherTarget, ...] = ()
+    """Those that it confirms on."""
+    confirmed: frozenset[tuple[int, str]] = frozenset()
+    """Experiments that were put into the queue for another target, or confirmed there by hand; with it."""
+    gpu_name: str | None = None
+    """What the driver calls the target's GPU, where it is one."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
 
@@ -331,13 +343,13 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         flying=tuple(
             (known[h.control_configuration_id], known[h.candidate_configuration_id])
             for h in hypotheses
-            if h.state == HypothesisState.TESTING
+            if h.state == HypothesisState.TESTING and not h.target
         ),
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses
             # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
-            if h.question is None or h.metric == spec.plan.metric
+            if not h.target and (h.question is None or h.metric == spec.plan.metric)
         ),
         asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
         checkpoint=Path(found["checkpoint"]),
@@ -346,7 +358,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         compute_capability=(found.get(GPU) or {}).get("compute_capability"),
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
-        usd_per_s=usd_per_s(session, campaign.id) if is_rented(spec.target) else None,
+        usd_per_s=usd_per_s(session, campaign.id, spec.target) if is_rented(spec.target) else None,
+        targets=read_targets(session, campaign_id, spec.confirm_on, found, trials),
+        confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
+        gpu_name=(found.get(GPU) or {}).get("name"),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id
@@ -404,6 +419,8 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         metric=row.metric,
         question=row.question,
         separates=separates_of(row.change),
+        target=row.target,
+        confirms=row.confirms_experiment_id,
     )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.confirm_queue import out_there, unlearnt_there
 from agent.campaign.devices import ALIVE, Devices, devices_now, of_its_loop
 from agent.campaign.learn import unlearnt
 from agent.campaign.order import newest_cause
 from db.models import Campaign, Job
-from db.states import CampaignState
+from db.states import CampaignState, JobState
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,9 @@ class Seen:
     """What tells whether there is a step to take; a few statements, whatever the size of the campaign.
 
     `flying`: a job of it waits or runs; `unlearnt`: experiments that ended and were not concluded yet;
-    `newest_cause`: id of the newest event that may change the order of the queue.
+    `newest_cause`: id of the newest event that may change the order of the queue. `elsewhere` are the targets
+    that it confirms on, `out_there` those for which a job of its queue waits or runs, `unlearnt_there`
+    confirmations that ended and were not concluded yet.
     """
 
     state: CampaignState
@@ -30,6 +34,21 @@ class Seen:
     wall_s: float
     spent_s: float
     devices: Devices
+    elsewhere: tuple[str, ...] = ()
+    out_there: Mapping[str, JobState] = field(default_factory=dict)
+    unlearnt_there: tuple[int, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of the campaign is out, on its own target or on another."""
+        return not self.flying and not self.out_there
+
+    @property
+    def free_there(self) -> tuple[str, ...]:
+        """The other targets that may get a confirmation now: one at a time each, while the campaign runs."""
+        if self.state is not CampaignState.RUNNING or not self.has_baseline:
+            return ()
+        return tuple(each for each in self.elsewhere if each not in self.out_there)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -47,6 +66,7 @@ def look(session: Session, campaign_id: int) -> Seen:
     campaign = session.get_one(Campaign, campaign_id)
     flying = _is_flying(session, campaign_id)
     devices = devices_now(session, campaign_id, devices_of_campaign(campaign))
+    elsewhere = tuple(map(str, campaign.spec.get("confirm_on") or ()))
     return Seen(
         state=campaign.state,
         has_baseline=campaign.baseline_configuration_id is not None,
@@ -56,6 +76,9 @@ def look(session: Session, campaign_id: int) -> Seen:
         wall_s=float(campaign.budget["wall_s"]),
         spent_s=float(campaign.budget.get("spent_s", 0.0)),
         devices=devices,
+        elsewhere=elsewhere,
+        out_there=out_there(session, campaign_id) if elsewhere else {},
+        unlearnt_there=tuple(unlearnt_there(session, campaign_id)) if elsewhere else (),
     )
 
 

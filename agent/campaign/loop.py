@@ -19,6 +19,10 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import order
 from agent.campaign.accept import accept
+from agent.campaign.baseline_attempts import baseline_attempts
+from agent.campaign.confirm_queue import supported, take_in_supported
+from agent.campaign.confirmations import Confirmations
+from agent.campaign.confirming import left_over
 from agent.campaign.desk import Choice, Desk
 from agent.campaign.device_faults import GaveOut, device_gave_out, give_up_device
 from agent.campaign.devices import Devices, device_of, leave_out
@@ -31,9 +35,10 @@ from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.night import tell_of_question
 from agent.campaign.outcome import note_best
-from agent.campaign.paid import HeldForPrice, held_for_price
+from agent.campaign.price_wait import PriceWait
 from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
+from agent.campaign.spent_time import SpentTime
 from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue
 from agent.campaign.worker_process import Workers
 from configs.errors import PASSING, AutoinferError, LeaseLost
@@ -46,22 +51,13 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis
 from db.session import Database
-from db.states import CampaignState, ExperimentKind, ExperimentState, HypothesisState
-from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+from db.states import CampaignState, ExperimentKind, HypothesisState, JobState
 from experiments.kill_points import KillPoint, reached
 from experiments.worker.reaping import reap
 from knowledge.approvals import awaits_approval
 from knowledge.figures import counted
 
 _LOG = logging.getLogger(__name__)
-
-MAX_BASELINE_ATTEMPTS = 2
-"""Baseline experiments that may come to nothing before the campaign gives up."""
-
-WORTH_ANOTHER_BASELINE = ("error", "lost", DEVICE_BUSY)
-"""Failures of a baseline that may not come again: the job broke or was taken away, or somebody else was on
-the device. What the engine says against model or configuration holds the second time too."""
-
 
 _WAS = {
     CampaignState.RUNNING: "",
@@ -121,11 +117,20 @@ class CampaignLoop:
         self._announce = announce
         self._owner = new_owner()
         self._renewed_at = 0.0
-        self._counted_at = 0.0
+        self._time = SpentTime(clock)
+        self._elsewhere = Confirmations(database, campaign_id, self._writing)
+        self._price = PriceWait(
+            database,
+            campaign_id,
+            self._time,
+            self._writing,
+            lambda reason: self._stop(reason, self._facts()),
+            attended=attended,
+        )
         self._ranked_through = -1
         self._told_of_nobody = False
-        self._is_paid, self._no_money = False, ""
-        self._waits, self._rests, self._waited_through = False, False, -1
+        self._is_paid = False
+        self._rests, self._waited_through = False, -1
         self._baselines: dict[int, Baseline] = {}
         self._baseline_id: int | None = None
 
@@ -144,7 +149,7 @@ class CampaignLoop:
                         return reason  # announced as the loop lets go
                     self._announce()
                     with self._database.read() as session:
-                        rarely = self._waits or self._rests or nothing_soon(session, self._campaign_id)
+                        rarely = self._time.waits or self._rests or nothing_soon(session, self._campaign_id)
                 except PASSING as away:
                     _LOG.warning("%s The campaign goes on when it is free.", away.message)
                     self._wait(self._times.busy_poll_s)
@@ -158,7 +163,7 @@ class CampaignLoop:
         """Count the time and give the lease back; where the database is locked, it runs out by itself."""
         try:
             with self._database.write() as session:
-                self._count_time(session)
+                self._time.count(session, self._campaign_id)
                 campaign_lease.release(session, self._campaign_id, self._owner)
         except PASSING as away:
             _LOG.warning("%s", away.message)
@@ -191,29 +196,36 @@ class CampaignLoop:
             for device in self._absent:
                 rest = [each for each in devices_of_campaign(campaign) if each not in self._absent]
                 leave_out(session, campaign.id, device, "it is not there", rest)
-        self._renewed_at = self._counted_at = self._clock()
+        self._renewed_at = self._clock()
+        self._time.begin()
 
     def _turn(self) -> str | None:
         """One look, and one step if there is one to take; the reason when the campaign ends."""
         self._keep_lease()
         with self._database.read() as session:
             seen = look(session, self._campaign_id)
-        self._keep_workers(seen.devices)
+        self._keep_workers(seen)
         if seen.unlearnt:
             return self._learn(seen.unlearnt[0], seen.devices)
-        if seen.state == CampaignState.STOPPING and not seen.flying:
+        if seen.unlearnt_there:
+            self._elsewhere.learn(seen.unlearnt_there[0])
+            self._rests = False
+            return None
+        if seen.state == CampaignState.STOPPING and seen.idle:
             return self._stop("stopped by the user", self._facts())
-        if self._no_money and not seen.flying:
-            return self._stop(self._no_money, self._facts())
-        if seen.flying:
+        if self._price.no_money and seen.idle:
+            return self._stop(self._price.no_money, self._facts())
+        if not seen.idle:
             self._look_at_what_runs(seen)
-            ended = self._look_at_the_price(seen) if self._is_paid else None
+            ended = self._look_at_the_prices(seen)
             if ended is not None:
                 return ended
         to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
         if not seen.free and not to_rank:
             return None  # everything measures, or the user wants peace: nothing is computed beside
-        if (self._waits or (self._rests and seen.flying)) and seen.newest_cause <= self._waited_through:
+        if (self._time.waits or (self._rests and not seen.idle)) and (
+            seen.newest_cause <= self._waited_through
+        ):
             return None  # nothing was approved, enqueued or withdrawn, and no verdict came
         facts = self._facts()
         if facts.baseline is None:
@@ -223,28 +235,33 @@ class CampaignLoop:
             return self._start_baseline(facts, seen)
         if to_rank:
             facts = self._propose_and_rank(facts, with_proposals=bool(seen.free) or not seen.flying)
-        if not seen.free or facts.state != CampaignState.RUNNING:
+        if facts.state != CampaignState.RUNNING:
             return None
-        return self._next_experiment(facts, seen.free[0], flying=seen.flying)
+        desk = self._desk(facts)
+        if self._elsewhere.send(desk, seen, self._left_s(facts)):
+            return None  # the next look sees what was sent
+        return self._next_experiment(desk, seen) if seen.free else None
 
-    def _keep_workers(self, devices: Devices) -> None:
+    def _keep_workers(self, seen: Seen) -> None:
         if self._workers is None:
             return
-        for device in self._workers.keep_alive(devices.usable):
-            which = "The worker" if len(devices.every) == 1 else f"The worker of {device}"
+        for device in self._workers.keep_alive((*seen.devices.usable, *seen.elsewhere)):
+            several = len(seen.devices.every) + len(seen.elsewhere) > 1
+            which = f"The worker of {device}" if several else "The worker"
             self._tell(EventKind.WORKER_LOST, f"{which} died and was started again")
 
-    def _next_experiment(self, facts: Facts, device: str, *, flying: bool) -> str | None:
-        """Give the device the next test; the reason to end where there is none, and none flies either."""
-        desk = self._desk(facts)
-        choice = desk.choose(self._left_s(facts), flying=flying)
-        self._rests = flying and choice.hypothesis is None and choice.draft is None
+    def _next_experiment(self, desk: Desk, seen: Seen) -> str | None:
+        """Give the first free device the next test; the reason to end where there is none, and none flies
+        either, on any target."""
+        facts, device = desk.facts, seen.free[0]
+        choice = desk.choose(self._left_s(facts), flying=seen.flying)
+        self._rests = not seen.idle and choice.hypothesis is None and choice.draft is None
         if self._rests:
             self._waited_through = self._ranked_through
             return None
         if choice.waits:
             return self._wait_for_approval(choice, facts)
-        self._go_on()
+        self._time.go_on()
         if choice.draft is not None:
             with self._writing() as session:
                 nothing_else = order.newest_cause(session, facts.id) <= self._ranked_through
@@ -265,7 +282,9 @@ class CampaignLoop:
                 chosen = replace(choice.hypothesis, prediction=prediction)
                 dispatch_test(session, facts, chosen, choice.reason, device)
         else:
-            return self._stop(choice.reason, facts)
+            return self._stop(
+                choice.reason + left_over(desk.ranking.places, facts, self._left_s(facts)), facts
+            )
         reached(KillPoint.AFTER_DISPATCH)
         return None
 
@@ -277,18 +296,13 @@ class CampaignLoop:
         if not self._attended:
             resume = f"autoinfer run --resume {facts.label}"
             return self._stop(f"{choice.reason}; approve with {approve}, then go on with {resume}", facts)
-        if not self._waits:
+        if not self._time.waits:
             with self._writing() as session:
-                self._count_time(session)
+                self._time.count(session, self._campaign_id)
                 text = f"{choice.reason[0].upper()}{choice.reason[1:]}. Approve with: {approve}"
                 events.append(session, EventKind.CAMPAIGN_WAITS, text, facts.label, facts.id)
-            self._waits = True
+            self._time.waits = True
         return None
-
-    def _go_on(self) -> None:
-        """Wait for no approval any more; the time until now was nobody's."""
-        if self._waits:
-            self._waits, self._counted_at = False, self._clock()
 
     def _look_at_what_runs(self, seen: Seen) -> None:
         """Say once when nobody takes the campaign's jobs; give them up when the budget is spent, or when the
@@ -298,89 +312,56 @@ class CampaignLoop:
         """
         spent = seen.state == CampaignState.RUNNING and self._left_s(seen) <= 0
         stopping = seen.state == CampaignState.STOPPING
+        ended = "was stopped" if stopping else "had spent its budget"
+        if (spent or stopping) and seen.out_there:
+            self._elsewhere.take_back(f"The campaign {ended} before anything ran there.")
         ask = self._workers is None and (stopping or not self._told_of_nobody)
         if not (ask or spent):
             return
         with self._database.read() as session:
             device = nobody_takes(session, self._campaign_id) if ask else None
+            unserved = device or (nobody_takes(session, self._campaign_id, elsewhere=True) if ask else None)
             running_too = spent and not seen.has_baseline
             give = spent or (stopping and device is not None)
             jobs = overdue(session, self._campaign_id, running_too=running_too) if give else []
-        if device is not None and not self._told_of_nobody:
+        if unserved is not None and not self._told_of_nobody:
             self._told_of_nobody = True
-            option = "target" if is_rented(device) else "device"
+            option = "target" if is_rented(unserved) else "device"
             self._tell(
                 EventKind.WORKER_MISSING,
-                f"No worker takes jobs for {device}; start one: autoinfer worker --{option} {device}",
+                f"No worker takes jobs for {unserved}; start one: autoinfer worker --{option} {unserved}",
             )
         if jobs:
-            ended = "was stopped" if stopping else "had spent its budget"
             with self._writing() as session:
                 give_up(session, jobs, f"The campaign {ended} before a worker took it.")
 
-    def _look_at_the_price(self, seen: Seen) -> str | None:
-        """Wait for the approval of a price, or end where nobody is there to give it, or no budget will have
-        room: then the job is taken back, and the campaign ends when that is learnt."""
-        with self._database.read() as session:
-            held = held_for_price(session, self._campaign_id)
-        if held is None or not (held.asks or held.never):
-            self._go_on()
+    def _look_at_the_prices(self, seen: Seen) -> str | None:
+        """Look at what is held for its price: on another target nothing waits for it as long as there is
+        something else to do."""
+        there = self._elsewhere.look_at_the_price(seen) if seen.out_there else None
+        if self._is_paid and seen.flying:
+            return self._price.look(seen.state)
+        if seen.flying or not self._rests:
             return None
-        if held.asks:
-            return self._wait_for_price(held)
-        if seen.state is not CampaignState.RUNNING:
+        if there is None or any(state is JobState.RUNNING for state in seen.out_there.values()):
+            self._time.go_on()
             return None
-        why = held.why.rstrip(".")
-        label = format_label(Noun.CAMPAIGN, self._campaign_id)
-        resume = f"autoinfer run --resume {label} --budget-usd USD"
-        self._no_money = f"no budget has room for the next job ({why}); go on with more: {resume}"
-        with self._writing() as session:
-            give_up(session, [held.job_id], held.why)
-        return None
-
-    def _wait_for_price(self, held: HeldForPrice) -> str | None:
-        """Say once what waits, and spend no time on it; the reason to end where nobody may approve it."""
-        if self._waits:
-            return None
-        text = f"{held.why} Approve with: {held.approve}"
-        if not self._attended:
-            facts = self._facts()
-            return self._stop(f"{text}, then go on with autoinfer run --resume {facts.label}", facts)
-        with self._writing() as session:
-            self._count_time(session)
-            label = format_label(Noun.CAMPAIGN, self._campaign_id)
-            events.append(session, EventKind.CAMPAIGN_WAITS, text, label, self._campaign_id)
-        self._waits = True
-        return None
+        return self._price.wait(there)
 
     def _start_baseline(self, facts: Facts, seen: Seen) -> str | None:
         """Dispatch the baseline; the reason to end where no device is left for it."""
         with self._database.read() as session:
-            tried = session.scalars(
-                select(Experiment)
-                .where(
-                    Experiment.campaign_id == facts.id,
-                    Experiment.kind == ExperimentKind.BASELINE,
-                    Experiment.state != ExperimentState.CANCELLED,
-                )
-                .order_by(Experiment.id)
-            ).all()
-            newest = tried[-1] if tried and tried[-1].id == self._baseline_id else None
-            gone = None if newest is None else device_gave_out(session, newest.id)
-        if gone is not None and gone.lost and len(seen.devices.every) > 1:
+            tried = baseline_attempts(session, facts.id, self._baseline_id)
+        if tried.gone is not None and tried.gone.lost and len(seen.devices.every) > 1:
             self._baseline_id = None
-            return self._give_up(gone, seen.devices)
-        tried = [each for each in tried if each.failure_kind != DEVICE_LOST or each.id == self._baseline_id]
-        if len(tried) >= MAX_BASELINE_ATTEMPTS or (
-            tried and tried[-1].failure_kind not in WORTH_ANOTHER_BASELINE
-        ):
-            cause = tried[-1].failure or "no cause was recorded"
-            self._stop(f"the baseline could not be measured: {cause}", facts)
+            return self._give_up(tried.gone, seen.devices)
+        if tried.is_last:
+            self._stop(f"the baseline could not be measured: {tried.cause}", facts)
             raise AutoinferError(
-                f"The baseline could not be measured: {cause}",
-                f"See its log with: autoinfer show {format_label(Noun.EXPERIMENT, tried[-1].id)} --log",
+                f"The baseline could not be measured: {tried.cause}",
+                f"See its log with: autoinfer show {tried.label} --log",
             )
-        device = seen.free[len(tried) % len(seen.free)]  # another one than before, where there is one
+        device = seen.free[tried.count % len(seen.free)]  # another one than before, where there is one
         space = legal_here(
             facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
         ).space
@@ -416,10 +397,12 @@ class CampaignLoop:
     def _propose_and_rank(self, facts: Facts, *, with_proposals: bool) -> Facts:
         desk = self._desk(facts)
         drafts = order.proposals(desk) if with_proposals else []
+        found = supported(facts)
         with self._writing() as session:
             pose_questions(session, desk)
             release_held(session, desk)
             order.take_in(session, desk, drafts)
+            take_in_supported(session, facts, found)
         with self._database.read() as session:
             facts = read_facts(session, self._campaign_id)
         desk = self._desk(facts)
@@ -462,7 +445,7 @@ class CampaignLoop:
             campaign.state = CampaignState.STOPPED
             campaign.stopped_because = reason
             campaign.ended_at = now()
-            self._count_time(session)
+            self._time.count(session, self._campaign_id)
             tell_of_question(session, campaign.id)
             events.append(
                 session,
@@ -482,23 +465,13 @@ class CampaignLoop:
                     f"{format_label(Noun.CAMPAIGN, self._campaign_id)} was taken over by another process.",
                     "Follow it with: autoinfer log --follow",
                 )
-            self._count_time(session)
+            self._time.count(session, self._campaign_id)
             reap(session)
         self._renewed_at = self._clock()
 
-    def _count_time(self, session: Session) -> None:
-        """Add the time since the last count to what the campaign has spent; paused time, and that of waiting
-        for an approval, is free."""
-        moment = self._clock()
-        campaign = session.get_one(Campaign, self._campaign_id)
-        if campaign.state != CampaignState.PAUSED and not self._waits:
-            spent = float(campaign.budget.get("spent_s", 0.0)) + moment - self._counted_at
-            campaign.budget = {**campaign.budget, "spent_s": spent}
-        self._counted_at = moment
-
     def _left_s(self, now: Seen | Facts) -> float:
         wall_s = now.wall_s if isinstance(now, Seen) else now.spec.budget.wall_s
-        return wall_s - now.spent_s - (0.0 if self._waits else self._clock() - self._counted_at)
+        return self._time.left_s(wall_s, now.spent_s)
 
     def _tell(self, kind: EventKind, text: str) -> None:
         with self._writing() as session:

@@ -87,7 +87,8 @@ def proposals(desk: Desk) -> list[Draft]:
 
     On made-up weights nothing but claims on time.
     """
-    wanted = QUEUE_TARGET - (len(desk.facts.queue) - len(desk.leaving) - _set_aside(desk))
+    waiting = sum(not each.target for each in desk.facts.queue)
+    wanted = QUEUE_TARGET - (waiting - len(desk.leaving) - _set_aside(desk))
     drafts: dict[tuple[str, str], Draft] = {}
     for name in desk.facts.spec.proposers:
         count = max(LEAST_DRAFTS, wanted - len(drafts))
@@ -109,7 +110,7 @@ def _set_aside(desk: Desk) -> int:
         return 0
     aside = sum(
         (p.awaits_approval or p.capped_by is not None) and p.hypothesis_id not in desk.leaving
-        for p in desk.ranking.places
+        for p in desk.here.places
     )
     return min(aside, QUEUE_TARGET)
 

@@ -14,7 +14,6 @@ from agent.campaign.facts import Facts, Incumbent, is_on, read_facts
 from agent.campaign.measured import bits_per_byte, naive_failed, read_measured
 from agent.judge.pairs import TIMED_STAGES, paired_blocks
 from agent.proposers.port import Trial
-from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
@@ -60,7 +59,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
     facts = read_facts(session, campaign_id)
     by_state = (
         select(Hypothesis.state, func.count())
-        .where(Hypothesis.campaign_id == campaign_id)
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.target == "")
         .group_by(Hypothesis.state)
     )
     counts = {state: count for state, count in session.execute(by_state)}  # noqa: C416 - rows, not pairs
@@ -76,6 +75,7 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
         "stopped_because": campaign.stopped_because,
         **_measured(session, facts),
         "hypotheses": {state.value: counts.get(state, 0) for state in COUNTED},
+        **_confirmed(session, facts),
         "discovery": discovery_view(
             tests_of(session, [campaign_id])[campaign_id], facts.spec.plan.alpha
         ).model_dump(mode="json"),
@@ -88,7 +88,22 @@ def campaign_outcome(session: Session, campaign_id: int) -> dict[str, Any]:
 
 def _dollars(session: Session, facts: Facts) -> dict[str, float]:
     """What the campaign's runs on rented machines count for; nothing of one that rents none."""
-    return {"usd": usd(spent_by(session, facts.id))} if is_rented(facts.spec.target) else {}
+    return {"usd": usd(spent_by(session, facts.id))} if facts.spec.rented else {}
+
+
+def _confirmed(session: Session, facts: Facts) -> dict[str, dict[str, dict[str, int]]]:
+    """What became of the confirmations on each other target, by outcome; nothing of a campaign without."""
+    if not facts.spec.confirm_on:
+        return {}
+    query = (
+        select(Hypothesis.target, Hypothesis.state, func.count())
+        .where(Hypothesis.campaign_id == facts.id, Hypothesis.target != "")
+        .group_by(Hypothesis.target, Hypothesis.state)
+    )
+    found: dict[str, dict[str, int]] = {}
+    for target, state, count in session.execute(query):
+        found.setdefault(target, {})[state.value] = count
+    return {"confirmed": found}
 
 
 def note_best(session: Session, campaign_id: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.devices import of_its_loop, of_its_queue
 from db.labels import Noun, format_label
 from db.models import Job, JobQuote, RemoteRun
 from db.money import MICRO, covering
@@ -29,14 +30,14 @@ class HeldForPrice:
         return f"autoinfer approve {format_label(Noun.JOB, self.job_id)}"
 
 
-def held_for_price(session: Session, campaign_id: int) -> HeldForPrice | None:
-    """The first waiting job of the campaign that is held for its price, as the worker said last; None for
-    none."""
+def held_for_price(session: Session, campaign_id: int, *, elsewhere: bool = False) -> HeldForPrice | None:
+    """The first waiting job of the campaign's own loop that is held for its price, as the worker said last;
+    None for none. `elsewhere`: of those that its queue sent to confirm something on another target."""
     found = session.execute(
         select(JobQuote, Job.id)
         .join(Job, Job.id == JobQuote.job_id)
         .where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
-        .where(JobQuote.waits_because.is_not(None))
+        .where(JobQuote.waits_because.is_not(None), of_its_queue() if elsewhere else of_its_loop())
         .order_by(Job.id)
         .limit(1)
     ).first()
@@ -48,12 +49,12 @@ def held_for_price(session: Session, campaign_id: int) -> HeldForPrice | None:
     return HeldForPrice(job_id, str(quote.waits_because), quote.needs_approval, never)
 
 
-def usd_per_s(session: Session, campaign_id: int) -> float | None:
-    """What a second of the campaign's target costs, by the quote of its newest run; None where nothing of it
-    was paid for."""
+def usd_per_s(session: Session, campaign_id: int, target: str) -> float | None:
+    """What a second of a target costs, by the quote of the campaign's newest run there; None where nothing of
+    it was paid for."""
     query = (
         select(RemoteRun.expected_microusd, RemoteRun.expected_s)
-        .where(RemoteRun.campaign_id == campaign_id, RemoteRun.expected_s > 0)
+        .where(RemoteRun.campaign_id == campaign_id, RemoteRun.target == target, RemoteRun.expected_s > 0)
         .order_by(RemoteRun.id.desc())
         .limit(1)
     )

@@ -192,8 +192,20 @@ def unfinished(session: Session, experiment_id: int, device: str) -> int | None:
     return None
 
 
-def promote(session: Session, asked: Asked, price: Price | None, *, agreed: bool) -> Promoted:
+def promote(
+    session: Session,
+    asked: Asked,
+    price: Price | None,
+    *,
+    agreed: bool,
+    hypothesis_id: int | None = None,
+    by_queue: str = "",
+) -> Promoted:
     """Write the experiment and its job for the other target.
+
+    `hypothesis_id` is what it is a test of, the first test's own if not given. `by_queue`: the campaign's
+    queue sends it, for the price that this tells; then it is agreed to as every job of a campaign, by its
+    budgets and the price above which they ask.
 
     `price` is the executor's quote of a rented target, None where nobody has asked for it yet. `agreed`: the
     user agreed to it; without that the job of a rented target waits until its price is approved.
@@ -205,20 +217,21 @@ def promote(session: Session, asked: Asked, price: Price | None, *, agreed: bool
         asked.arms["candidate"],
         asked.plan,
         kind=ExperimentKind.PROMOTE,
-        hypothesis_id=session.get_one(Experiment, asked.experiment_id).hypothesis_id,
+        hypothesis_id=hypothesis_id or session.get_one(Experiment, asked.experiment_id).hypothesis_id,
         reproduces_experiment_id=asked.experiment_id,
         device=asked.there.device,
     )
     job_id = session.scalars(select(Job.id).where(Job.experiment_id == fresh_id)).one()
     quoted = price or replace(asked.price, basis=NOT_QUOTED)
-    if asked.there.rented:
+    if asked.there.rented and not by_queue:
         session.add(_quote(job_id, asked.there.device, quoted, agreed=agreed and price is not None))
     label, job = format_label(Noun.EXPERIMENT, fresh_id), format_label(Noun.JOB, job_id)
     waits = asked.there.rented and not agreed
     events.append(
         session,
         EventKind.EXPERIMENT_PROMOTED,
-        f"{label} is to confirm {asked.label} on {asked.there.device}: {quote_words(asked, price)}"
+        f"{label} is to confirm {asked.label} on {asked.there.device}: "
+        + (by_queue or quote_words(asked, price))
         + (f"; it waits for your approval: autoinfer approve {job}" if waits else ""),
         subject=asked.label,
         campaign_id=asked.facts.id,

@@ -148,7 +148,7 @@ def _differs(one: DeviceIdentity, other: DeviceIdentity) -> str | None:
 def check_dollars(spec: CampaignSpec) -> None:
     """Raise `UsageError` for dollars where nothing costs any, and for a price to ask above in no budget."""
     given = spec.budget_usd is not None or spec.approve_above_usd is not None
-    if given and not is_rented(spec.target):
+    if given and not spec.rented:
         raise UsageError(
             f"The target {spec.target} costs no dollars.",
             "Leave the budget in dollars out, or name rented machines, such as --target modal:L4",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.devices import of_its_loop
+from agent.campaign.devices import of_its_loop, of_its_queue
 from db.clock import after
 from db.labels import Noun, format_label
 from db.models import Job, Worker
@@ -23,10 +23,14 @@ MOST_NAMED = 5
 """Hypotheses that a command to approve them names."""
 
 
-def nobody_takes(session: Session, campaign_id: int) -> str | None:
-    """The device of a job of the campaign that waits and for which no live worker is there; None for none."""
+def nobody_takes(session: Session, campaign_id: int, *, elsewhere: bool = False) -> str | None:
+    """The device of a job of the campaign that waits and for which no live worker is there; None for none.
+    `elsewhere`: of those that its queue sent to confirm something on another target.
+    """
     waiting = select(Job.device_class).where(
-        Job.campaign_id == campaign_id, Job.state == JobState.QUEUED, of_its_loop()
+        Job.campaign_id == campaign_id,
+        Job.state == JobState.QUEUED,
+        of_its_queue() if elsewhere else of_its_loop(),
     )
     wanted = list(session.scalars(waiting.order_by(Job.id)))
     if not wanted:

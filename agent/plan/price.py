@@ -70,8 +70,8 @@ def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Ex
     return Prices(
         spec.target,
         price(_baseline(spec, ground, default)),
-        price(_test(spec, ground, default, default)),
-        None if built is None else price(_test(spec, ground, default, {**default, built[0]: built[1]})),
+        price(test_job(spec, ground, default, default)),
+        None if built is None else price(test_job(spec, ground, default, {**default, built[0]: built[1]})),
     )
 
 
@@ -86,15 +86,7 @@ def check_affordable(
 
     `campaign_id` is that of one that goes on, with `more_usd` added to its budget.
     """
-    standings = covering(session, campaign_id, spec.target)
-    extra = microusd(more_usd)
-    if campaign_id is not None and extra:
-        standings = [_with(each, extra) if each.scope is BudgetScope.CAMPAIGN else each for each in standings]
-    if not any(each.scope is BudgetScope.CAMPAIGN for each in standings):
-        asked = extra if campaign_id is not None else microusd(spec.budget_usd or 0.0)
-        if asked:
-            name = str(campaign_id or 0)
-            standings.append(BudgetStanding(0, BudgetScope.CAMPAIGN, name, asked, None, 0, 0))
+    standings = standings_with(session, spec, spec.target, campaign_id, more_usd)
     if not standings:
         raise UsageError(
             f"No budget in dollars covers {spec.target}, so nothing may be submitted there. "
@@ -116,6 +108,23 @@ def check_affordable(
         f"{usd(prices.to_first_verdict):.2f}; or bound each stage closer, which bounds the price: "
         "AUTOINFER_STAGE_LIMIT_S=600",
     )
+
+
+def standings_with(
+    session: Session, spec: CampaignSpec, target: str, campaign_id: int | None, more_usd: float
+) -> list[BudgetStanding]:
+    """The budgets that cover the campaign's jobs on a target, with what it is given now: all of its budget,
+    or `more_usd` of one that goes on."""
+    standings = covering(session, campaign_id, target)
+    extra = microusd(more_usd)
+    if campaign_id is not None and extra:
+        standings = [_with(each, extra) if each.scope is BudgetScope.CAMPAIGN else each for each in standings]
+    if not any(each.scope is BudgetScope.CAMPAIGN for each in standings):
+        asked = extra if campaign_id is not None else microusd(spec.budget_usd or 0.0)
+        if asked:
+            name = str(campaign_id or 0)
+            standings.append(BudgetStanding(0, BudgetScope.CAMPAIGN, name, asked, None, 0, 0))
+    return standings
 
 
 def _with(standing: BudgetStanding, more: int) -> BudgetStanding:
@@ -144,7 +153,8 @@ def _baseline(spec: CampaignSpec, ground: Ground, default: Knobs) -> BaselineJob
     )
 
 
-def _test(spec: CampaignSpec, ground: Ground, control: Knobs, candidate: Knobs) -> TestJob:
+def test_job(spec: CampaignSpec, ground: Ground, control: Knobs, candidate: Knobs) -> TestJob:
+    """A test such as the campaign's on its target, to be quoted."""
     metric = Metric(spec.plan.metric)
     plan = {
         **spec.plan.model_dump(),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from agent.ranking.sentences import ordinal
 from agent.ranking.values import Cause, Move, Place, Ranking, Shift, Steering
+from configs.quantities import format_usd
 from db.labels import Noun, format_label
 
 SAME = 1e-9
@@ -28,6 +29,9 @@ LEAST_GAIN = 1e-4
 
 FACTOR = "the factor of the directives"
 """The part of a score that directives about levers make."""
+
+PRICE, WAIT = "the price", "the wait for its machine"
+"""The parts that another target than the campaign's own has besides."""
 
 ABSENT = np.iinfo(np.int64).max
 """Stands for the place of a hypothesis that is not in the queue: behind all others."""
@@ -163,6 +167,8 @@ def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
         ("the chance that quality holds", was.p_quality, now.p_quality, 1),
         ("the chance that it runs", was.p_feasible, now.p_feasible, 1),
         ("the expected cost", was.cost_s, now.cost_s, -1),
+        (PRICE, _price_there(was), _price_there(now), -1),
+        (WAIT, was.wait_s, now.wait_s, -1),
         (FACTOR, was.directive_factor, now.directive_factor, 1),
     )
     way = 1 if rose else -1
@@ -181,6 +187,11 @@ def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
     )
 
 
+def _price_there(place: Place) -> float:
+    """Dollars on another target; on the campaign's own they are so many for a second, and move nothing."""
+    return (place.usd or 0.0) if place.target else 0.0
+
+
 def _same(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=SAME, abs_tol=0.0)
 
@@ -196,7 +207,9 @@ def _log_change(old: float, new: float) -> float:
 def _shown(name: str, value: float) -> str:
     if name == "the expected gain":
         return "next to nothing" if value < LEAST_GAIN else f"{100 * value:.2g} %"
-    if name == "the expected cost":
+    if name == PRICE:
+        return format_usd(value)
+    if name in ("the expected cost", WAIT):
         return f"{value:.0f} s"
     if name.startswith("the chance"):
         return "< 0.01" if value < LEAST_CHANCE else f"{value:.2g}"

@@ -1,10 +1,16 @@
 """The order of the queue: what is expected to pay most per second comes first. Pure.
 
-    score = expected gain × P(quality holds) × P(it runs) / expected seconds × factor of the directives
+    score = expected gain × P(quality holds) × P(it runs) / weighed seconds × factor of the directives
+    weighed seconds = expected seconds there + 3600 · dollars / usd_per_hour + WAITING_COUNTS · wait
 
 The expected gain is E[max(0, 1 − r)] for r = TPOT of the candidate over the incumbent's, with log r normal:
 only improvements count, because a candidate that is slower is simply not taken. So a wide belief is worth
 more than a narrow one of the same mean: testing it can teach more.
+
+Tests of several targets stand in one queue, so their costs must be of one currency: the seconds that the
+target is at work, the dollars it costs by what an hour is worth to the user, and the wait for it, which holds
+up no device and delays one verdict only. Where all are for one target, dollars are so many for a second and
+the wait is the same: neither would change the order, and both are left out.
 
 A hypothesis on another metric than the objective makes no token faster; what it could save of its own metric
 counts `OFF_OBJECTIVE` as much.
@@ -35,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from agent.ranking.across import WAITING_COUNTS, across_words, elsewhere_reason, price_s, target_of
 from agent.ranking.sentences import (
     allotment_reason,
     approval_reason,
@@ -45,6 +52,7 @@ from agent.ranking.sentences import (
 )
 from agent.ranking.shares import Allotted, Hold, Item, allot
 from agent.ranking.values import Candidate, Directive, Place, Ranking, Used, factors
+from configs.campaign import USD_PER_HOUR
 from db.states import DirectiveKind
 from knowledge.allowances import ALLOTTING
 
@@ -93,12 +101,14 @@ def rank(
     previous_order: Sequence[int] = (),
     approve_above_s: float = math.inf,
     used: Used = NOTHING_USED,
+    usd_per_hour: float = USD_PER_HOUR,
 ) -> Ranking:
     """Put the queue in order. Raises `ValueError` for a hypothesis that is given twice.
 
     `previous_order` are the hypotheses in the order before; it changes no place, and is kept as `came_from`.
-    What is expected to cost more than `approve_above_s` keeps its place and waits for the user's approval.
-    `used` is what caps and minimum shares count from.
+    What is expected to cost more than `approve_above_s` keeps its place and waits for the user's approval;
+    what is paid in dollars is approved by its price instead. `used` is what caps and minimum shares count
+    from, which are about the campaign's own target. An hour is worth `usd_per_hour` dollars.
     """
     if not candidates:
         return Ranking()
@@ -112,7 +122,8 @@ def rank(
     gain = expected_gain(mean, sd) * counts
     cited = {levers: factors(directives, levers) for levers in {c.levers for c in candidates}}
     factor = np.array([_factor(cited[c.levers]) for c in candidates])
-    score = gain * quality * feasible / np.maximum(cost, LEAST_COST_S) * factor
+    weighed = np.maximum(_weighed_s(candidates, cost, usd_per_hour), LEAST_COST_S)
+    score = gain * quality * feasible / weighed * factor
     pins = _pins(candidates, directives)
     bans = {levers: _ban(directives, levers) for levers in cited}
     group = np.array([_group(c, pins, bans) for c in candidates])
@@ -124,13 +135,20 @@ def rank(
     asked = _of_question(directives)
     moved = _with_moves(by_score, ids.tolist(), group.tolist(), hands)
     running, banned = _apart(moved, group.tolist())
-    allotted = _allotted(running, candidates, group.tolist(), hands, directives, used)
-    order = [running[k] for k in allotted.order] + banned
-    at = {k: each for each, k in enumerate(running)}
+    own = [k for k in running if candidates[k].there is None]
+    allotted = _allotted(own, candidates, group.tolist(), hands, directives, used)
+    at = {k: each for each, k in enumerate(own)}
+    turns = iter(own[k] for k in allotted.order)
+    merged = [k if candidates[k].there is not None else next(turns) for k in running]
+    order = [k for k in merged if at.get(k) not in allotted.held]
+    order += [k for k in merged if at.get(k) in allotted.held] + banned
     before = {hypothesis: place for place, hypothesis in enumerate(previous_order, start=1)}
-    gains, scores, weights = gain.tolist(), score.tolist(), factor.tolist()
+    gains, scores, weights, costs = gain.tolist(), score.tolist(), factor.tolist(), weighed.tolist()
     share = np.array([c.metric is not None and c.metric.is_share for c in candidates])
     saved = saved_hundredths(mean, sd, share)
+    worth = (gain * quality * feasible * factor).tolist()
+    scored = [group[k] == SCORED and each.hypothesis_id not in hands for k, each in enumerate(candidates)]
+    across = across_words(order, candidates, costs, worth, scored, usd_per_hour)
     places = []
     for place, k in enumerate(order, start=1):
         candidate = candidates[k]
@@ -139,12 +157,14 @@ def rank(
         hand = hands.get(candidate.hypothesis_id) if group[k] in MOVABLE else None
         cap, early = allotted.held.get(at.get(k, -1)), allotted.early.get(at.get(k, -1))
         reserve, question = allotted.reserved.get(at.get(k, -1)), asked if group[k] == QUESTION else None
-        asks = candidate.cost_s > approve_above_s
+        there = candidate.there
+        asks = candidate.cost_s > approve_above_s and (there is None or candidate.usd is None)
         approval = approvals.get(candidate.hypothesis_id) if asks else None
         covered = approval is not None and candidate.cost_s <= approval.up_to_s
         why = place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand)
         why += "" if question is None else question_reason(question)
         why += allotment_reason(cap, early, reserve, used)
+        why += "" if there is None else elsewhere_reason(there, candidate, costs[k], usd_per_hour)
         why += "" if candidate.usd is None else price_reason(candidate.usd, gains[k])
         places.append(
             Place(
@@ -159,7 +179,9 @@ def rank(
                 pin is not None,
                 ban is not None or cap is not None,
                 before.get(candidate.hypothesis_id),
-                why + (approval_reason(candidate.cost_s, approve_above_s, approval, covered) if asks else ""),
+                why
+                + (approval_reason(candidate.cost_s, approve_above_s, approval, covered) if asks else "")
+                + across[place - 1],
                 candidate.is_due,
                 None if hand is None else hand.event_id,
                 candidate.most_s,
@@ -170,9 +192,23 @@ def rank(
                 None if question is None else question.event_id,
                 early is not None,
                 reserve is not None and at[k] in allotted.owed,
+                costs[k],
+                candidate.usd,
+                0.0 if there is None else there.wait_s,
+                0.0 if there is None else there.build_s,
+                "" if there is None else there.target,
             )
         )
     return Ranking(tuple(places))
+
+
+def _weighed_s(candidates: Sequence[Candidate], cost: Array, usd_per_hour: float) -> Array:
+    """What tests cost in one currency, seconds; the expected seconds where all are for one target."""
+    if len({target_of(each) for each in candidates}) < 2:
+        return cost
+    usd = np.array([each.usd or 0.0 for each in candidates])
+    wait = np.array([0.0 if each.there is None else each.there.wait_s for each in candidates])
+    return cost + price_s(usd, usd_per_hour) + WAITING_COUNTS * wait
 
 
 def _with_moves(

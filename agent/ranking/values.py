@@ -11,12 +11,32 @@ from experiments.measurement.evidence import Metric
 
 
 @dataclass(frozen=True)
+class There:
+    """What a test on another target than the campaign's own takes beside seconds there.
+
+    `wait_s` is expected to pass before anything runs there: a start, the provider's queue, an image; it holds
+    up no other device, and is a guess unless `is_wait_known`. `build_s` of the expected seconds build what is
+    not there yet. `speed` is how many times as fast as here a test is expected to run, `basis` what that
+    rests on. `held` says in a sentence why no budget lets it go now.
+    """
+
+    target: str
+    wait_s: float = 0.0
+    build_s: float = 0.0
+    speed: float = 1.0
+    basis: str = ""
+    held: str | None = None
+    is_wait_known: bool = True
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A queued hypothesis as the ranking sees it.
 
     `log_ratio_mean` and `log_ratio_sd` are the belief of log(its candidate's TPOT / the *incumbent's*),
     whatever its own control is; `levers` all levers that it changes; `cost_s` the expected seconds of its
-    experiment, `most_s` those that it takes if all of its plan is measured, None where nobody can tell;
+    experiment where it runs, `most_s` those that it takes if all of its plan is measured, None where nobody
+    can tell;
     `judges_quality`: it measures quality too. `asked`: the campaign's file asks it. `separates`: the label
     of the confounded experiment whose causes it takes apart. Where `metric` is another one than the
     campaign's objective (None), the belief is of that metric, candidate over its own control.
@@ -41,6 +61,9 @@ class Candidate:
     """The label of the question of the night, where it is that one or separates its causes."""
     confirms: bool = False
     """Whether it is the last test, of the best against the baseline, which no cap holds back."""
+    there: There | None = None
+    """Where it confirms what was found, and what that takes; None of a test on the campaign's own target. The
+    belief is then over the incumbent of *that* target."""
 
     @property
     def is_due(self) -> bool:
@@ -93,12 +116,14 @@ class Used:
 class Place:
     """One place of the queue, with everything it comes from.
 
-    `score` = `gain` × `p_quality` × `p_feasible` / `cost_s` × `directive_factor`: the expected share of TPOT
-    saved per second. `came_from` is its place in the previous order. `paused` places are not run. `asked` is
-    what goes first whatever it may pay: a question, or what separates the causes of a confounded test.
-    `moved_by` is the event of the move by hand that holds it there. `most_s` is what its experiment takes if
-    all of its plan is measured. `awaits_approval`: it keeps its place and is not run before the user said so;
-    `approved_by` is the event by which it may. Events too are `capped_by`, the cap that pauses it,
+    `score` = `gain` × `p_quality` × `p_feasible` / `weighed_s` × `directive_factor`: the expected share of
+    TPOT saved per second. `weighed_s` is `cost_s` where all of the queue is for one target, else with dollars
+    (`usd`) and waiting (`wait_s`) in the same currency. `target` is where it confirms what was found, empty
+    for the campaign's own. `came_from` is its place in the previous order. `paused` places are not run.
+    `asked` is what goes first whatever it may pay: a question, or what separates the causes of a confounded
+    test. `moved_by` is the event of the move by hand that holds it there. `most_s` is what its experiment
+    takes if all of its plan is measured. `awaits_approval`: it keeps its place and is not run before the user
+    said so; `approved_by` is the event by which it may. Events too are `capped_by`, the cap that pauses it,
     `reserved_by`, the reserve that it stands here for, and `question_of`, the question of the night that it
     settles. `early`: a cap of a share lets it run only after others. `owed`: what was tested so far is less
     than its reserve.
@@ -126,6 +151,11 @@ class Place:
     question_of: int | None = None
     early: bool = False
     owed: bool = False
+    weighed_s: float = 0.0
+    usd: float | None = None
+    wait_s: float = 0.0
+    build_s: float = 0.0
+    target: str = ""
 
     @property
     def may_run(self) -> bool:

@@ -81,6 +81,11 @@ class QueueShown(View):
         """Whether the rows are a part of the queue."""
         return self.asked.lever is not None or self.asked.q is not None or self.asked.awaiting
 
+    @property
+    def has_elsewhere(self) -> bool:
+        """Whether something of the page is for another target than the campaign's own."""
+        return any(line.row.elsewhere is not None for line in self.lines)
+
     def url(self, **changed: object) -> str:
         """This page with some filters changed; None leaves one out."""
         given = {**self.asked.model_dump(exclude_defaults=True), "offset": None, **changed}
@@ -173,6 +178,11 @@ def table(view: QueueShown) -> Table:
         "most_s",
         "awaits_approval",
         "approved_by_event",
+        "target",
+        "usd",
+        "wait_s",
+        "build_s",
+        "weighed_s",
     )
     return Table(columns, (_cells(row) for row in view._rows))
 
@@ -201,6 +211,8 @@ def _cells(row: QueueRow) -> tuple[object, ...]:
         score.get("most_s"),
         row.approval is not None and row.approval.waits,
         row.approval and row.approval.event_id,
+        row.elsewhere and row.elsewhere.target,
+        *(score.get(part) for part in ("usd", "wait_s", "build_s", "weighed_s")),
     )
 
 

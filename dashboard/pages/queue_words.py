@@ -16,10 +16,19 @@ MINUTE_S = 60.0
 
 NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
-PROPOSERS = {"user": "you", "optuna": "the optimizer", "llm": "a language model", "questions": "the campaign"}
+PROPOSERS = {
+    "user": "you",
+    "optuna": "the optimizer",
+    "llm": "a language model",
+    "questions": "the campaign",
+    "promotion": "what was found here",
+}
 
 _OWN_LINE = ("approved by", "waits for approval", "put before all else")
 """Beginnings of what a row tells of approval and of the question of the night, in lines of their own."""
+
+_ACROSS = ("before H-", "behind H-", "not submitted")
+"""Beginnings of what a reason says across targets (`agent.ranking.across`)."""
 
 _EVENT = re.compile(r" \(event \d+\)")
 
@@ -42,6 +51,7 @@ class Line:
     move: str
     by: int | None
     why: tuple[Piece, ...]
+    across: tuple[Piece, ...]
     steered: str
     proposer: str
     arithmetic: Arithmetic | None
@@ -84,6 +94,7 @@ def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
         move=move,
         by=by,
         why=pieces(why(row)),
+        across=pieces(across(row.reason or "")),
         steered=steered(row.reason or ""),
         proposer=PROPOSERS.get(row.proposer, f"the {row.proposer}" if row.proposer != "rules" else "rules"),
         arithmetic=None if values["score"] is None else arithmetic(score),
@@ -126,7 +137,9 @@ def lead(board: QueueBoard) -> tuple[str, str]:
 
 def _fitting(board: QueueBoard) -> str:
     """What of the queue fits the budget, and what waits for approval, as clauses."""
-    may = board.waiting - board.awaiting
+    may = board.waiting - board.awaiting - board.elsewhere
+    if not may and board.elsewhere:
+        return f"what is left is to be confirmed elsewhere{_asking(board)}"
     if not may:
         return "it waits for approval" if board.waiting == 1 else "all of them wait for approval"
     if board.fit >= may:
@@ -143,20 +156,32 @@ def _fitting(board: QueueBoard) -> str:
 
 
 def _asking(board: QueueBoard) -> str:
-    if not board.awaiting:
-        return ""
-    return f"; {_count(board.awaiting).lower()} wait{'s' if board.awaiting == 1 else ''} for approval"
+    asking = ""
+    if board.awaiting:
+        asking = f"; {_count(board.awaiting).lower()} wait{'s' if board.awaiting == 1 else ''} for approval"
+    if board.elsewhere and board.waiting > board.elsewhere:
+        asking += f"; {_count(board.elsewhere).lower()} to confirm elsewhere"
+    return asking
 
 
 def why(row: QueueRow) -> str:
     """Why a hypothesis stands where it stands, in one sentence."""
     if row.state is HypothesisState.TESTING:
+        if row.held is not None:
+            return f"Sent, and not submitted yet: {row.held}"
         return "Under test now." if row.device is None else f"Under test now on {row.device}."
     text = row.move_reason or row.reason or "It waits for its first place."
     if row.move_reason is None and row.score is not None:
         text = "It has kept the place that it was given"
     text = _EVENT.sub("", text).rstrip(".")
     return f"{text[0].upper()}{text[1:]}."
+
+
+def across(reason: str) -> str:
+    """What of a place's reason compares it with another target, or says why nothing is sent there; empty
+    where it does neither."""
+    told = [each for each in reason.split("; ")[1:] if each.startswith(_ACROSS)]
+    return "" if not told else ". ".join(f"{each[0].upper()}{each[1:]}" for each in told) + "."
 
 
 def steered(reason: str) -> str:
@@ -170,19 +195,23 @@ def steered(reason: str) -> str:
 
 
 def arithmetic(score: dict[str, object]) -> Arithmetic:
-    """The score in per cent a minute, and how it comes about: gain × P(quality) × P(runs) ÷ minutes."""
+    """The score in per cent a minute, and how it comes about: gain × P(quality) × P(runs) ÷ minutes, in which
+    price and wait are counted where several targets are in the queue."""
     gain, quality, runs, cost_s, factor, product = (
         _number(score.get(name)) or 0.0
         for name in ("gain", "p_quality", "p_feasible", "cost_s", "directive_factor", "score")
     )
-    minutes = cost_s / MINUTE_S
+    weighed_s = _number(score.get("weighed_s")) or cost_s
+    minutes = weighed_s / MINUTE_S
+    counted_in = ", price and wait counted as time" if round(weighed_s) > round(cost_s) else ""
     times = f" × {factor:g}" if factor != 1 else ""
     return Arithmetic(
         score=f"{100 * MINUTE_S * product:.2f}",
         parts=f"{_plain(100 * gain)} × {quality:.2f} × {runs:.2f} ÷ {minutes:.1f}{times}",
         spoken=(
             f"expected gain {_plain(100 * gain)} %, quality holds with P {quality:.2f}, runs with "
-            f"P {runs:.2f}, {minutes:.1f} minutes" + (f", directives times {factor:g}" if times else "")
+            f"P {runs:.2f}, {minutes:.1f} minutes{counted_in}"
+            + (f", directives times {factor:g}" if times else "")
         ),
     )
 

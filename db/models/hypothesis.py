@@ -20,8 +20,9 @@ class Hypothesis(Base):
     `prediction` holds `log_ratio_mean` and `log_ratio_sd` of candidate over control; `min_effect` is the
     smallest effect worth having in the metric's scale (0.03 is 3 %); `rank` counts from 1 and is empty
     outside the queue. `question` is the id of the campaign's question that it answers, empty for all others.
-    `drafter_content` is the fingerprint of the external drafters of both arms when it was written down, empty
-    where none drafts or nobody knows.
+    `target` is where it is to be confirmed, as jobs name it, and `confirms_experiment_id` the test that found
+    it on the campaign's own; empty for what is tested there. `drafter_content` is the fingerprint of the
+    external drafters of both arms when it was written down, empty where none drafts or nobody knows.
     """
 
     __tablename__ = "hypothesis"
@@ -35,6 +36,7 @@ class Hypothesis(Base):
             "control_configuration_id",
             "metric",
             "drafter_content",
+            "target",
             unique=True,
             sqlite_where=_STANDS,
             postgresql_where=_STANDS,
@@ -55,6 +57,8 @@ class Hypothesis(Base):
     metric: Mapped[str] = mapped_column(String(NAME_LENGTH))
     question: Mapped[str | None] = mapped_column(String(NAME_LENGTH))
     drafter_content: Mapped[str] = mapped_column(String(DIGEST_LENGTH), default="", server_default="")
+    target: Mapped[str] = mapped_column(String(NAME_LENGTH), default="", server_default="")
+    confirms_experiment_id: Mapped[int | None]
     prediction: Mapped[JsonObject]
     min_effect: Mapped[float]
     refuted_if: Mapped[str] = mapped_column(Text)

@@ -123,6 +123,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
     states: dict[int, dict[str, int]] = defaultdict(dict)
     by_state = (
         select(Hypothesis.campaign_id, Hypothesis.state, func.count())
+        .where(Hypothesis.target == "")
         .where(Hypothesis.campaign_id.in_(ids))
         .group_by(Hypothesis.campaign_id, Hypothesis.state)
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Event, Experiment, Hypothesis, Job
+from db.models import Event, Experiment, Hypothesis, Job, JobQuote
 from db.states import ExperimentKind, JobState
 from knowledge.queries.view import View
 
@@ -65,14 +65,44 @@ def devices_of_experiments(session: Session, experiment_ids: Collection[int]) ->
 
 
 def devices_of_tests(session: Session, hypothesis_ids: Collection[int]) -> dict[int, str]:
-    """The same of hypotheses under test, by hypothesis: where the newest test of each is."""
+    """The same of hypotheses under test, by hypothesis: where the newest test of each is, or what confirms it
+    on the target that it is for."""
     query = (
         select(Experiment.hypothesis_id, func.coalesce(Job.device, Job.device_class))
         .join(Job, Job.experiment_id == Experiment.id)
-        .where(Experiment.hypothesis_id.in_(hypothesis_ids), Experiment.kind == ExperimentKind.TEST)
+        .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(
+            Experiment.hypothesis_id.in_(hypothesis_ids),
+            or_(
+                Experiment.kind == ExperimentKind.TEST,
+                (Experiment.kind == ExperimentKind.PROMOTE) & (Hypothesis.target != ""),
+            ),
+        )
         .order_by(Job.id)
     )
     return {number: device for number, device in session.execute(query) if number is not None}
+
+
+def held_tests(session: Session, hypothesis_ids: Collection[int]) -> dict[int, str]:
+    """Why nobody submits the test of these yet, by hypothesis, as the worker of its target said last."""
+    query = (
+        select(Experiment.hypothesis_id, JobQuote.waits_because, Job.id, JobQuote.needs_approval)
+        .join(Job, Job.experiment_id == Experiment.id)
+        .join(JobQuote, JobQuote.job_id == Job.id)
+        .where(
+            Experiment.hypothesis_id.in_(hypothesis_ids),
+            Job.state == JobState.QUEUED,
+            JobQuote.waits_because.is_not(None),
+        )
+        .order_by(Job.id)
+    )
+    return {
+        number: f"{why} Approve it with: autoinfer approve {format_label(Noun.JOB, job_id)}"
+        if asks
+        else str(why)
+        for number, why, job_id, asks in session.execute(query)
+        if number is not None
+    }
 
 
 def devices_left_out(session: Session, campaign_id: int) -> frozenset[str]:

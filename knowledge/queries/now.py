@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
@@ -74,6 +74,7 @@ TOLD_KINDS = (
 log."""
 
 OPEN = (HypothesisState.INCONCLUSIVE, HypothesisState.CONFOUNDED)
+WAITING = (HypothesisState.QUEUED, HypothesisState.PROPOSED)
 RULED_OUT = (HypothesisState.REFUTED, HypothesisState.INFEASIBLE)
 
 
@@ -222,7 +223,11 @@ def _lost_device(session: Session, campaign_id: int) -> EventView | None:
 def _counts(session: Session, campaign_id: int) -> dict[HypothesisState, int]:
     query = (
         select(Hypothesis.state, func.count())
-        .where(Hypothesis.campaign_id == campaign_id)
+        .where(
+            Hypothesis.campaign_id == campaign_id,
+            # what another target confirmed is the same claim once more
+            or_(Hypothesis.target == "", Hypothesis.state.in_(WAITING)),
+        )
         .group_by(Hypothesis.state)
     )
     return {state: count for state, count in session.execute(query)}  # noqa: C416 - rows, not pairs
@@ -255,7 +260,7 @@ def _campaign(
         supported=counts.get(HypothesisState.SUPPORTED, 0),
         ruled_out=sum(counts.get(state, 0) for state in RULED_OUT),
         left_open=sum(counts.get(state, 0) for state in OPEN),
-        queued=sum(counts.get(state, 0) for state in (HypothesisState.QUEUED, HypothesisState.PROPOSED)),
+        queued=sum(counts.get(state, 0) for state in WAITING),
         approve_above_s=approve_above_s(campaign.budget),
         awaiting=awaiting,
     )

@@ -39,8 +39,9 @@ class PaidJobView(View):
 
 def paid_now(session: Session, campaign: Campaign) -> tuple[PaidJobView, ...]:
     """The jobs of a campaign that wait or run on rented machines, the first first; nothing is asked of one
-    that measures on this machine."""
-    if not is_rented(str(campaign.spec.get("target", ""))):
+    that measures and confirms on this machine alone."""
+    targets = (campaign.spec.get("target", ""), *(campaign.spec.get("confirm_on") or ()))
+    if not any(is_rented(str(each)) for each in targets):
         return ()
     alive = Job.state.in_((JobState.QUEUED, JobState.RUNNING))
     return _paid(session, Job.campaign_id == campaign.id, alive)

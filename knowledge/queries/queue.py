@@ -13,13 +13,15 @@ from db.models import Configuration, Event, Hypothesis, Move
 from db.models.base import JsonObject
 from db.states import HypothesisState
 from knowledge.approvals import ApprovalView, approval_of, waits_in_queue
-from knowledge.queries.devices import devices_of_tests
+from knowledge.elsewhere import ElsewhereView, elsewhere_of
+from knowledge.queries.devices import devices_of_tests, held_tests
 from knowledge.queries.view import ChangeView, EffectView, Page, View, changes_between, prediction_view
 
 
 class QueueRow(View):
     """A place in the queue; `moved_from` is the rank before the last move, with the event that caused it,
-    `device` where it is under test."""
+    `device` where it is under test, `elsewhere` the other target that it is for, if it is for one. `held`
+    says of a test that was sent to rented machines why it is not submitted."""
 
     rank: int | None
     id: str
@@ -40,6 +42,8 @@ class QueueRow(View):
     cause_subject: str | None = None
     approval: ApprovalView | None = None
     device: str | None = None
+    elsewhere: ElsewhereView | None = None
+    held: str | None = None
 
 
 def queue_page(
@@ -76,8 +80,9 @@ def queue_page(
     numbers = session.scalars(chosen).all()
     found = {row[0].id: _row(*row) for row in session.execute(_rows().where(Hypothesis.id.in_(numbers)))}
     testing = [number for number in numbers if found[number].state is HypothesisState.TESTING]
+    held = held_tests(session, testing) if testing else {}
     for number, device in (devices_of_tests(session, testing) if testing else {}).items():
-        found[number] = found[number].model_copy(update={"device": device})
+        found[number] = found[number].model_copy(update={"device": device, "held": held.get(number)})
     items = tuple(found[number] for number in numbers)
     return Page[QueueRow](items=items, total=total, limit=limit, offset=offset)
 
@@ -109,6 +114,7 @@ _SHOWN = (
     Hypothesis.pinned,
     Hypothesis.proposer,
     Hypothesis.state,
+    Hypothesis.target,
 )
 """What a row reads: the others are long, and JSON takes time to be read."""
 
@@ -140,4 +146,5 @@ def _row(
         cause=cause,
         cause_subject=cause_subject,
         approval=approval_of(hypothesis),
+        elsewhere=elsewhere_of(hypothesis),
     )

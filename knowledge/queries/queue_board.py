@@ -23,6 +23,7 @@ from knowledge.queries.now_best import of_kind
 from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.view import Page, View
+from knowledge.stored import number
 
 MOST_DIRECTIVES = 50
 """Directives shown, the newest; a campaign is steered by few."""
@@ -85,7 +86,8 @@ class QueueBoard(View):
     approval, which `awaiting` counts; `cut` is the place of the first that it does not bear; `waiting` counts
     all that wait. `levers` counts them by lever. `put` are the places of moves that the next ranking will
     make. `used` says by directive how far caps and minimum shares are. `paid` are its jobs that wait or run
-    on rented machines, `question` is the question of the night.
+    on rented machines, `question` is the question of the night. `elsewhere` counts what waits to be
+    confirmed on another target, without approvals, where an hour counts as `usd_per_hour`.
     """
 
     campaign: QueueCampaign
@@ -105,6 +107,8 @@ class QueueBoard(View):
     last_act: ActView | None
     paid: tuple[PaidJobView, ...] = ()
     question: QuestionView | None = None
+    elsewhere: int = 0
+    usd_per_hour: float | None = None
 
 
 def queue_board(
@@ -146,6 +150,7 @@ def queue_board(
         fit=within.fit,
         planned_s=within.planned_s,
         cut=within.cut,
+        elsewhere=within.elsewhere,
         levers=_levers(session, campaign_id),
         ranked=ranked,
         moves=queue_moves(session, campaign_id, limit=most_moves),
@@ -160,6 +165,7 @@ def queue_board(
         last_act=last_act(session, campaign_id),
         paid=paid_now(session, campaign),
         question=question_now(session, campaign_id),
+        usd_per_hour=number(campaign.spec.get("usd_per_hour")),
     )
 
 
@@ -245,11 +251,12 @@ class _Within:
     fit: int
     planned_s: float
     cut: int | None
+    elsewhere: int = 0
 
 
 def _within(session: Session, campaign_id: int, left_s: float) -> _Within:
     """How many from the first on the budget bears, their seconds, who comes first after them, how many
-    wait for approval, and how many wait."""
+    wait for approval, and how many wait. What is for another target takes nothing of this one's time."""
     own = (Hypothesis.campaign_id == campaign_id) & Hypothesis.state.in_(WAITING)
     asks = Hypothesis.score[AWAITS].as_boolean().is_(True)
     cost = func.coalesce(Hypothesis.score["cost_s"].as_float(), 0.0)
@@ -260,6 +267,7 @@ def _within(session: Session, campaign_id: int, left_s: float) -> _Within:
             Hypothesis.rank.is_not(None),
             Hypothesis.score["paused"].as_boolean().is_not(True),
             ~asks,
+            Hypothesis.target == "",
         )
         .subquery()
     )
@@ -270,8 +278,12 @@ def _within(session: Session, campaign_id: int, left_s: float) -> _Within:
         func.min(ranked.c.rank).filter(~fits),
     ).select_from(ranked)
     fit, planned_s, cut = session.execute(query).one()
-    total, awaiting = session.execute(select(func.count(), func.count().filter(asks)).where(own)).one()
-    return _Within(total, awaiting, fit, planned_s or 0.0, cut)
+    total, awaiting, there = session.execute(
+        select(
+            func.count(), func.count().filter(asks), func.count().filter(Hypothesis.target != "", ~asks)
+        ).where(own)
+    ).one()
+    return _Within(total, awaiting, fit, planned_s or 0.0, cut, there)
 
 
 def _levers(session: Session, campaign_id: int) -> tuple[tuple[str, int], ...]:

@@ -10,6 +10,11 @@ from experiments.job.place import Place
 JOB_COMMAND = (sys.executable, "-P", "-m", "tests.simulated.job_main")
 
 
+def executor_here(root: Path, place: Place) -> LocalExecutor:
+    """The same as an entry point gives it, below the data folder that `root` is in."""
+    return simulated_executor(root.parent)
+
+
 def simulated_executor(
     data_dir: Path,
     environment: Mapping[str, str] | None = None,

@@ -1,0 +1,60 @@
+"""The attempts at a campaign's baseline: how many came to nothing, and whether another one is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign.device_faults import GaveOut, device_gave_out
+from db.labels import Noun, format_label
+from db.models import Experiment
+from db.states import ExperimentKind, ExperimentState
+from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
+
+MAX_BASELINE_ATTEMPTS = 2
+"""Baseline experiments that may come to nothing before the campaign gives up."""
+
+WORTH_ANOTHER_BASELINE = ("error", "lost", DEVICE_BUSY)
+"""Failures of a baseline that may not come again: the job broke or was taken away, or somebody else was on
+the device. What the engine says against model or configuration holds the second time too."""
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Those that count: `count` of them, the newest with its label and why it failed. `gone` tells of the
+    device of the newest, where that gave out; `is_last` that none is worth making any more."""
+
+    count: int
+    label: str
+    cause: str
+    is_last: bool
+    gone: GaveOut | None
+
+
+def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None) -> Attempts:
+    """The attempts so far; `newest_id` is the one that this process began. Those that lost their device in
+    another process don't count: it may be back."""
+    tried = session.scalars(
+        select(Experiment)
+        .where(
+            Experiment.campaign_id == campaign_id,
+            Experiment.kind == ExperimentKind.BASELINE,
+            Experiment.state != ExperimentState.CANCELLED,
+        )
+        .order_by(Experiment.id)
+    ).all()
+    newest = tried[-1] if tried and tried[-1].id == newest_id else None
+    gone = None if newest is None else device_gave_out(session, newest.id)
+    counted = [each for each in tried if each.failure_kind != DEVICE_LOST or each.id == newest_id]
+    if not counted:
+        return Attempts(0, "", "", is_last=False, gone=gone)
+    last = counted[-1]
+    return Attempts(
+        len(counted),
+        format_label(Noun.EXPERIMENT, last.id),
+        last.failure or "no cause was recorded",
+        is_last=len(counted) >= MAX_BASELINE_ATTEMPTS or last.failure_kind not in WORTH_ANOTHER_BASELINE,
+        gone=gone,
+    )
