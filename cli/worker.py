@@ -67,6 +67,7 @@ def worker(
     from functools import partial
 
     from agent.campaign.confirm import conclude_ended
+    from agent.plan.job_time import planned_seconds
     from cli.beside import command_beside
     from cli.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
     from cli.opening import database_of, settings_of
@@ -127,6 +128,7 @@ def worker(
                 leave_running=leave_running,
                 campaign_id=campaign_id,
                 end_with_parent=end_with_parent,
+                planned_s=planned_seconds,
                 after_job=after_job,
             ).run(once=once)
     if as_json:

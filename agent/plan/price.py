@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.claims import unpredicted
 from agent.campaign.create import Ground
 from agent.campaign.drafter import space_of
+from agent.plan.job_time import planned_seconds
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_usd
@@ -58,8 +59,11 @@ def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Ex
     Raises `ProviderUnreachable` where it can't tell, and `UsageError` for a GPU that has no price.
     """
 
+    def planned(session: Session, job: AnyJob, target: str) -> float | None:
+        return planned_seconds(session, job, target, ground.checkpoint)
+
     def price(job: AnyJob) -> Price:
-        return price_by_history(session, executor.quote(job), spec.target, job.kind)
+        return price_by_history(session, executor, job, spec.target, planned)
 
     space = space_of(spec)
     default = dict(space.configuration({}))

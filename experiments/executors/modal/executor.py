@@ -11,6 +11,7 @@ does anything; its start-up seconds, at most those of the deployment, are counte
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +46,7 @@ from experiments.executors.modal.run_folder import (
     folder_of_call,
 )
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
-from experiments.job.longest import longest_s
+from experiments.job.longest import whole_limit_s
 from experiments.job.place import Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
@@ -56,6 +57,9 @@ DEFAULT_TARGET = "modal:H100!"
 
 THREADS = 8
 """How many calls of an executor may be made at once: each waits for a network."""
+
+END_S = 60
+"""How long the body may take to end by itself at the job's limit, seconds, before Modal ends the call."""
 
 _EXPECTED_S = {BaselineJob: 1800.0, TestJob: 1800.0, AaJob: 600.0}
 """What a job takes where no similar one is known: a start, launches of minutes each, blocks."""
@@ -108,21 +112,22 @@ class ModalExecutor:
         gpu = gpu_of_target(target)
         return None if gpu is None else TYPES[gpu]
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         """Bounded by the call's time limit and the start-up, each at the full rate; there are no retries.
-        The time limit is that of the stages that the job can come to; a call that Modal started again is
-        ended when that is over, counted from its first start.
+        The time limit is that of the stages that the job can come to, or `limit_s` where that is less, and
+        `END_S` for the body to end by itself; a call that Modal started again is ended when that is over,
+        counted from its first start.
 
         A duplicate after a crash costs at most its own start-up, which is in the bound.
         """
         rates = self._current_rates()
         rate = rates.of(self.gpu, CORES, MEMORY_GIB)
-        bound_s = float(self._timeout_s(spec) + 2 * self._startup_s)
+        bound_s = float(self._timeout_s(spec, limit_s) + 2 * self._startup_s)
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
         basis = f"{rate * 3600:.2f} USD an hour for {self.gpu or 'no GPU'}: {rates.basis}"
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         """Call the function, unless a call works on the key or did; returns the call's id.
 
         Raises `UsageError` for a malformed key and where this version is not deployed, and `ModalUnreachable`
@@ -141,9 +146,10 @@ class ModalExecutor:
                 folder.write_call(Call(call_id=owner))
                 return owner
             if intent is None:
-                intent = Intent(gpu=self.gpu, timeout_s=self._timeout_s(spec), submitted_at_s=time.time())
+                timeout_s = self._timeout_s(spec, limit_s)
+                intent = Intent(gpu=self.gpu, timeout_s=timeout_s, submitted_at_s=time.time())
                 folder.write_intent(intent)
-            asked = self._asked(key, spec, intent.gpu)
+            asked = self._asked(key, spec, intent.gpu, intent.timeout_s)
             reached(KillPoint.BEFORE_REMOTE_SUBMIT)
             call_id = self._calls.spawn(asked.packed(), intent.gpu, intent.timeout_s)
             reached(KillPoint.BEFORE_REF_STORED)
@@ -236,7 +242,8 @@ class ModalExecutor:
         head = self._follower.head(ref)
         return None if head is None else head.key
 
-    def _asked(self, key: str, spec: AnyJob, gpu: str | None) -> Asked:
+    def _asked(self, key: str, spec: AnyJob, gpu: str | None, timeout_s: int | None = None) -> Asked:
+        timeout_s = self._timeout_s(spec) if timeout_s is None else timeout_s
         return Asked(
             version=spec.version,
             key=key,
@@ -245,11 +252,12 @@ class ModalExecutor:
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
             run_generated_code=self._place.run_generated_code,
-            within_s=self._timeout_s(spec),
+            within_s=float(timeout_s),
+            limit_s=float(timeout_s - END_S),
         )
 
-    def _timeout_s(self, spec: AnyJob) -> int:
-        return min(LONGEST_S, int(longest_s(spec, self._place.limits_s)))
+    def _timeout_s(self, spec: AnyJob, limit_s: float | None = None) -> int:
+        return min(LONGEST_S, math.ceil(whole_limit_s(spec, self._place.limits_s, limit_s)) + END_S)
 
     def _current_rates(self) -> Rates:
         asked = self._rates
