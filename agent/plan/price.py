@@ -28,7 +28,7 @@ from experiments.remote.quoting import Price, price_by_history
 @dataclass(frozen=True)
 class Prices:
     """The quotes of a campaign's jobs, before they are submitted: `building` is of a test that prunes,
-    quantizes or drafts, None in a space that does none of it."""
+    quantizes or drafts, whichever costs most, None in a space that does none of it."""
 
     target: str
     baseline: Price
@@ -68,14 +68,17 @@ def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Ex
     space = space_of(spec)
     default = dict(space.configuration({}))
     knobs = {knob.name: knob.values for knob in space.knobs if knob.name in BUILT_BY}
-    built = next(
-        ((name, value) for name, values in knobs.items() for value in values if value != "none"), None
-    )
+    building = [
+        price(_test(spec, ground, default, {**default, name: value}))
+        for name, values in knobs.items()
+        for value in [next((each for each in values if each != "none"), None)]
+        if value is not None
+    ]
     return Prices(
         spec.target,
         price(_baseline(spec, ground, default)),
         price(_test(spec, ground, default, default)),
-        None if built is None else price(_test(spec, ground, default, {**default, built[0]: built[1]})),
+        max(building, key=lambda each: each.bound, default=None),
     )
 
 
