@@ -38,20 +38,28 @@ _NO_BUDGET_S = 1e12
 
 
 def planned_seconds(
-    session: Session, spec: AnyJob, target: str, checkpoint: Path | None = None
+    session: Session,
+    spec: AnyJob,
+    target: str,
+    checkpoint: Path | None = None,
+    target_key: str | None = None,
 ) -> float | None:
     """Seconds of the job on the target with all that its plan allows, by what was measured there, else by the
     model's shape and the GPU's listed rates; builds are not counted. None where the model is not here.
 
-    `checkpoint` is the model's folder; that of the job's campaign if not given.
+    `checkpoint` is the model's folder and `target_key` the name under which the target's measurements are
+    kept; those of the job's campaign if not given.
     """
-    folder = checkpoint or _folder(session, spec)
+    campaign = session.get(Campaign, spec.campaign_id)
+    folder = checkpoint or _folder(campaign)
+    elsewhere = spec.target if isinstance(spec, TestJob) else None
+    key = target_key or elsewhere or (target if campaign is None else campaign.target)
     model = None if folder is None else _model(spec.model, folder)
     if model is None:
         return None
     card = card_of_rented(target)
     listed = None if card is None else card.listed
-    stored = stored_times(session, target, spec.model_fingerprint, spec.engine)
+    stored = stored_times(session, key, spec.model_fingerprint, spec.engine)
     workload = _workload(spec.plan.workload if isinstance(spec, TestJob) else spec.workload)
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
     load_s, _ = known_load(expected_load(spec.engine, size), stored)
@@ -71,8 +79,7 @@ def planned_seconds(
     return first_s + ARMS * (load_s + blocks_s)
 
 
-def _folder(session: Session, spec: AnyJob) -> Path | None:
-    campaign = session.get(Campaign, spec.campaign_id)
+def _folder(campaign: Campaign | None) -> Path | None:
     found = None if campaign is None else campaign.spec.get(FOUND)
     return Path(str(found["checkpoint"])) if isinstance(found, dict) and "checkpoint" in found else None
 

@@ -60,7 +60,7 @@ def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Ex
     """
 
     def planned(session: Session, job: AnyJob, target: str) -> float | None:
-        return planned_seconds(session, job, target, ground.checkpoint)
+        return planned_seconds(session, job, target, ground.checkpoint, ground.target_key)
 
     def price(job: AnyJob) -> Price:
         return price_by_history(session, executor, job, spec.target, planned)
