@@ -60,7 +60,7 @@ def worker(
 ) -> None:
     """Take jobs from the queue and run them on this machine, one at a time, or many on rented ones.
 
-    Ctrl C ends it, and what runs: its jobs go back to the queue.
+    Ctrl C, or a terminal that is closed, ends it, and what runs: its jobs go back to the queue.
     """
     import signal
     import threading
@@ -99,8 +99,11 @@ def worker(
             if campaign is not None:
                 with database.read() as session:
                     campaign_id = labelled(session, Noun.CAMPAIGN, campaign)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if (
+                signal.getsignal(number) is not signal.SIG_IGN
+            ):  # as nohup has it: a closed terminal ends nothing
+                signal.signal(number, lambda *_: stop.set())
         if not as_json:
             say(f"{name.owner} takes jobs from {database.shown}; Ctrl C ends it.")
         after_job = partial(conclude_ended, database)
