@@ -99,11 +99,11 @@ def worker(
             if campaign is not None:
                 with database.read() as session:
                     campaign_id = labelled(session, Noun.CAMPAIGN, campaign)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if (
-                signal.getsignal(number) is not signal.SIG_IGN
-            ):  # as nohup has it: a closed terminal ends nothing
-                signal.signal(number, lambda *_: stop.set())
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # with nohup a closed terminal ends nothing
+            ends.append(signal.SIGHUP)
+        for number in ends:
+            signal.signal(number, lambda *_: stop.set())
         if not as_json:
             say(f"{name.owner} takes jobs from {database.shown}; Ctrl C ends it.")
         after_job = partial(conclude_ended, database)
