@@ -120,8 +120,7 @@ def check_affordable(
         f"{what} costs {format_usd(usd(least))} at most on {spec.target}, and {words} has "
         f"{format_usd(usd(max(0, short.left)))}, so nothing could be submitted.",
         f"A first verdict needs {format_usd(usd(prices.to_first_verdict))}: give --budget-usd "
-        f"{usd(prices.to_first_verdict):.2f}; or bound each stage closer, which bounds the price: "
-        "AUTOINFER_STAGE_LIMIT_S=600",
+        f"{usd(prices.to_first_verdict):.2f}",
     )
 
 

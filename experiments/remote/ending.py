@@ -141,8 +141,9 @@ def strangers(
     """The runs that are alive at the executor and that this database has no open run for.
 
     With `end` those of them are ended that this database made, which it knows by their keys; those of other
-    databases only with `others`. Where `seen` is given, those that it names are ended, whosever they are. An executor without `key_of` can't say whose a run is: it counts as
-    another's. Raises what the executor raises when it can't be asked.
+    databases only with `others`. Where `seen` is given, those that it names are ended, whosever they are. An
+    executor without `key_of` can't say whose a run is: it counts as another's. Raises what the executor
+    raises when it can't be asked.
     """
     alive = executor.reconcile()  # before the database is read: what is submitted meanwhile is known there
     with database.read() as session:

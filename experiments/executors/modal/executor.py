@@ -27,7 +27,7 @@ from experiments.executors.modal.client import (
     ModalUnreachable,
     in_our_words,
 )
-from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S
+from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S, deployed_startup_s
 from experiments.executors.modal.following import KEY, LONGEST_S, Follower, Patience
 from experiments.executors.modal.gpus import TYPES, gpu_of_target
 from experiments.executors.modal.prices import Rates, current_rates
@@ -69,7 +69,8 @@ class ModalExecutor:
     """Runs jobs on Modal, on the GPU of `target`; keeps its folders below `root`.
 
     Of `place` only limits and permissions are used: the folders are the container's own. Making one asks
-    Modal for nothing.
+    Modal for nothing. `startup_s` is how long a container may take to start, that of what is deployed if not
+    given.
     """
 
     name = "modal"
@@ -86,7 +87,7 @@ class ModalExecutor:
         calls: Calls | None = None,
         patience: Patience | None = None,
         rates: Callable[[], Rates] = current_rates,
-        startup_s: int = STARTUP_S,
+        startup_s: int | None = None,
     ) -> None:
         self.root = root
         self.gpu = gpu_of_target(target)
@@ -97,7 +98,9 @@ class ModalExecutor:
         self._rates: tuple[float, Rates] | None = None
         """When Modal was asked, by the monotonic clock, and what it said."""
         self._startup_s = startup_s
-        self._follower = Follower(root, self._calls, self._patience, startup_s)
+        self._startup: tuple[float, int] | None = None
+        """When Modal was asked what is deployed, likewise, and its start-up."""
+        self._follower = Follower(root, self._calls, self._patience, startup_s or STARTUP_S)
 
     @classmethod
     def machine(cls, target: str) -> RentedMachine:
@@ -122,7 +125,7 @@ class ModalExecutor:
         """
         rates = self._current_rates()
         rate = rates.of(self.gpu, CORES, MEMORY_GIB)
-        bound_s = float(self._timeout_s(spec, limit_s) + 2 * self._startup_s)
+        bound_s = float(self._timeout_s(spec, limit_s) + 2 * self._deployed_startup_s())
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
         basis = f"{rate * 3600:.2f} USD an hour for {self.gpu or 'no GPU'}: {rates.basis}"
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
@@ -222,7 +225,7 @@ class ModalExecutor:
             span = _span_s(self._follower.told.get(call_id), call_id, ended, intent)
             if span is not None:
                 wall_s += max(0.0, span[1] - span[0])
-                startup_s += min(float(self._startup_s), max(0.0, span[0] - intent.submitted_at_s))
+                startup_s += min(float(self._deployed_startup_s()), max(0.0, span[0] - intent.submitted_at_s))
         rate = self._current_rates().of(intent.gpu, CORES, MEMORY_GIB)
         return Cost(wall_s, (wall_s + startup_s) * rate)
 
@@ -258,6 +261,14 @@ class ModalExecutor:
 
     def _timeout_s(self, spec: AnyJob, limit_s: float | None = None) -> int:
         return min(LONGEST_S, math.ceil(whole_limit_s(spec, self._place.limits_s, limit_s)) + END_S)
+
+    def _deployed_startup_s(self) -> int:
+        if self._startup_s is not None:
+            return self._startup_s
+        asked = self._startup
+        if asked is None or time.monotonic() - asked[0] >= self._patience.rates_s:
+            asked = self._startup = (time.monotonic(), deployed_startup_s())
+        return asked[1]
 
     def _current_rates(self) -> Rates:
         asked = self._rates
