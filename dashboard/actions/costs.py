@@ -29,6 +29,9 @@ from knowledge import budgeting
 
 PAGE = "/costs"
 
+LIST, END = "list", "end"
+"""What is done about runs that only their provider knows."""
+
 
 @dataclass(frozen=True)
 class Told:
@@ -81,20 +84,18 @@ def stop_remote(server: Server, form: Form) -> Told:
 
 
 def reconcile(server: Server, form: Form) -> Told:
-    """Ask every executor that was used here what is alive that this database knows nothing of."""
-    return _reconciled(server, None)
-
-
-def end_strangers(server: Server, form: Form) -> Told:
-    """End runs that only their provider knows: those that the sender was shown."""
-    refs = form.texts("ref")
-    if not refs:
-        raise UsageError("No run was named, so none was ended.", "Ask what is alive first.")
-    return _reconciled(server, refs)
+    """Ask every executor that was used here what is alive that this database knows nothing of, and end those
+    of it that the sender was shown and names."""
+    what, refs = form.required("do"), form.texts("ref")
+    if what not in (LIST, END):
+        raise UsageError(f"{what[:40]!r} is nothing to do with unknown runs.", f"Write {LIST} or {END}.")
+    if what == END and not refs:
+        raise UsageError("No run was named, so none was ended.", "Tick those that are to end.")
+    return _reconciled(server, refs if what == END else None)
 
 
 ACTS: Mapping[str, Callable[[Server, Form], Told]] = {
-    each.__name__: each for each in (set_budget, drop_budget, approve, stop_remote, reconcile, end_strangers)
+    each.__name__: each for each in (set_budget, drop_budget, approve, stop_remote, reconcile)
 }
 """Each act by the last part of its address."""
 
@@ -115,8 +116,10 @@ TAKES = {
         ["job"],
     ),
     "stop_remote": takes({"run": RUN, "sure": "Anything, to say that it is meant."}, ["sure"]),
-    "reconcile": takes({}),
-    "end_strangers": takes({"ref": "A run as it was listed; given again for each."}, ["ref"]),
+    "reconcile": takes(
+        {"do": "list, or end for those that are named.", "ref": "A run as it was listed; again for each."},
+        ["do"],
+    ),
 }
 """The form of each act."""
 

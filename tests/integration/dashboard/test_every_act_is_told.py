@@ -63,7 +63,6 @@ ELSEWHERE = {
     "/experiments/{label}/promote": "tests/integration/dashboard/test_confirm_on.py",
     "/costs/stop_remote": "tests/integration/dashboard/test_money_acts.py",
     "/costs/reconcile": "tests/integration/dashboard/test_money_acts.py",
-    "/costs/end_strangers": "tests/integration/dashboard/test_money_acts.py",
 }
 """Acts that need a measured campaign or a provider, and where they are walked."""
 

@@ -118,7 +118,7 @@ def test_a_budget_that_can_t_be_set_is_refused_in_a_sentence_and_nothing_is_writ
 def test_a_page_of_another_site_sets_no_budget_and_ends_nothing(
     client: TestClient, provider: FileProvider
 ) -> None:
-    for act in ("set_budget", "drop_budget", "approve", "stop_remote", "reconcile", "end_strangers"):
+    for act in ("set_budget", "drop_budget", "approve", "stop_remote", "reconcile"):
         status, said = send(client, act, {"of": "day", "usd": "1", "sure": "1"}, origin="http://evil.example")
         assert (status, said.partition(",")[0]) == (403, "This was sent by a page of another site")
     assert len(provider.reconcile()) == len(FLYING)
@@ -225,23 +225,27 @@ def test_what_could_not_be_ended_is_told_and_stays_reserved(
 
 
 def test_only_the_strangers_that_were_ticked_are_ended(client: TestClient, provider: FileProvider) -> None:
-    assert send(client, "reconcile", {}) == (200, "Every run that is alive at files is known here.")
+    assert send(client, "reconcile", {"do": "list"}) == (
+        200,
+        "Every run that is alive at files is known here.",
+    )
     for key in ("mine", "another-database-s"):
         provider.submit(key, a_test_job())
-    status, said = send(client, "reconcile", {})
+    status, said = send(client, "reconcile", {"do": "list"})
     assert status == 200
     assert "2 runs are alive that this database does not know." in said
-    status, said = send(client, "end_strangers", {"ref": ["fc-mine", "fc-job3-2"]})
+    status, said = send(client, "reconcile", {"do": "end", "ref": ["fc-mine", "fc-job3-2"]})
     assert status == 200
     assert "Ended: fc-mine." in said
     assert "1 run is alive that this database does not know." in said
     assert provider.poll("fc-mine").state is RunState.CANCELLED
+    assert send(client, "reconcile", {"do": "end"})[0] == REFUSED
     assert sorted(provider.reconcile()) == ["fc-another-database-s", "fc-job3-2", "fc-job5-1"]
 
 
 def test_a_provider_that_does_not_answer_is_told(client: TestClient, provider: FileProvider) -> None:
     (provider.cloud / "cut").touch()
-    status, said = send(client, "reconcile", {})
+    status, said = send(client, "reconcile", {"do": "list"})
     assert (status, said) == (
         503,
         "files could not be asked: The provider does not answer. It is asked again.",
