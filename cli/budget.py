@@ -9,10 +9,7 @@ import typer
 from cli.options import Json
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from db.money import BudgetStanding
-    from db.states import BudgetScope
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="What may be spent on rented machines, in dollars."
@@ -72,18 +69,14 @@ def set_(
     """Set or change one budget; what was spent within it stays. A job must fit into all that cover it."""
     from cli.opening import writing
     from cli.output import print_json, say
-    from configs.quantities import format_usd, parse_usd
+    from configs.quantities import parse_usd
     from db import money
+    from knowledge.budgeting import scope_of, set_budget
 
     limit = money.microusd(parse_usd(usd))
     above = None if approve_above is None else money.microusd(parse_usd(approve_above))
     with writing(ctx) as session:
-        scope, name = _scope(session, campaign, day, target)
-        row = money.set_budget(session, scope, name, limit, above)
-        found = next(each for each in money.budgets(session) if each.id == row.id)
-        asks = "" if above is None else f"; above {format_usd(money.usd(above))} a job waits for approval"
-        text = f"{found.words[0].upper()}{found.words[1:]} is {format_usd(money.usd(limit))}{asks}."
-        _tell(session, text, scope, name)
+        found, text = set_budget(session, *scope_of(session, campaign, day, target), limit, above)
     if as_json:
         print_json(_as_json(found))
     else:
@@ -101,52 +94,15 @@ def drop(
     """Take one budget away: what it alone covered is not submitted any more."""
     from cli.opening import writing
     from cli.output import print_json, say
-    from configs.errors import UsageError
-    from db import money
+    from knowledge.budgeting import drop_budget, scope_of
 
     with writing(ctx) as session:
-        scope, name = _scope(session, campaign, day, target)
-        if not money.drop_budget(session, scope, name):
-            raise UsageError("There is no such budget.", "List them with: autoinfer budget list")
-        text = f"The budget of {target or campaign or 'a day'} was dropped."
-        _tell(session, text, scope, name)
+        scope, name = scope_of(session, campaign, day, target)
+        text = drop_budget(session, scope, name)
     if as_json:
         print_json({"scope": scope.value, "name": name, "dropped": True})
     else:
         say(text)
-
-
-def _scope(session: Session, campaign: str | None, day: bool, target: str | None) -> tuple[BudgetScope, str]:
-    from configs.errors import UsageError
-    from configs.targets import is_rented
-    from db.labels import Noun
-    from db.states import BudgetScope
-    from knowledge.queries.lookup import labelled
-
-    if (campaign is not None) + day + (target is not None) != 1:
-        raise UsageError(
-            "A budget is one of a campaign, of a day or of a target.",
-            "Name one: --campaign C-1, --day, or --target modal:H100!",
-        )
-    if campaign is not None:
-        return BudgetScope.CAMPAIGN, str(labelled(session, Noun.CAMPAIGN, campaign))
-    if target is not None:
-        if not is_rented(target):
-            raise UsageError(f"{target!r} is no paid target.", "Write one such as modal:H100!.")
-        return BudgetScope.TARGET, target
-    return BudgetScope.DAY, ""
-
-
-def _tell(session: Session, text: str, scope: BudgetScope, name: str) -> None:
-    from db import events
-    from db.event_kinds import EventKind
-    from db.labels import Noun, format_label
-    from db.states import BudgetScope
-
-    campaign_id = int(name) if scope is BudgetScope.CAMPAIGN else None
-    subject = None if campaign_id is None else format_label(Noun.CAMPAIGN, campaign_id)
-    session.flush()
-    events.append(session, EventKind.BUDGET_SET, text, subject, campaign_id)
 
 
 def _as_json(budget: BudgetStanding) -> dict[str, object]:

@@ -52,6 +52,7 @@ def run_checks(settings: Settings) -> list[Check]:
         check_disk(settings.data_dir),
         check_database(settings.database_url),
         check_noise(settings.database_url),
+        check_paid(settings.database_url),
         check_gpus(),
         check_vllm(settings),
         check_torch(),
@@ -132,6 +133,30 @@ def check_database(url: str) -> Check:
     except AutoinferError as error:
         return Check("database", Verdict.FAIL, error.message, error.hint)
     return Check("database", Verdict.OK, shown)
+
+
+def check_paid(url: str) -> Check:
+    """Look for runs on rented machines that no worker looks after."""
+    from db.session import open_database
+    from knowledge.queries.paid_runs import END, runs_in_flight, unattended
+
+    none = Check("rented machines", Verdict.OK, "nothing runs there that this database knows of")
+    try:
+        database = open_database(url)
+    except AutoinferError:
+        return none  # why it can't be opened is told by the check of the database
+    try:
+        with database.read() as session:
+            found, in_flight = unattended(session), runs_in_flight(session)
+    finally:
+        database.close()
+    if found is not None:
+        advice = f"End what runs with {END}, or go on with it: autoinfer worker --target TARGET"
+        return Check("rented machines", Verdict.WARN, found.sentence, advice)
+    if in_flight:
+        runs = f"{in_flight} {'run' if in_flight == 1 else 'runs'}"
+        return Check("rented machines", Verdict.OK, f"{runs} in flight, looked after by workers")
+    return none
 
 
 def check_noise(url: str) -> Check:

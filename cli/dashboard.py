@@ -62,6 +62,7 @@ def dashboard(
 
         watch(STANDARD_INPUT)  # before what takes its time to import
 
+    from cli.executor import remote_executors
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from experiments.executors.forking import without_threads
@@ -82,7 +83,7 @@ def dashboard(
     listening = listen(host or DEFAULT_HOST, port) if beside is None else taken_over(beside)
     with database_of(ctx) as database:
         opened = opened_by(database, settings.dashboard_token_file) if listening.is_open else Opened()
-        app = create_app(settings, database, opened.access, devices)
+        app = create_app(settings, database, opened.access, devices, remote_executors(settings))
         address = f"{listening.address}{opened.suffix}"
 
         def told() -> None:

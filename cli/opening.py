@@ -92,10 +92,12 @@ def _check_no_password(url: str | None) -> None:
 def database_of(ctx: typer.Context, *, create: bool = False, upgrade: bool = False) -> Iterator[Database]:
     """Open the database of the settings, and close it at the end; options and errors as in
     `open_database`."""
+    from cli.still_paid import tell_still_paid
     from db.session import open_database
 
     database = open_database(settings_of(ctx).database_url, create=create, upgrade=upgrade)
     try:
+        tell_still_paid(ctx, database)
         yield database
     finally:
         database.close()

@@ -96,6 +96,7 @@ def _price(settings: Settings, database: Database, asked: Asked) -> Price:
 
     Raises `UsageError` where no budget covers it, or one has no room.
     """
+    from agent.plan.job_time import planned_seconds
     from cli.executor import make_remote_executor
     from cli.worker import check_budget
     from configs.errors import UsageError
@@ -105,9 +106,8 @@ def _price(settings: Settings, database: Database, asked: Asked) -> Price:
     target = asked.there.device
     executor = make_remote_executor(settings, target.partition(":")[0], target)
     check_budget(database, target)
-    quote = executor.quote(asked.spec)
     with database.read() as session:
-        price = price_by_history(session, quote, target, asked.spec.kind)
+        price = price_by_history(session, executor, asked.spec, target, planned_seconds)
         standings = money.covering(session, asked.facts.id, target)
         why, _ = money.refusal(standings, target, price.bound, price.bound)
     if why is not None:

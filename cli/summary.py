@@ -14,6 +14,7 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
     from agent.campaign.outcome import campaign_outcome
     from cli.opening import reading
     from cli.output import console, fields, print_json
+    from cli.still_paid import still_paid
     from configs.errors import UsageError
     from db.labels import Noun, format_label
     from db.models import Campaign
@@ -29,9 +30,10 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
             raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")
         outcome = campaign_outcome(session, campaign_id)
         facts = campaign_facts(session, campaign_id)
+        paid = still_paid(session)
     found = summarize(replace(facts, outcome=outcome))
     if as_json:
-        print_json(found)
+        print_json({**found.model_dump(mode="json"), "still_paid": paid})
         return
     out = console()
     out.print(found.headline)
@@ -40,3 +42,6 @@ def summary(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = 
         out.print(fields([(part.title, part.sentence)]))
         for line in part.lines:
             out.print(fields([("  ", line)]))
+    if paid is not None:
+        out.print()
+        out.print(fields([("still paid", paid)]))

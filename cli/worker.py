@@ -60,13 +60,14 @@ def worker(
 ) -> None:
     """Take jobs from the queue and run them on this machine, one at a time, or many on rented ones.
 
-    Ctrl C ends it, and what runs: its jobs go back to the queue.
+    Ctrl C, or a terminal that is closed, ends it, and what runs: its jobs go back to the queue.
     """
     import signal
     import threading
     from functools import partial
 
     from agent.campaign.confirm import conclude_ended
+    from agent.plan.job_time import planned_seconds
     from cli.beside import command_beside
     from cli.executor import JOBS_FOLDER, LOCAL, make_executor, make_remote_executor, worker_times
     from cli.opening import database_of, settings_of
@@ -98,7 +99,10 @@ def worker(
             if campaign is not None:
                 with database.read() as session:
                     campaign_id = labelled(session, Noun.CAMPAIGN, campaign)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # with nohup a closed terminal ends nothing
+            ends.append(signal.SIGHUP)
+        for number in ends:
             signal.signal(number, lambda *_: stop.set())
         if not as_json:
             say(f"{name.owner} takes jobs from {database.shown}; Ctrl C ends it.")
@@ -127,6 +131,7 @@ def worker(
                 leave_running=leave_running,
                 campaign_id=campaign_id,
                 end_with_parent=end_with_parent,
+                planned_s=planned_seconds,
                 after_job=after_job,
             ).run(once=once)
     if as_json:

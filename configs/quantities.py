@@ -88,7 +88,10 @@ def format_usd(usd: float) -> str:
     sign, size = ("−" if usd < 0 else ""), abs(usd)
     if size >= 1 or size == 0:
         return f"{sign}${size:,.2f}"
-    return f"{sign}${size:.{2 - math.floor(math.log10(size))}f}" if size >= 1e-6 else f"{sign}$0.000001"
+    if size < 1e-6:
+        return f"{sign}$0.000001"
+    rounded = float(f"{size:.2e}")  # else 0.09999 would have a digit more than 0.1
+    return f"{sign}${rounded:.{2 - math.floor(math.log10(rounded))}f}"
 
 
 @dataclass(frozen=True)

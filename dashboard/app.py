@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
+from dashboard.actions.costs import add_costs_acts
 from dashboard.actions.enqueue import add_enqueue_acts
 from dashboard.actions.promote import add_promote_act
 from dashboard.actions.queue import add_queue_acts
@@ -59,6 +60,7 @@ from dashboard.web.kept import Kept
 from dashboard.web.security import Guard
 from dashboard.web.timing import Timed, Timings
 from db.session import Database, open_database
+from experiments.remote.ending import Make
 
 PAGES = (
     now.PAGE,
@@ -109,11 +111,12 @@ def create_app(
     database: Database | None = None,
     access: Access | None = None,
     devices: Devices | None = None,
+    executor: Make | None = None,
 ) -> FastAPI:
     """The dashboard of the settings' database; raises as `open_database` does.
 
     A `database` that is given stays open when the app ends. `access` None serves loopback alone;
-    `devices` None watches this machine.
+    `devices` None watches this machine; `executor` as in `Ground`.
     """
     opened = open_database(settings.database_url) if database is None else database
     hub, timings = Hub(opened), Timings()
@@ -136,7 +139,7 @@ def create_app(
 
     app = FastAPI(title="autoinfer", docs_url=None, redoc_url=None, lifespan=lifespan, responses=PROBLEMS)
     app.state.timings = timings
-    ground = Ground(settings, devices or Devices(runs=settings.data_dir / RUNS))
+    ground = Ground(settings, devices or Devices(runs=settings.data_dir / RUNS), executor)
     server = Server(opened, hub, ground)
     experiment_samples.add_experiment_routes(app, server)
     add_graph_data(app, server)
@@ -145,6 +148,7 @@ def create_app(
 
     add_enqueue_acts(app, server)
     add_queue_acts(app, server)
+    add_costs_acts(app, server)
     add_promote_act(app, server)
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))

@@ -22,6 +22,7 @@ from configs.settings import Settings
 from dashboard.devices import Devices
 from dashboard.rendering.environment import render
 from db.event_kinds import EventKind
+from experiments.remote.ending import Make
 from knowledge.queries.view import View
 
 
@@ -55,10 +56,15 @@ Shown = TypeVar("Shown", bound=View)
 
 @dataclass(frozen=True)
 class Ground:
-    """What a page may read besides its URL: the settings of this server, the readings of its devices."""
+    """What a page may read besides its URL: the settings of this server, the readings of its devices.
+
+    `executor` makes the executor of a name, for a target if one is known, by which acts end what is paid for;
+    None where this server was given none, and then a page tells the command instead.
+    """
 
     settings: Settings
     devices: Devices = field(default_factory=Devices)
+    executor: Make | None = None
 
 
 @dataclass(frozen=True)

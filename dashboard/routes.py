@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
-from dashboard.page import Filters, Ground, Page, Request, as_csv
+from dashboard.page import MOMENT_S, Filters, Ground, Page, Request, as_csv
 from dashboard.rendering.environment import render
 from dashboard.shell import Shell, shell_of
 from dashboard.stream.hub import Hub, Push, Topic
@@ -61,6 +61,8 @@ def add_page(app: FastAPI, server: Server, page: AnyPage) -> None:
         keep(http, page.lasts_s)
         address = http.url.path
         view, last_id, shell = server.whole(page, request, address)
+        if shell.in_flight:  # a lease that runs out changes the page, and writes nothing
+            keep(http, min(page.lasts_s, MOMENT_S))
         query = _query(request.filters)
         context = {
             "page": page,

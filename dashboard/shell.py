@@ -14,6 +14,7 @@ from dashboard.page import Page, Request
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Hypothesis
 from db.states import CampaignState, HypothesisState
+from knowledge.queries.paid_runs import Unattended, runs_in_flight, unattended
 from knowledge.queries.view import View
 
 MOST_CAMPAIGNS = 12
@@ -43,12 +44,15 @@ class Link(View):
 
 
 class Shell(View):
-    """The bar: `shown` is the campaign asked for, else the newest; None where there is none."""
+    """The bar: `shown` is the campaign asked for, else the newest; None where there is none. `in_flight` runs
+    on rented machines may still cost money; `unattended` are those that no worker looks after."""
 
     campaigns: tuple[Choice, ...]
     shown: Choice | None
     all_url: str | None
     links: tuple[Link, ...]
+    in_flight: int
+    unattended: Unattended | None
 
 
 _NEWEST = select(Campaign).order_by(Campaign.id.desc()).limit(MOST_CAMPAIGNS)
@@ -80,6 +84,7 @@ def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], addr
     )
     waiting = _WAITING if shown is None else _WAITING.where(Hypothesis.campaign_id == _number(shown.id))
     queued = session.scalar(waiting) or 0
+    in_flight = runs_in_flight(session)
     return Shell(
         campaigns=choices,
         shown=shown,
@@ -87,6 +92,8 @@ def shell_of(session: Session, page: Page[Any, Any], request: Request[Any], addr
         if asked is not None
         else None,
         links=tuple(_link(entry, page.path, asked, queued) for entry in ENTRIES),
+        in_flight=in_flight,
+        unattended=unattended(session) if in_flight else None,
     )
 
 

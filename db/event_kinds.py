@@ -92,6 +92,10 @@ class EventKind(StrEnum):
         "job.settled",
         "A run on a remote target ended, and what it cost was settled against its quote.",
     )
+    JOB_ENDED_AT_PROVIDER = (
+        "job.ended_at_provider",
+        "The user ended runs on rented machines that only their provider knew of.",
+    )
     BUDGET_SET = ("budget.set", "The user set, changed or dropped a budget in dollars.")
     JOB_CANCELLED = ("job.cancelled", "A job was cancelled.")
     JOB_LEFT = ("job.left", "A worker leaves a job in the queue that is not for it, with the reason.")

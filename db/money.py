@@ -49,6 +49,11 @@ class BudgetStanding:
         return self.limit - self.spent - self.reserved
 
     @property
+    def version(self) -> str:
+        """Its figures, by which who changes it says which budget they saw."""
+        return f"{self.limit}.{'' if self.approve_above is None else self.approve_above}"
+
+    @property
     def words(self) -> str:
         """Which budget it is, as it stands in a sentence."""
         if self.scope is BudgetScope.DAY:

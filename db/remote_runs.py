@@ -23,13 +23,17 @@ from db.money import today
 from db.queue import claimed_job
 from db.states import JobState, RemoteRunState
 
+TIMED_OUT = "timed_out"
+"""The outcome of a run that was ended at the limit of its whole job."""
+
 _MOST_IDS = 500
 """Ids in one statement: SQLite takes no more than some thousand values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A remote run as its worker holds it; `ref` None while it is not known. Amounts in millionths of a
+    """A remote run as its worker holds it; `ref` None while it is not known, `limit_s` the limit of the whole
+    job that it is submitted with, None for those of its stages alone. Amounts in millionths of a
     dollar."""
 
     id: int
@@ -40,6 +44,7 @@ class Run:
     ref: str | None
     reserved: int
     age_s: float
+    limit_s: float | None = None
 
 
 def intend(
@@ -53,6 +58,7 @@ def intend(
     expected: int,
     bound: int,
     basis: str,
+    limit_s: float | None = None,
 ) -> Run:
     """Write that the job is about to be submitted under `key`, and reserve `bound`; amounts in millionths of
     a dollar."""
@@ -69,9 +75,10 @@ def intend(
         "expected_microusd": expected,
         "reserved_microusd": bound,
         "basis": basis,
+        "limit_s": limit_s,
     }
     run_id: int = session.execute(insert(RemoteRun).values(values).returning(RemoteRun.id)).scalar_one()
-    return Run(run_id, claimed.id, executor, target, key, None, bound, 0.0)
+    return Run(run_id, claimed.id, executor, target, key, None, bound, 0.0, limit_s)
 
 
 def submitted(session: Session, refs: Mapping[int, str]) -> None:
@@ -258,6 +265,21 @@ def past_seconds(session: Session, target: str, kind: str, most: int) -> list[fl
     return [each for each in session.scalars(query) if each is not None]
 
 
+def reached_limit_s(session: Session, target: str, kind: str, most: int) -> float | None:
+    """The longest limit that ended one of the newest runs of this kind on this target; None where none was
+    ended so."""
+    newest = (
+        select(RemoteRun.limit_s, RemoteRun.outcome)
+        .where(RemoteRun.target == target, RemoteRun.kind == kind, RemoteRun.outcome.is_not(None))
+        .order_by(RemoteRun.id.desc())
+        .limit(most)
+        .subquery()
+    )
+    query = select(func.max(newest.c.limit_s)).where(newest.c.outcome == TIMED_OUT)
+    found: float | None = session.scalar(query)
+    return found
+
+
 def in_flight(session: Session, executor: str, target: str) -> int:
     """How many runs are open there."""
     query = select(func.count()).select_from(RemoteRun).where(_open_at(executor, target))
@@ -276,5 +298,13 @@ def _age_ms() -> ColumnElement[int]:
 
 def _run(row: RemoteRun, age_ms: int) -> Run:
     return Run(
-        row.id, row.job_id, row.executor, row.target, row.key, row.ref, row.reserved_microusd, age_ms / 1000
+        row.id,
+        row.job_id,
+        row.executor,
+        row.target,
+        row.key,
+        row.ref,
+        row.reserved_microusd,
+        age_ms / 1000,
+        row.limit_s,
     )

@@ -163,15 +163,9 @@ def duration(
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
     The first load of all takes `first_load_more_s` more, where no load was measured here.
     """
-    load_s, load_basis = _load(load, stored)
-    told = _request(request, stored)
-    asked = plan.workload
-    block_s, warm_s = block_seconds(asked, told), warm_seconds(asked, told)
-    score_s = _scoring_s(plan.workload, told)
-    launches, blocks = noise
-    loads = 2 if together else sweep + launches + 1
-    baseline_s = loads * load_s + sweep * (warm_s + sweep_blocks * block_s)
-    baseline_s += launches * (warm_s + blocks * block_s) + score_s
+    load_s, load_basis = known_load(load, stored)
+    told = known_request(request, stored)
+    baseline_s = baseline_seconds(plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together)
     first_s = first_load_more_s if stored.load_s is None else 0.0
     baseline_s += first_s
     quick_s, most_s = test_seconds(plan, budget_s, load_s, told, in_turn=in_turn)
@@ -187,6 +181,25 @@ def duration(
         most_s = max(most_s, stored.test_s)
         basis.append(f"a test of {stored.test_s:.0f} s ({stored.tests} measured here)")
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
+
+
+def baseline_seconds(
+    workload: WorkloadSpec,
+    sweep: int,
+    sweep_blocks: int,
+    noise: tuple[int, int],
+    load_s: float,
+    request: Request,
+    *,
+    together: bool,
+) -> float:
+    """Seconds of a baseline of `sweep` configurations and `noise` (launches, blocks); `together` as in
+    `duration`."""
+    block_s, warm_s = block_seconds(workload, request), warm_seconds(workload, request)
+    launches, blocks = noise
+    loads = 2 if together else sweep + launches + 1
+    timed_s = sweep * (warm_s + sweep_blocks * block_s) + launches * (warm_s + blocks * block_s)
+    return loads * load_s + timed_s + _scoring_s(workload, request)
 
 
 def test_seconds(
@@ -236,14 +249,16 @@ def _rounds(requests: int, workload: WorkloadSpec) -> int:
     return math.ceil(requests / workload.concurrency)
 
 
-def _load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]:
+def known_load(expected: tuple[float, str], stored: Stored) -> tuple[float, str]:
+    """Seconds of a load and what they rest on: what was measured here, else what is expected."""
     if stored.load_s is None:
         return expected
     of = "" if stored.same_model else " of other models"
     return stored.load_s, f"the median of {stored.loads} measured here{of}"
 
 
-def _request(expected: Request, stored: Stored) -> Request:
+def known_request(expected: Request, stored: Stored) -> Request:
+    """Times of a request: what was measured here, else what is expected."""
     if stored.ttft_ms is None or stored.tpot_ms is None:
         return expected
     return Request(stored.ttft_ms, stored.tpot_ms, "as measured here")

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.claims import unpredicted
 from agent.campaign.create import Ground
 from agent.campaign.drafter import space_of
+from agent.plan.job_time import planned_seconds
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_usd
@@ -27,7 +28,7 @@ from experiments.remote.quoting import Price, price_by_history
 @dataclass(frozen=True)
 class Prices:
     """The quotes of a campaign's jobs, before they are submitted: `building` is of a test that prunes,
-    quantizes or drafts, None in a space that does none of it."""
+    quantizes or drafts, whichever costs most, None in a space that does none of it."""
 
     target: str
     baseline: Price
@@ -58,20 +59,26 @@ def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Ex
     Raises `ProviderUnreachable` where it can't tell, and `UsageError` for a GPU that has no price.
     """
 
+    def planned(session: Session, job: AnyJob, target: str) -> float | None:
+        return planned_seconds(session, job, target, ground.checkpoint, ground.target_key)
+
     def price(job: AnyJob) -> Price:
-        return price_by_history(session, executor.quote(job), spec.target, job.kind)
+        return price_by_history(session, executor, job, spec.target, planned)
 
     space = space_of(spec)
     default = dict(space.configuration({}))
     knobs = {knob.name: knob.values for knob in space.knobs if knob.name in BUILT_BY}
-    built = next(
-        ((name, value) for name, values in knobs.items() for value in values if value != "none"), None
-    )
+    building = [
+        price(test_job(spec, ground, default, {**default, name: value}))
+        for name, values in knobs.items()
+        for value in [next((each for each in values if each != "none"), None)]
+        if value is not None
+    ]
     return Prices(
         spec.target,
         price(_baseline(spec, ground, default)),
         price(test_job(spec, ground, default, default)),
-        None if built is None else price(test_job(spec, ground, default, {**default, built[0]: built[1]})),
+        max(building, key=lambda each: each.bound, default=None),
     )
 
 
@@ -105,8 +112,7 @@ def check_affordable(
         f"{what} costs {format_usd(usd(least))} at most on {spec.target}, and {words} has "
         f"{format_usd(usd(max(0, short.left)))}, so nothing could be submitted.",
         f"A first verdict needs {format_usd(usd(prices.to_first_verdict))}: give --budget-usd "
-        f"{usd(prices.to_first_verdict):.2f}; or bound each stage closer, which bounds the price: "
-        "AUTOINFER_STAGE_LIMIT_S=600",
+        f"{usd(prices.to_first_verdict):.2f}",
     )
 
 

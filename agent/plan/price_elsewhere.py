@@ -11,6 +11,7 @@ from agent.campaign.create import Ground
 from agent.campaign.drafter import space_of
 from agent.campaign.elsewhere import Elsewhere, find_elsewhere
 from agent.campaign.other_targets import Terms
+from agent.plan.job_time import planned_seconds
 from agent.plan.price import standings_with, test_job
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -18,6 +19,7 @@ from configs.quantities import format_usd
 from configs.targets import is_rented
 from db.money import refusal, usd
 from experiments.executors.port import Executor
+from experiments.job.spec import AnyJob
 from experiments.remote.quoting import Price, price_by_history
 
 
@@ -57,7 +59,7 @@ def confirm_terms(
         there = find_elsewhere(target)
         price = None
         if is_rented(target):
-            price = prices[target] = _price(session, spec, ground, target, executor(target))
+            price = prices[target] = _price(session, spec, ground, there, executor(target))
         terms[target] = Terms(
             usd_per_s=None if price is None else price.bound_usd / price.bound_s,
             bound_usd=None if price is None else price.bound_usd,
@@ -86,10 +88,15 @@ def check_confirmable(
             )
 
 
-def _price(session: Session, spec: CampaignSpec, ground: Ground, target: str, executor: Executor) -> Price:
+def _price(
+    session: Session, spec: CampaignSpec, ground: Ground, there: Elsewhere, executor: Executor
+) -> Price:
+    def planned(session: Session, job: AnyJob, target: str) -> float | None:
+        return planned_seconds(session, job, target, ground.checkpoint, there.key)
+
     default = dict(space_of(spec).configuration({}))
-    job = test_job(spec.model_copy(update={"target": target}), ground, default, default)
-    return price_by_history(session, executor.quote(job), target, job.kind)
+    job = test_job(spec.model_copy(update={"target": there.device}), ground, default, default)
+    return price_by_history(session, executor, job, there.device, planned)
 
 
 def _bandwidth(there: Elsewhere) -> float | None:

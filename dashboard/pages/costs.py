@@ -10,21 +10,39 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from configs.quantities import format_usd
-from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
+from dashboard.page import MOMENT_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from knowledge.queries.costs import CostRow, CostsView, costs
 from knowledge.queries.lookup import campaign_filter
 from knowledge.queries.money import MoneyRow
+from knowledge.queries.paid_runs import (
+    BY_BILL,
+    PaidRuns,
+    PaidRunView,
+    paid_runs,
+    rented_targets,
+    runs_now,
+)
 
 
 class CostsFilters(Filters):
     """Of which campaign; of all of them if not given."""
 
     campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
+    before: int | None = Field(
+        default=None, ge=1, le=2**31 - 1, description="Runs on rented machines before this one's id."
+    )
 
 
 class CostsPageView(CostsView):
-    """What was spent, as the page shows it."""
+    """What was spent, as the page shows it. `in_flight` are the runs of every campaign that may still cost
+    money, `known_targets` rented machines that a budget may be for; `can_end` is whether this server can ask
+    providers."""
+
+    runs: PaidRuns
+    in_flight: tuple[PaidRunView, ...]
+    known_targets: tuple[str, ...]
+    can_end: bool
 
     @property
     def groups(self) -> tuple[tuple[str, str, tuple[CostRow, ...]], ...]:
@@ -47,6 +65,21 @@ class CostsPageView(CostsView):
         )
 
     @property
+    def asks(self) -> int:
+        """How many jobs wait for the user to approve their price."""
+        return sum(each.needs_approval for each in self.money.waiting)
+
+    @property
+    def so_far_usd(self) -> float:
+        """What the runs in flight may have cost by now."""
+        return sum(each.so_far_usd or 0.0 for each in self.in_flight)
+
+    @property
+    def at_most_usd(self) -> float:
+        """What they cost at most."""
+        return sum(each.bound_usd for each in self.in_flight)
+
+    @property
     def amount_words(self) -> str:
         """What rented machines cost, as it stands in the sentence above."""
         total = self.money.total
@@ -63,8 +96,18 @@ class CostsPageView(CostsView):
 
 def read(session: Session, request: Request[CostsFilters], ground: Ground) -> CostsPageView:
     """Read what was spent."""
-    found = costs(session, campaign_filter(session, request.filters.campaign))
-    return CostsPageView.model_construct(**dict(found))
+    campaign_id = campaign_filter(session, request.filters.campaign)
+    found = costs(session, campaign_id)
+    runs = paid_runs(session, campaign_id, request.filters.before)
+    return CostsPageView.model_construct(
+        **dict(found),
+        runs=runs,
+        in_flight=tuple(each for each in runs.items if each.open)
+        if campaign_id is None and request.filters.before is None
+        else runs_now(session),
+        known_targets=rented_targets(session),
+        can_end=ground.executor is not None,
+    )
 
 
 def command(request: Request[CostsFilters]) -> str:
@@ -74,7 +117,8 @@ def command(request: Request[CostsFilters]) -> str:
 
 
 def table(view: CostsPageView) -> Table:
-    """Every grouping in one table, in seconds, and those in dollars behind."""
+    """Every grouping in one table, in seconds, and those in dollars behind; then each run that is shown, with
+    its quote, estimate and actual under the same names."""
     columns = ("by", *CostRow.model_fields)
     dollars = tuple(name for name in MoneyRow.model_fields if name != "name")
     nothing = (None,) * len(dollars)
@@ -89,7 +133,44 @@ def table(view: CostsPageView) -> Table:
         for by, _, rows in view.paid
         for each in rows
     )
-    return Table((*columns, *dollars), chain(timed, paid))
+    runs = (
+        ("paid run", each.key, *blank, *(_of_run(each).get(name) for name in dollars), *_told(each))
+        for each in view.runs.items
+    )
+    short = (None,) * len(RUN_COLUMNS)
+    return Table(
+        (*columns, *dollars, *RUN_COLUMNS),
+        chain((row + short for row in chain(timed, paid)), runs),
+    )
+
+
+RUN_COLUMNS = (
+    *("job", "experiment", "hypothesis", "campaign", "target", "kind", "state", "since", "source", "limit_s"),
+    *("gain", "usd_per_percent", "verdict", "effect", "paid_usd", "paid_per_percent"),
+)
+"""What the table tells of single runs alone."""
+
+
+def _of_run(run: PaidRunView) -> dict[str, object]:
+    """A run as a group of one."""
+    return {
+        "runs": 1,
+        "open": int(run.open),
+        "settled": int(run.actual_usd is not None),
+        "billed": int(run.source == BY_BILL),
+        "quoted_usd": run.bound_usd,
+        "estimated_usd": run.expected_usd,
+        "reserved_usd": run.bound_usd if run.open else 0.0,
+        "actual_usd": run.actual_usd,
+        "unknown_usd": run.bound_usd if not run.open and run.actual_usd is None else 0.0,
+        "difference_usd": run.difference_usd,
+    }
+
+
+def _told(run: PaidRunView) -> tuple[object, ...]:
+    found = run.model_dump(mode="json", include=set(RUN_COLUMNS))
+    effect = None if run.effect is None else run.effect.relative
+    return tuple(effect if name == "effect" else found[name] for name in RUN_COLUMNS)
 
 
 PAGE = Page(
@@ -108,8 +189,10 @@ PAGE = Page(
         EventKind.JOB_QUOTED,
         EventKind.JOB_HELD,
         EventKind.JOB_APPROVED,
+        EventKind.JOB_CLAIMED,
+        EventKind.JOB_CANCELLED,
         EventKind.JOB_SETTLED,
         EventKind.BUDGET_SET,
     ),
-    lasts_s=ALWAYS_S,
+    lasts_s=MOMENT_S,
 )

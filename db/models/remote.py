@@ -74,6 +74,8 @@ class RemoteRun(Base):
     actual_microusd: Mapped[int | None] = mapped_column(BigInteger)
     billed: Mapped[bool] = mapped_column(default=False)
     """Whether the provider's own bill says so."""
+    limit_s: Mapped[float | None]
+    """The most seconds of the whole job that it was submitted with; None for the limits of its stages."""
     outcome: Mapped[str | None] = mapped_column(String(NAME_LENGTH))
     created_at: Mapped[datetime] = mapped_column(Instant, default=now())
     submitted_at: Mapped[datetime | None] = mapped_column(Instant)

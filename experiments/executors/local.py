@@ -93,12 +93,12 @@ class LocalExecutor:
         self._loaded: LoadedProcess | None = None
         self._journals: dict[str, Journal] = {}
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         """Time on this machine costs nothing; the bound is the sum of the stages' limits."""
         bound_s = sum(self._place.limits_s.get(stage, 0.0) for stage in Stage)
         return Quote(_EXPECTED_S[type(spec)], bound_s, 0.0, 0.0, "this machine's own time")
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         """Start the job, unless one with this key was started; raises `UsageError` for a malformed key."""
         if not _KEY.fullmatch(key):
             raise UsageError(

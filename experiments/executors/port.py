@@ -27,6 +27,7 @@ class RunState(StrEnum):
 
     `failed`: the job itself said in a sentence why it can't go on, and trying again would give the same.
     `lost`: its processes ended (killed, crashed) without a result; trying again may help.
+    `timed_out`: it was ended at the limit that it was submitted with; with a larger one it may end by itself.
     """
 
     PENDING = "pending"
@@ -35,6 +36,7 @@ class RunState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     LOST = "lost"
+    TIMED_OUT = "timed_out"
 
 
 @dataclass(frozen=True)
@@ -99,15 +101,19 @@ class Executor(Protocol):
     `key_of(ref) -> str | None`, so that `autoinfer reconcile` can tell whose a run is; and, of its class,
     `machine(target) -> RentedMachine`, which asks nobody, so that campaigns can be run there; it raises
     `UsageError` for a target that it does not know.
+
+    `limit_s` is the most seconds that a whole job may take, beside the limits of its stages; None for those
+    alone. An executor that bounds its quote by it also ends the run there, on the machine itself
+    (`RunState.TIMED_OUT`); one that can't ignores it in both.
     """
 
     name: str
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         """Price and time before anything is submitted."""
         ...
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         """Start the job; `key` names job and attempt. Returns a ref that survives this process."""
         ...
 

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from configs.quantities import format_duration
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, Knobs
 from experiments.measurement.evidence import Stage
 
 BUILDS = frozenset({Stage.PRUNE, Stage.QUANTIZE, Stage.DRAFT})
 """Stages that make a checkpoint or a drafter, for configurations that ask for one."""
 
-BUILT_BY = ("pruning.method", "quantization.method", "drafting.method")
-"""Knobs that ask for one."""
+BUILT_BY: Mapping[str, Stage] = {
+    "pruning.method": Stage.PRUNE,
+    "quantization.method": Stage.QUANTIZE,
+    "drafting.method": Stage.DRAFT,
+}
+"""Knobs that ask for one, and the stage that makes it."""
 
 OF_TESTS = frozenset({Stage.SCREEN, Stage.QUICK, Stage.FULL, Stage.VALIDATION})
 OF_BASELINES = frozenset({Stage.SWEEP, Stage.NOISE})
@@ -36,6 +41,32 @@ def stages_of(spec: AnyJob) -> frozenset[Stage]:
 def longest_s(spec: AnyJob, limits_s: Mapping[Stage, float]) -> float:
     """The sum of the limits of its stages, seconds."""
     return sum(limits_s.get(stage, 0.0) for stage in stages_of(spec))
+
+
+def builds_s(spec: AnyJob, limits_s: Mapping[Stage, float]) -> float:
+    """The sum of the limits of the stages that make what its configurations ask for, seconds."""
+    asked = {
+        stage
+        for knobs in _configurations(spec)
+        for knob, stage in BUILT_BY.items()
+        if knobs.get(knob, "none") != "none"
+    }
+    return sum(limits_s.get(stage, 0.0) for stage in asked)
+
+
+def whole_limit_s(spec: AnyJob, limits_s: Mapping[Stage, float], limit_s: float | None) -> float:
+    """The most seconds of a whole job: the sum of the limits of its stages, or `limit_s` if that is less."""
+    longest = longest_s(spec, limits_s)
+    return longest if limit_s is None else min(longest, limit_s)
+
+
+def limit_sentence(limit_s: float) -> str:
+    """What is said of a job that was ended at the limit of the whole of it."""
+    limit = format_duration(round(limit_s))
+    return (
+        f"The job was ended at its limit of {limit}, which bounds what it may cost: nothing is said of "
+        "what it tested."
+    )
 
 
 def _configurations(spec: AnyJob) -> Iterable[Knobs]:

@@ -23,7 +23,8 @@ from db.session import Database
 from db.states import JobState, WorkerState
 from experiments.executors.port import Executor
 from experiments.job.spec import SPEC_VERSION, parse_job
-from experiments.remote.quoting import Price, price_by_history
+from experiments.remote.limiting import PlannedSeconds, unplanned
+from experiments.remote.quoting import Price, known_of
 from experiments.remote.settings import RemoteTimes
 from experiments.worker.claiming import Taken, run_key, tell_claimed
 from experiments.worker.reaping import experiment_label
@@ -57,6 +58,8 @@ class Dispatcher:
         times: RemoteTimes,
         worker_id: int,
         campaign_id: int | None = None,
+        *,
+        planned_s: PlannedSeconds = unplanned,
     ) -> None:
         self._database = database
         self._executor = executor
@@ -64,6 +67,7 @@ class Dispatcher:
         self._times = times
         self._worker_id = worker_id
         self._campaign_id = campaign_id
+        self._planned_s = planned_s
         self._prices: dict[int, tuple[float, Price]] = {}
         self._of_other_versions: set[int] = set()
 
@@ -119,6 +123,7 @@ class Dispatcher:
                     expected=price.expected,
                     bound=price.bound,
                     basis=price.basis,
+                    limit_s=price.limit_s,
                 )
             workers.beat(session, self._worker_id, WorkerState.BUSY)
             tell_claimed(session, taken)
@@ -144,9 +149,9 @@ class Dispatcher:
             spec = parse_job(data)
         except ValueError:
             return None
-        quote = self._executor.quote(spec)
         with self._database.read() as session:
-            price = price_by_history(session, quote, self._name.device, job.kind)
+            known = known_of(session, spec, self._name.device, self._planned_s)
+        price = known.price(self._executor.quote(spec, known.limit_s))  # no session waits for a network
         self._prices[job.id] = (time.monotonic(), price)
         return price
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from configs.errors import AutoinferError
-from db import remote_runs
+from configs.errors import AutoinferError, UsageError
+from db import events, remote_runs
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Job, JobQuote
 from db.remote_runs import Run
@@ -61,13 +62,25 @@ class Stranger:
         return self.job is not None
 
 
-def stop_all(database: Database, make: Make) -> tuple[list[Stopped], list[str]]:
+def stop_all(
+    database: Database, make: Make, seen: Collection[int] | None = None
+) -> tuple[list[Stopped], list[str]]:
     """End every open run, cancelling its job, and every waiting job that was quoted; returns both, the jobs
     by their labels.
 
     The jobs are taken from their workers first, so that these write nothing more about them. A run that can't
-    be ended stays open, and what was reserved for it stays reserved.
+    be ended stays open, and what was reserved for it stays reserved. `seen` are the ids of the runs that the
+    user was shown: raises `UsageError` where another one runs by now.
     """
+    if seen is not None:
+        with database.read() as session:
+            fresh = [run for run in remote_runs.open_runs(session) if run.id not in seen]
+        if fresh:
+            what = ", ".join(format_label(Noun.JOB, run.job_id) for run in fresh)
+            raise UsageError(
+                f"Nothing was ended: {what} was submitted meanwhile.",
+                "Look at what runs now, then say it again.",
+            )
     waiting = select(Job.id).join(JobQuote).where(Job.state == JobState.QUEUED).order_by(Job.id)
     with database.write() as session:
         cancelled = list(session.scalars(waiting))
@@ -117,13 +130,20 @@ def _end(executor: Executor, run: Run) -> Cost | None:
 
 
 def strangers(
-    database: Database, name: str, executor: Executor, *, end: bool, others: bool = False
+    database: Database,
+    name: str,
+    executor: Executor,
+    *,
+    end: bool,
+    others: bool = False,
+    seen: Collection[str] | None = None,
 ) -> list[Stranger]:
     """The runs that are alive at the executor and that this database has no open run for.
 
     With `end` those of them are ended that this database made, which it knows by their keys; those of other
-    databases only with `others`. An executor without `key_of` can't say whose a run is: it counts as
-    another's. Raises what the executor raises when it can't be asked.
+    databases only with `others`. Where `seen` is given, those that it names are ended, whosever they are. An
+    executor without `key_of` can't say whose a run is: it counts as another's. Raises what the executor
+    raises when it can't be asked.
     """
     alive = executor.reconcile()  # before the database is read: what is submitted meanwhile is known there
     with database.read() as session:
@@ -134,15 +154,21 @@ def strangers(
     keys = {ref: key for ref in unknown if (key := key_of(ref)) is not None}
     with database.read() as session:
         jobs = remote_runs.jobs_of_keys(session, set(keys.values()))
-    return [_looked_after(name, executor, ref, jobs.get(keys.get(ref, "")), end, others) for ref in unknown]
+    found = []
+    for ref in unknown:
+        job_id = jobs.get(keys.get(ref, ""))
+        to_end = ref in seen if seen is not None else end if job_id is not None else others
+        found.append(_looked_after(name, executor, ref, job_id, to_end))
+    if ended := [each.ref for each in found if each.ended]:
+        text = f"Ended at {name}, and not known here: {', '.join(ended)}."
+        with database.write() as session:
+            events.append(session, EventKind.JOB_ENDED_AT_PROVIDER, text)
+    return found
 
 
-def _looked_after(
-    name: str, executor: Executor, ref: str, job_id: int | None, end: bool, others: bool
-) -> Stranger:
+def _looked_after(name: str, executor: Executor, ref: str, job_id: int | None, to_end: bool) -> Stranger:
     """The run after it was ended, where it is to be."""
     fault = None
-    to_end = end if job_id is not None else others
     if to_end:
         try:
             executor.cancel(ref)

@@ -16,6 +16,7 @@ from db.money import microusd, usd
 from db.remote_runs import Run, settle
 from db.session import Database
 from experiments.executors.port import Cost
+from experiments.job.longest import limit_sentence
 from experiments.job.spec import AnyJob
 from experiments.remote.extras import ExtrasCopy
 from experiments.remote.got_gpu import GotGpu
@@ -23,7 +24,7 @@ from experiments.remote.logs import LogCopy
 from experiments.remote.settings import RemoteTimes
 from experiments.telemetry.keeping import keep
 from experiments.worker.claiming import Taken
-from experiments.worker.reporting import Reporter, RunOutcome
+from experiments.worker.reporting import TIMED_OUT, Reporter, RunOutcome
 from experiments.worker.worker import parse_taken
 
 
@@ -68,6 +69,16 @@ class Flight:
     def spec(self) -> AnyJob:
         """The job's spec; raises `ValueError` in a sentence for one that can't be read."""
         return parse_taken(self.taken)
+
+    def reached_limit(self, said: str | None) -> None:
+        """The run was ended at its limit. With one beside those of its stages the job goes back to its place,
+        for the next one is longer; without, trying again would give the same."""
+        limit_s = self.run.limit_s
+        if limit_s is None:
+            self.reporter.fail(TIMED_OUT, said or "The run reached the limits of its stages.")
+            return
+        cause = f"{said or limit_sentence(limit_s)} The next attempt may take longer, and is quoted so."
+        self.reporter.give_up(cause, RunOutcome.TIMED_OUT)
 
     def _settle(self, session: Session, outcome: RunOutcome) -> None:
         """In the transaction that ends the job or gives it back."""

@@ -3,7 +3,7 @@ look at the database."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from sqlalchemy.orm import Session
@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 from configs.quantities import format_duration
 from db.money import microusd, usd
 from db.remote_runs import past_seconds
-from experiments.executors.port import Quote
+from experiments.executors.port import Executor, Quote
+from experiments.job.spec import AnyJob
+from experiments.remote.limiting import PlannedSeconds, limit_by_history, unplanned
 
 SIMILAR = 20
 """The newest runs of the same kind on the same target that an expectation rests on."""
@@ -22,13 +24,15 @@ FEWEST_SIMILAR = 3
 
 @dataclass(frozen=True)
 class Price:
-    """A quote as it is kept: amounts in millionths of a dollar, and what they rest on."""
+    """A quote as it is kept: amounts in millionths of a dollar, what they rest on, and the limit of the whole
+    job that bounds it, None for the limits of its stages."""
 
     expected_s: float
     bound_s: float
     expected: int
     bound: int
     basis: str
+    limit_s: float | None = None
 
     @property
     def expected_usd(self) -> float:
@@ -58,6 +62,27 @@ def price_of(quote: Quote, took_s: list[float]) -> Price:
     return Price(expected_s, quote.upper_bound_s, expected, bound, basis)
 
 
-def price_by_history(session: Session, quote: Quote, target: str, kind: str) -> Price:
-    """The price of a job of this kind on the target."""
-    return price_of(quote, past_seconds(session, target, kind, SIMILAR))
+@dataclass(frozen=True)
+class Known:
+    """What is known here of a job before its executor is asked: its limit, and what such jobs took."""
+
+    limit_s: float | None
+    took_s: list[float]
+
+    def price(self, quote: Quote) -> Price:
+        """The price by the executor's quote for that limit."""
+        return replace(price_of(quote, self.took_s), limit_s=self.limit_s)
+
+
+def known_of(session: Session, spec: AnyJob, target: str, planned: PlannedSeconds = unplanned) -> Known:
+    """Look up what is known of a job on the target."""
+    limit_s = limit_by_history(session, spec, target, planned)
+    return Known(limit_s, past_seconds(session, target, spec.kind, SIMILAR))
+
+
+def price_by_history(
+    session: Session, executor: Executor, spec: AnyJob, target: str, planned: PlannedSeconds = unplanned
+) -> Price:
+    """The price of a job on the target, by its executor and what ran there; raises what `quote` raises."""
+    known = known_of(session, spec, target, planned)
+    return known.price(executor.quote(spec, known.limit_s))

@@ -37,6 +37,7 @@ from experiments.remote.dispatching import Dispatcher
 from experiments.remote.extras import Tells
 from experiments.remote.flight import Flight
 from experiments.remote.got_gpu import compared, gpu_asked, gpus_of_launches
+from experiments.remote.limiting import PlannedSeconds, unplanned
 from experiments.remote.settings import MOST_IN_FLIGHT, RemoteTimes
 from experiments.telemetry.keeping import keep
 from experiments.worker.bell import ring
@@ -62,9 +63,10 @@ Answer = TypeVar("Answer")
 
 
 class RemoteWorker:
-    """Runs the jobs of `target` by `executor`, those of one campaign where that is named. `on_submit` is told
-    the seconds from each lease to its submit, `after_job` is called when a job has come to an end;
-    `logs_root` is where the logs of an executor that keeps none here are copied to, None for nowhere."""
+    """Runs the jobs of `target` by `executor`, those of one campaign where that is named. `planned_s` tells
+    what a job's plan takes, by which its limit is set (`remote.limiting`). `on_submit` is told the seconds
+    from each lease to its submit, `after_job` is called when a job has come to an end; `logs_root` is where
+    the logs of an executor that keeps none here are copied to, None for nowhere."""
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class RemoteWorker:
         leave_running: bool = False,
         campaign_id: int | None = None,
         end_with_parent: int | None = None,
+        planned_s: PlannedSeconds = unplanned,
         on_submit: Callable[[float], None] = lambda seconds: None,
         after_job: Callable[[], None] = lambda: None,
     ) -> None:
@@ -96,6 +99,7 @@ class RemoteWorker:
         self._leave_running = leave_running
         self._campaign_id = campaign_id
         self._parent = end_with_parent
+        self._planned_s = planned_s
         self._on_submit = on_submit
         self._after_job = after_job
         self._id = 0
@@ -276,7 +280,7 @@ class RemoteWorker:
                 if begun is not None:
                     self._on_submit(time.monotonic() - begun)
                 flight.asked = True
-                ref = self._executor.submit(flight.run.key, spec)
+                ref = self._executor.submit(flight.run.key, spec, flight.run.limit_s)
         except ProviderUnreachable as error:
             _LOG.warning("%s", error)  # it is looked for by its key when it is due
             return
@@ -400,6 +404,8 @@ class RemoteWorker:
                 self._end(flight, lambda: flight.reporter.record(flight.spec(), kept))
             case RunState.CANCELLED:
                 self._end(flight, flight.reporter.cancelled)
+            case RunState.TIMED_OUT:
+                self._end(flight, lambda: flight.reached_limit(status.failure))
             case RunState.FAILED:
                 cause = status.failure or "The run failed."
                 self._end(flight, lambda: flight.reporter.fail("error", cause))
@@ -476,7 +482,13 @@ class RemoteWorker:
             self._id = workers.register(session, name.owner, name.host, name.pid, name.device)
             events.append(session, EventKind.WORKER_STARTED, f"{name.owner} takes jobs.", name.owner)
         self._dispatcher = Dispatcher(
-            self._database, self._executor, name, self._times, self._id, self._campaign_id
+            self._database,
+            self._executor,
+            name,
+            self._times,
+            self._id,
+            self._campaign_id,
+            planned_s=self._planned_s,
         )
 
     def _unregister(self) -> None:

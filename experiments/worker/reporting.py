@@ -37,6 +37,10 @@ PROGRESS_EVENT_S = 60.0
 """At most one event of progress in so many seconds: the log is read by people."""
 
 
+TIMED_OUT = "timed_out"
+"""The kind of a failure of what took longer than it may."""
+
+
 class RunOutcome(StrEnum):
     """How a run ended, for whoever keeps account of runs."""
 
@@ -45,6 +49,8 @@ class RunOutcome(StrEnum):
     LOST = "lost"
     CANCELLED = "cancelled"
     RELEASED = "released"
+    TIMED_OUT = "timed_out"
+    """Ended at the limit that it was submitted with."""
 
 
 def _nothing(session: Session, outcome: RunOutcome) -> None:
@@ -204,17 +210,18 @@ class Reporter:
                 end_experiment(session, job.experiment_id, ExperimentState.FAILED, kind, cause)
             self._tell(session, EventKind.JOB_FAILED, f"failed: {cause}")
 
-    def give_up(self, cause: str) -> None:
+    def give_up(self, cause: str, outcome: RunOutcome = RunOutcome.LOST) -> None:
         """The run broke off; the job goes back to its place, or fails when its attempts are used up."""
         job = self._taken.job
         with self._database.write() as session:
             state = queue.give_up(session, job, cause)
-            self._at_end(session, RunOutcome.LOST)
+            self._at_end(session, outcome)
             if state is JobState.QUEUED:
                 self._tell(session, EventKind.JOB_REQUEUED, f"goes back to its place: {cause}")
                 return
             if job.experiment_id is not None:
-                end_experiment(session, job.experiment_id, ExperimentState.FAILED, "crashed", cause)
+                kind = TIMED_OUT if outcome is RunOutcome.TIMED_OUT else "crashed"
+                end_experiment(session, job.experiment_id, ExperimentState.FAILED, kind, cause)
             self._tell(session, EventKind.JOB_FAILED, f"failed, and has no attempt left: {cause}")
 
     def cancelled(self) -> None:

@@ -3,7 +3,6 @@ of budgets, and what waits with its price; a fixed number of statements."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
@@ -14,7 +13,8 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Job, JobQuote, RemoteRun
 from db.money import budgets, usd
-from db.states import JobState, RemoteRunState
+from db.states import BudgetScope, JobState, RemoteRunState
+from knowledge.figures import in_scale
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -72,6 +72,7 @@ class MoneyRow(View):
 class BudgetView(View):
     """A budget in dollars; `left_usd` may be below zero where a provider billed more than it quoted."""
 
+    id: int
     scope: str
     name: str
     words: str
@@ -80,6 +81,26 @@ class BudgetView(View):
     reserved_usd: float
     left_usd: float
     approve_above_usd: float | None
+    version: str
+
+    @property
+    def label(self) -> str:
+        """The target, or the campaign's label; nothing for days."""
+        return (
+            format_label(Noun.CAMPAIGN, int(self.name)) if self.scope == BudgetScope.CAMPAIGN else self.name
+        )
+
+    @property
+    def title(self) -> str:
+        """Whose budget it is, in a word or two."""
+        return {BudgetScope.DAY: "Every day, UTC"}.get(BudgetScope(self.scope), self.label)
+
+    @property
+    def bar(self) -> tuple[float, float]:
+        """Spent, and reserved behind it, as parts of the limit in thousandths; never beyond it."""
+        whole = self.limit_usd or self.spent_usd + self.reserved_usd or 1.0
+        spent = min(1000.0, 1000 * self.spent_usd / whole)
+        return round(spent, 1), round(min(1000.0 - spent, 1000 * self.reserved_usd / whole), 1)
 
 
 class PricedJobView(View):
@@ -88,6 +109,8 @@ class PricedJobView(View):
 
     job: str
     experiment: str | None
+    campaign: str | None
+    claim: str | None
     target: str
     expected_usd: float
     bound_usd: float
@@ -142,12 +165,13 @@ def budget_views(session: Session) -> tuple[BudgetView, ...]:
     return _budgets(session)
 
 
-def worth(prediction: dict[str, Any] | None, expected_usd: float) -> tuple[float | None, float | None]:
-    """The expected gain of a hypothesis, as a share, and the expected price of each per cent of it. Pure."""
-    mean = number((prediction or {}).get("log_ratio_mean"))
-    if mean is None:
+def worth(hypothesis: Hypothesis | None, expected_usd: float) -> tuple[float | None, float | None]:
+    """The gain that a hypothesis expects, as a share of its metric or as a difference of shares, and the
+    expected price of each per cent, or point, of it; None of a job that tests none. Pure."""
+    mean = None if hypothesis is None else number((hypothesis.prediction or {}).get("log_ratio_mean"))
+    if hypothesis is None or mean is None:
         return None, None
-    gain = -math.expm1(mean)
+    gain = -in_scale(mean, hypothesis.metric)
     return gain, expected_usd / (100 * gain) if gain > 0 else None
 
 
@@ -205,6 +229,7 @@ def _campaign(campaign_id: int | None) -> str:
 def _budgets(session: Session) -> tuple[BudgetView, ...]:
     return tuple(
         BudgetView(
+            id=each.id,
             scope=each.scope.value,
             name=each.name,
             words=each.words,
@@ -213,6 +238,7 @@ def _budgets(session: Session) -> tuple[BudgetView, ...]:
             reserved_usd=usd(each.reserved),
             left_usd=usd(each.left),
             approve_above_usd=None if each.approve_above is None else usd(each.approve_above),
+            version=each.version,
         )
         for each in budgets(session)
     )
@@ -220,7 +246,7 @@ def _budgets(session: Session) -> tuple[BudgetView, ...]:
 
 def _waiting(session: Session, campaign_id: int | None) -> tuple[PricedJobView, ...]:
     query = (
-        select(JobQuote, Job.experiment_id, Hypothesis.prediction)
+        select(JobQuote, Job.experiment_id, Job.campaign_id, Hypothesis)
         .join(Job, Job.id == JobQuote.job_id)
         .outerjoin(Experiment, Experiment.id == Job.experiment_id)
         .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
@@ -231,13 +257,15 @@ def _waiting(session: Session, campaign_id: int | None) -> tuple[PricedJobView, 
     if campaign_id is not None:
         query = query.where(Job.campaign_id == campaign_id)
     found = []
-    for quote, experiment_id, prediction in session.execute(query):
+    for quote, experiment_id, its_campaign_id, hypothesis in session.execute(query):
         expected_usd = usd(quote.expected_microusd)
-        gain, each = worth(prediction, expected_usd)
+        gain, each = worth(hypothesis, expected_usd)
         found.append(
             PricedJobView(
                 job=format_label(Noun.JOB, quote.job_id),
                 experiment=None if experiment_id is None else format_label(Noun.EXPERIMENT, experiment_id),
+                campaign=None if its_campaign_id is None else format_label(Noun.CAMPAIGN, its_campaign_id),
+                claim=None if hypothesis is None else hypothesis.claim,
                 target=quote.target,
                 expected_usd=expected_usd,
                 bound_usd=usd(quote.bound_microusd),

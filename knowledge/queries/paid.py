@@ -80,7 +80,7 @@ def _view(
     runs: list[RemoteRun],
 ) -> PaidJobView:
     expected_usd = usd(quote.expected_microusd)
-    gain, each = worth(None if hypothesis is None else hypothesis.prediction, expected_usd)
+    gain, each = worth(hypothesis, expected_usd)
     settled = [
         run.actual_microusd
         for run in runs

@@ -42,12 +42,12 @@ class FileProvider:
         self.cloud.mkdir(parents=True, exist_ok=True)
         self.target = target
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         self._reach()
         bound_s = TIMEOUT_S + STARTUP_S
         return Quote(100.0, bound_s, 100.0 * RATE_USD_PER_S, BOUND_USD, "the tests' own price")
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         self._reach()
         ref = self._ref(key)
         folder = self.cloud / ref

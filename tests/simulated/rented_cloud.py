@@ -45,11 +45,11 @@ class RentedCloud(FileProvider):
         gpu = target.partition(":")[2].lower()
         return RentedMachine(None if gpu == "cpu" else gpu, cores=2, memory_bytes=8 * 2**30)
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         self._reach()
         return Quote(10.0, LONGEST_S, 10.0 * RATE_USD_PER_S, BOUND_USD, "the tests' own price")
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         known = self.find(key)
         ref = super().submit(key, spec)
         if known is None:

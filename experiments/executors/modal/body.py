@@ -34,6 +34,7 @@ from experiments.executors.modal.protocol import (
     start_key,
 )
 from experiments.executors.port import RunState
+from experiments.job.longest import limit_sentence
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.seal import broken_seal, sealed
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
@@ -261,8 +262,14 @@ def _follow(
 ) -> Envelope:
     ref = executor.submit(asked.key, spec)
     folder = executor.root / ref
+    limit_s, began_at_s = asked.limit_s, teller.head.began_at_s
     with ExtrasWriter(folder, container.sampler() if asked.gpu is not None else None) as extras:
         while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
+            if limit_s is not None and time.time() - began_at_s >= limit_s:
+                executor.cancel(ref)
+                extras.look(last=True)
+                teller.tell(folder)
+                return ended(Outcome.TIMED_OUT, limit_sentence(limit_s))
             if teller.superseded():
                 return ended(Outcome.LOST, "Modal started the call again while this start still ran.")
             if teller.must_end(asked.within_s):

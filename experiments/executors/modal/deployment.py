@@ -182,6 +182,17 @@ def deploy(startup_s: int = STARTUP_S, app: modal.App | None = None) -> Deployme
     return told
 
 
+def deployed_startup_s() -> int:
+    """How long a container of what is deployed may take to start, seconds; `STARTUP_S` where nobody tells:
+    nothing is deployed, Modal does not answer, or what was written then is no longer kept."""
+    try:
+        with in_our_words():
+            told = boards().claims.get(DEPLOYMENT)
+        return STARTUP_S if told is None else Deployment.model_validate_json(told).startup_s
+    except Exception:  # a quote is made all the same, as by packaged rates where Modal does not answer
+        return STARTUP_S
+
+
 def status(rates: Rates | None = None) -> State:
     """What is deployed, which calls run, and what they cost so far."""
     functions = Calls().deployed_functions()

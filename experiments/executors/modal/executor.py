@@ -11,6 +11,7 @@ does anything; its start-up seconds, at most those of the deployment, are counte
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from experiments.executors.modal.client import (
     ModalUnreachable,
     in_our_words,
 )
-from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S
+from experiments.executors.modal.deployment import CORES, MEMORY_GIB, STARTUP_S, deployed_startup_s
 from experiments.executors.modal.following import KEY, LONGEST_S, Follower, Patience
 from experiments.executors.modal.gpus import TYPES, gpu_of_target
 from experiments.executors.modal.prices import Rates, current_rates
@@ -45,7 +46,7 @@ from experiments.executors.modal.run_folder import (
     folder_of_call,
 )
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
-from experiments.job.longest import longest_s
+from experiments.job.longest import whole_limit_s
 from experiments.job.place import Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
@@ -57,6 +58,9 @@ DEFAULT_TARGET = "modal:H100!"
 THREADS = 8
 """How many calls of an executor may be made at once: each waits for a network."""
 
+END_S = 60
+"""How long the body may take to end by itself at the job's limit, seconds, before Modal ends the call."""
+
 _EXPECTED_S = {BaselineJob: 1800.0, TestJob: 1800.0, AaJob: 600.0}
 """What a job takes where no similar one is known: a start, launches of minutes each, blocks."""
 
@@ -65,7 +69,8 @@ class ModalExecutor:
     """Runs jobs on Modal, on the GPU of `target`; keeps its folders below `root`.
 
     Of `place` only limits and permissions are used: the folders are the container's own. Making one asks
-    Modal for nothing.
+    Modal for nothing. `startup_s` is how long a container may take to start, that of what is deployed if not
+    given.
     """
 
     name = "modal"
@@ -82,7 +87,7 @@ class ModalExecutor:
         calls: Calls | None = None,
         patience: Patience | None = None,
         rates: Callable[[], Rates] = current_rates,
-        startup_s: int = STARTUP_S,
+        startup_s: int | None = None,
     ) -> None:
         self.root = root
         self.gpu = gpu_of_target(target)
@@ -93,7 +98,9 @@ class ModalExecutor:
         self._rates: tuple[float, Rates] | None = None
         """When Modal was asked, by the monotonic clock, and what it said."""
         self._startup_s = startup_s
-        self._follower = Follower(root, self._calls, self._patience, startup_s)
+        self._startup: tuple[float, int] | None = None
+        """When Modal was asked what is deployed, likewise, and its start-up."""
+        self._follower = Follower(root, self._calls, self._patience, startup_s or STARTUP_S)
 
     @classmethod
     def machine(cls, target: str) -> RentedMachine:
@@ -108,21 +115,22 @@ class ModalExecutor:
         gpu = gpu_of_target(target)
         return None if gpu is None else TYPES[gpu]
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         """Bounded by the call's time limit and the start-up, each at the full rate; there are no retries.
-        The time limit is that of the stages that the job can come to; a call that Modal started again is
-        ended when that is over, counted from its first start.
+        The time limit is that of the stages that the job can come to, or `limit_s` where that is less, and
+        `END_S` for the body to end by itself; a call that Modal started again is ended when that is over,
+        counted from its first start.
 
         A duplicate after a crash costs at most its own start-up, which is in the bound.
         """
         rates = self._current_rates()
         rate = rates.of(self.gpu, CORES, MEMORY_GIB)
-        bound_s = float(self._timeout_s(spec) + 2 * self._startup_s)
+        bound_s = float(self._timeout_s(spec, limit_s) + 2 * self._deployed_startup_s())
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
         basis = f"{rate * 3600:.2f} USD an hour for {self.gpu or 'no GPU'}: {rates.basis}"
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         """Call the function, unless a call works on the key or did; returns the call's id.
 
         Raises `UsageError` for a malformed key and where this version is not deployed, and `ModalUnreachable`
@@ -141,9 +149,10 @@ class ModalExecutor:
                 folder.write_call(Call(call_id=owner))
                 return owner
             if intent is None:
-                intent = Intent(gpu=self.gpu, timeout_s=self._timeout_s(spec), submitted_at_s=time.time())
+                timeout_s = self._timeout_s(spec, limit_s)
+                intent = Intent(gpu=self.gpu, timeout_s=timeout_s, submitted_at_s=time.time())
                 folder.write_intent(intent)
-            asked = self._asked(key, spec, intent.gpu)
+            asked = self._asked(key, spec, intent.gpu, intent.timeout_s)
             reached(KillPoint.BEFORE_REMOTE_SUBMIT)
             call_id = self._calls.spawn(asked.packed(), intent.gpu, intent.timeout_s)
             reached(KillPoint.BEFORE_REF_STORED)
@@ -216,7 +225,7 @@ class ModalExecutor:
             span = _span_s(self._follower.told.get(call_id), call_id, ended, intent)
             if span is not None:
                 wall_s += max(0.0, span[1] - span[0])
-                startup_s += min(float(self._startup_s), max(0.0, span[0] - intent.submitted_at_s))
+                startup_s += min(float(self._deployed_startup_s()), max(0.0, span[0] - intent.submitted_at_s))
         rate = self._current_rates().of(intent.gpu, CORES, MEMORY_GIB)
         return Cost(wall_s, (wall_s + startup_s) * rate)
 
@@ -236,7 +245,8 @@ class ModalExecutor:
         head = self._follower.head(ref)
         return None if head is None else head.key
 
-    def _asked(self, key: str, spec: AnyJob, gpu: str | None) -> Asked:
+    def _asked(self, key: str, spec: AnyJob, gpu: str | None, timeout_s: int | None = None) -> Asked:
+        timeout_s = self._timeout_s(spec) if timeout_s is None else timeout_s
         return Asked(
             version=spec.version,
             key=key,
@@ -245,11 +255,20 @@ class ModalExecutor:
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
             run_generated_code=self._place.run_generated_code,
-            within_s=self._timeout_s(spec),
+            within_s=float(timeout_s),
+            limit_s=float(timeout_s - END_S),
         )
 
-    def _timeout_s(self, spec: AnyJob) -> int:
-        return min(LONGEST_S, int(longest_s(spec, self._place.limits_s)))
+    def _timeout_s(self, spec: AnyJob, limit_s: float | None = None) -> int:
+        return min(LONGEST_S, math.ceil(whole_limit_s(spec, self._place.limits_s, limit_s)) + END_S)
+
+    def _deployed_startup_s(self) -> int:
+        if self._startup_s is not None:
+            return self._startup_s
+        asked = self._startup
+        if asked is None or time.monotonic() - asked[0] >= self._patience.rates_s:
+            asked = self._startup = (time.monotonic(), deployed_startup_s())
+        return asked[1]
 
     def _current_rates(self) -> Rates:
         asked = self._rates

@@ -246,7 +246,7 @@ class Follower:
         if folder is None:
             return Status(RunState.LOST, failure=sentence)
         journal = self._journal(folder)
-        state = RunState.FAILED if gone.limit else RunState.LOST
+        state = RunState.TIMED_OUT if gone.limit else RunState.LOST
         if self._was_cancelled(ref, folder):
             state = RunState.CANCELLED
         elif journal.fold.ended:
@@ -323,4 +323,5 @@ _STATES = {
     Outcome.LOST: RunState.LOST,
     Outcome.DUPLICATE: RunState.LOST,
     Outcome.CANCELLED: RunState.CANCELLED,
+    Outcome.TIMED_OUT: RunState.TIMED_OUT,
 }

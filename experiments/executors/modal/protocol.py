@@ -60,6 +60,8 @@ class Asked(_Told):
     load_limit_s: float
     run_generated_code: bool = False
     within_s: float | None = None
+    limit_s: float | None = None
+    """Seconds from a start's begin after which the body ends the job; None: Modal's limit alone."""
 
     def packed(self) -> bytes:
         """As the function's one argument: compressed, so that it goes with the call itself."""
@@ -111,6 +113,8 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"
     """Another call works on the job; this one did nothing."""
     CANCELLED = "cancelled"
+    TIMED_OUT = "timed-out"
+    """The body ended the job at the limit of the whole of it."""
     OTHER_GPU = "other-gpu"
     """Modal gave another GPU than was asked for; nothing was measured."""
 

@@ -135,6 +135,13 @@ class Asked(_Told):
     load_limit_s: float
     usd_per_hr: float
     run_generated_code: bool = False
+    limit_s: float | None = None
+    """The most seconds of the whole job; None in runs from before there was one."""
+
+
+def limit_of(asked: Asked) -> float:
+    """After how many seconds a pod ends its job."""
+    return float(sum(asked.limits_s.values())) if asked.limit_s is None else asked.limit_s
 
 
 class Outcome(StrEnum):
@@ -145,6 +152,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     LOST = "lost"
     CANCELLED = "cancelled"
+    TIMED_OUT = "timed-out"
+    """The job was ended at the limit of the whole of it."""
     OTHER_GPU = "other-gpu"
     """The pod has another GPU than was asked for; nothing was measured."""
 

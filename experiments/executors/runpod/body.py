@@ -28,8 +28,10 @@ from experiments.executors.runpod.board import (
     BoardUnreachable,
     Ended,
     Outcome,
+    limit_of,
 )
 from experiments.executors.runpod.gpus import NO_GPU, TARGET_PREFIX, other_than_asked
+from experiments.job.longest import limit_sentence
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.seal import broken_seal, sealed
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
@@ -138,22 +140,29 @@ def _work(board: Board, key: str, container: Container) -> Ended:
         )
         executor = LocalExecutor(Path(root), place, container.command)
         try:
-            return _follow(board, key, executor, as_here(spec, asked.gpu), container, got)
+            there = as_here(spec, asked.gpu)
+            return _follow(board, key, executor, there, container, got, limit_of(asked))
         finally:
             executor.close()
 
 
 def _follow(
-    board: Board, key: str, executor: LocalExecutor, spec: AnyJob, container: Container, got: str | None
+    board: Board,
+    key: str,
+    executor: LocalExecutor,
+    spec: AnyJob,
+    container: Container,
+    got: str | None,
+    limit_s: float,
 ) -> Ended:
     ref = executor.submit(key, spec)
     folder = executor.root / ref
     teller = _Teller(board, key, folder)
     with ExtrasWriter(folder, None if got is None else container.sampler()) as extras:
         while (status := executor.poll(ref)).state in (RunState.PENDING, RunState.RUNNING):
-            if container.is_over():  # the same again would end alike, and be paid for again
-                sentence = "The pod reached its time limit, so it was ended."
-                return Ended(outcome=Outcome.FAILED, sentence=sentence, got_gpu=got)
+            if container.is_over():
+                executor.cancel(ref)
+                return Ended(outcome=Outcome.TIMED_OUT, sentence=limit_sentence(limit_s), got_gpu=got)
             extras.look()
             try:
                 if not teller.tell():

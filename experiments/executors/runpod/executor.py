@@ -28,15 +28,15 @@ from experiments.executors.extras import EXTRAS_NAME
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.executors.runpod.account import Account, account_from
 from experiments.executors.runpod.api import NewPod, Refused, RunPodApi
-from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row
+from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row, limit_of
 from experiments.executors.runpod.body import LOG_NAME
 from experiments.executors.runpod.following import Copy, Patience, Pods, final_status
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target
 from experiments.executors.runpod.pod import BOARD, KEY, LIMIT, URL
+from experiments.job.longest import limit_sentence, whole_limit_s
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
 from experiments.kill_points import KillPoint, reached
-from experiments.measurement.evidence import Stage
 
 _LOG = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ class RunPodExecutor:
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
         self._copies: dict[str, Copy] = {}
+        self._limits: dict[str, float] = {}
         self._noted: set[str] = set()
         """Pods that the board knows of."""
 
@@ -136,17 +137,19 @@ class RunPodExecutor:
         """Let go of the board's connections."""
         self._board.close()
 
-    def quote(self, spec: AnyJob) -> Quote:
+    def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         """Bounded by the pod's limit and start-up and by its end, and a second pod's start-up, at the full
-        rate; there are no retries. A pod that turns out to cost more is ended at once."""
+        rate; there are no retries. The limit is that of the stages that the job can come to, or `limit_s`
+        where that is less. A pod that turns out to cost more is ended at once."""
         usd_per_hr, basis = self._rate()
         self._quoted[_digest(spec)] = usd_per_hr
-        bound_s = self._limit_s() + 2 * self._patience.startup_s + self._patience.end_s
+        limit_s = whole_limit_s(spec, self._place.limits_s, limit_s)
+        bound_s = limit_s + 2 * self._patience.startup_s + self._patience.end_s
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
         rate = usd_per_hr / HOUR_S
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
 
-    def submit(self, key: str, spec: AnyJob) -> str:
+    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         """Make the pod, unless one was made for the key; returns its name.
 
         Raises `UsageError` for a malformed key; `ProviderUnreachable` where RunPod or the board does not
@@ -164,7 +167,7 @@ class RunPodExecutor:
             if row is not None and (row.owner is not None or row.ended is not None):
                 return name
             if row is None:
-                row = self._board.ask(key, self._asked(spec))
+                row = self._board.ask(key, self._asked(spec, limit_s))
             if row.tried_at_s is not None and self._found(name):
                 return name
             self._create(name, key, self._board.asked(key))
@@ -214,6 +217,7 @@ class RunPodExecutor:
         self._let_end(ref, row)
         assert row.ended is not None
         self._copies.pop(row.key, None)
+        self._limits.pop(row.key, None)
         return final_status(row.ended, copy)
 
     def cancel(self, ref: str) -> None:
@@ -281,7 +285,7 @@ class RunPodExecutor:
             env={
                 BOARD: account.board_from_pod,
                 KEY: key,
-                LIMIT: str(self._limit_s()),
+                LIMIT: str(limit_of(asked)),
                 URL: account.url,
                 "PGPASSWORD": f"{{{{ RUNPOD_SECRET_{account.secret} }}}}",
             },
@@ -333,9 +337,17 @@ class RunPodExecutor:
                 minutes = self._patience.startup_s / 60
                 return self._end(row, Outcome.LOST, f"The pod did not begin within {minutes:.0f} minutes.")
             return row, RunState.PENDING
-        if age_s > self._limit_s() + self._patience.startup_s:
-            return self._end(row, Outcome.FAILED, "The pod reached its time limit, so it was ended.")
+        if age_s > self._patience.startup_s:
+            limit_s = self._limit_s(row.key)
+            if age_s > limit_s + self._patience.startup_s:
+                return self._end(row, Outcome.TIMED_OUT, limit_sentence(limit_s))
         return row, RunState.RUNNING
+
+    def _limit_s(self, key: str) -> float:
+        """The limit that a run was submitted with, which the board is asked for once."""
+        if key not in self._limits:
+            self._limits[key] = limit_of(self._board.asked(key))
+        return self._limits[key]
 
     def _end(self, row: Row, outcome: Outcome, sentence: str) -> tuple[Row, RunState]:
         """Say the end of a run, unless the pod said it meanwhile."""
@@ -377,7 +389,7 @@ class RunPodExecutor:
     def _locked(self, key: str) -> _Lock:
         return _Lock(self._folder(key))
 
-    def _asked(self, spec: AnyJob) -> Asked:
+    def _asked(self, spec: AnyJob, limit_s: float | None) -> Asked:
         return Asked(
             version=spec.version,
             gpu=self.gpu,
@@ -386,10 +398,8 @@ class RunPodExecutor:
             load_limit_s=self._place.load_limit_s,
             usd_per_hr=self._quoted.pop(_digest(spec), None) or self._rate()[0],
             run_generated_code=self._place.run_generated_code,
+            limit_s=whole_limit_s(spec, self._place.limits_s, limit_s),
         )
-
-    def _limit_s(self) -> float:
-        return float(sum(self._place.limits_s.get(stage, 0.0) for stage in Stage))
 
     def _rate(self) -> tuple[float, str]:
         """The most that the pod may cost an hour, and what that rests on."""

@@ -112,6 +112,7 @@ _STATES = {
     Outcome.FAILED: RunState.FAILED,
     Outcome.LOST: RunState.LOST,
     Outcome.CANCELLED: RunState.CANCELLED,
+    Outcome.TIMED_OUT: RunState.TIMED_OUT,
 }
 
 

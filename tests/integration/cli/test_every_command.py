@@ -68,6 +68,7 @@ def test_the_doctor_prints_a_verdict_and_advice_for_every_check(autoinfer: Autoi
         "data folder",
         "database",
         "noise profile",
+        "rented machines",
         "gpu",
         "vllm",
         "torch",

@@ -7,7 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from db.clock import now
+from db.models import Job
 from db.session import Database
 from tests.integration.cli.command import ROOT, Autoinfer
 from tests.integration.worker.processes import events_of, wait_for
@@ -159,3 +162,35 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(
     refused = autoinfer(line)
     assert refused.code == 2
     assert says in refused.err
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda each: each.name)
+def test_a_worker_that_is_told_to_end_or_whose_terminal_is_closed_leaves_nothing_paid_running(
+    autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str, end: signal.Signals
+) -> None:
+    enqueue(database)
+    autoinfer(f"budget set --target {TARGET} 5")
+    worker = autoinfer.start(f"worker --target {TARGET}", PYTHONPATH=path)
+    wait_for(lambda: len(provider.reconcile()) == 1)
+    worker.send_signal(end)
+    worker.communicate()
+    assert worker.returncode == 0
+    assert provider.reconcile() == []
+    assert autoinfer("budget list --json").json()["budgets"][0]["reserved_usd"] == 0
+
+
+def test_what_a_killed_worker_left_is_told_by_the_next_command_and_ended_by_the_one_that_it_names(
+    autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
+) -> None:
+    enqueue(database)
+    autoinfer(f"budget set --target {TARGET} 5")
+    worker = autoinfer.start(f"worker --target {TARGET}", PYTHONPATH=path)
+    wait_for(lambda: len(provider.reconcile()) == 1)
+    worker.kill()
+    worker.communicate()
+    with database.write() as session:
+        session.execute(update(Job).values(lease_expires_at=now()))  # a minute has passed
+    assert "may still cost money, $1.00 at most, and no worker" in autoinfer("campaign list").err
+    assert autoinfer.fresh("stop --remote", PYTHONPATH=path).code == 0
+    assert autoinfer("campaign list").err == ""
+    assert provider.reconcile() == []

@@ -63,6 +63,10 @@ class Rented:
     def database(self) -> Database:
         return open_database(f"sqlite:///{self.data / 'autoinfer.db'}")
 
+    def reserved_usd(self) -> float:
+        [budget] = self.autoinfer("budget list --json").json()["budgets"]
+        return float(budget["reserved_usd"])
+
     def end(self) -> None:
         for process in self.started:
             process.kill()
@@ -183,21 +187,39 @@ def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(r
     assert "C-1" not in rented.autoinfer("campaign list").out
 
 
-def test_an_interrupt_leaves_nothing_paid_running(rented: Rented) -> None:
+@pytest.mark.parametrize(
+    "end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda each: each.name
+)
+def test_a_campaign_that_is_ended_leaves_nothing_paid_running(rented: Rented, end: signal.Signals) -> None:
+    """By Ctrl C, by whoever ends processes, by its terminal, and killed: its worker sees to that."""
     line = f"{rented.line} --budget-usd 5 --no-dashboard"
     running = rented.autoinfer.start(line, PYTHONPATH=rented.path)
     rented.started.append(running)
     wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(end)
     out, _ = running.communicate(timeout=60)
-    assert "Continue with: autoinfer run --resume C-1\n" in out, (
+    assert ("Continue with: autoinfer run --resume C-1\n" in out) is (end is signal.SIGINT), (
         "as given alone it would begin one on this machine"
     )
-    assert rented.cloud.reconcile() == []
+    wait_for(lambda: rented.cloud.reconcile() == [] and rented.reserved_usd() == 0, 60)
     [ended] = rented.cloud.cloud.glob("*/ended.json")
     assert json.loads(ended.read_text())["state"] == RunState.CANCELLED
-    [budget] = rented.autoinfer("budget list --json").json()["budgets"]
-    assert budget["reserved_usd"] == 0
+
+
+def test_a_worker_that_is_killed_alone_is_started_again_and_goes_on_with_the_same_run(rented: Rented) -> None:
+    running = rented.run(f"{rented.line} --budget-usd 5")
+    wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
+    [worker] = [each for each in psutil.Process(running.pid).children() if "--target" in each.cmdline()]
+    wait_for(lambda: list(rented.cloud.cloud.glob("*/pid")), 60)
+    rented.cloud.freeze(*rented.cloud.reconcile())  # or it could be done before the next one looks
+    worker.kill()
+    database = rented.database()
+    wait_for(lambda: bool(events_of(database, "job.taken_over")), 60)
+    database.close()
+    assert len(rented.cloud.submits()) == 1
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert rented.cloud.reconcile() == []
 
 
 def test_what_is_to_be_left_running_is_left_and_found_again(rented: Rented) -> None:

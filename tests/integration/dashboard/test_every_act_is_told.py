@@ -32,6 +32,7 @@ BEFORE: dict[str, tuple[Act, ...]] = {
     "/queue/lift": (("/queue/steer", {"kind": "focus", "lever": "threads"}),),
     "/queue/unquestion": (("/queue/question", {"hypothesis": "H-003"}),),
     "/queue/resume": (("/queue/pause", {}),),
+    "/costs/drop_budget": (("/costs/set_budget", {"of": "day", "usd": "3", "seen": ""}),),
 }
 """What must have been done, so that there is something to undo."""
 
@@ -52,11 +53,18 @@ ACTS: dict[str, tuple[dict[str, str], str]] = {
     "/queue/pause": ({}, "campaign.paused"),
     "/queue/resume": ({}, "campaign.resumed"),
     "/queue/stop": ({"sure": "1"}, "campaign.stopped"),
+    "/costs/set_budget": ({"of": "day", "usd": "3", "seen": ""}, "budget.set"),
+    "/costs/drop_budget": ({"of": "day", "seen": ""}, "budget.set"),
+    "/costs/approve": ({"job": "J-1", "up_to_usd": "2.00"}, "job.approved"),
 }
 """A form of every act that writes, and the event that tells of it."""
 
-ELSEWHERE = {"/experiments/{label}/promote": "tests/integration/dashboard/test_confirm_on.py"}
-"""Acts that need a measured campaign, and where they are walked."""
+ELSEWHERE = {
+    "/experiments/{label}/promote": "tests/integration/dashboard/test_confirm_on.py",
+    "/costs/stop_remote": "tests/integration/dashboard/test_money_acts.py",
+    "/costs/reconcile": "tests/integration/dashboard/test_money_acts.py",
+}
+"""Acts that need a measured campaign or a provider, and where they are walked."""
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from modal_proto import api_pb2
 
 from experiments.executors.modal.body import Boards, Container, as_here, run_body
 from experiments.executors.modal.client import Calls, ModalUnreachable, NotDeployed
-from experiments.executors.modal.executor import ModalExecutor
+from experiments.executors.modal.deployment import STARTUP_S
+from experiments.executors.modal.executor import END_S, ModalExecutor
 from experiments.executors.modal.protocol import CLAIMS, HEADS, Head, Outcome
 from experiments.executors.port import RunState, Status
 from experiments.job.seal import broken_seal
@@ -130,11 +131,28 @@ def test_a_container_that_fails_is_lost_with_its_last_words(place: ModalPlace):
     assert executor.cost(ref) == modal_executor(place.folder).cost(ref) == cost, "it costs no more by itself"
 
 
-def test_a_call_that_reaches_its_time_limit_has_failed(place: ModalPlace, tmp_path: Path):
-    executor = modal_executor(tmp_path, limits_s={Stage.QUICK: 2.0})
+def test_a_job_is_ended_by_its_own_body_at_the_limit_that_bounds_its_price(place: ModalPlace):
+    executor = place.executor()
+    bound_s = executor.quote(a_test_job(SLOW), 2.0).upper_bound_s
+    assert bound_s == 2.0 + END_S + 2 * STARTUP_S
+    ref = executor.submit("bounded", a_test_job(SLOW), 2.0)
+    assert place.fake.calls[ref].timeout_s == 2 + END_S, "and Modal ends it soon after, should it hang"
+    status = ended(place, executor, ref)
+    assert status.state is RunState.TIMED_OUT
+    assert "ended at its limit of 2s, which bounds what it may cost" in str(status.failure)
+    assert place.living(ref) == 0
+    assert executor.cost(ref).wall_s < bound_s
+    assert place.executor().poll(ref) == status
+
+
+def test_a_call_whose_body_does_not_end_is_ended_by_modal_at_its_time_limit(
+    place: ModalPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("experiments.executors.modal.executor.END_S", -1)
+    executor = modal_executor(tmp_path, limits_s={Stage.QUICK: 3.0})
     ref = executor.submit("long", a_test_job(SLOW))
     status = ended(place, executor, ref)
-    assert status.state is RunState.FAILED
+    assert status.state is RunState.TIMED_OUT
     assert "reached its time limit" in str(status.failure)
     assert place.living(ref) == 0
     assert place.executor().poll(ref) == status

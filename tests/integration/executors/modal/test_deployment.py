@@ -7,8 +7,10 @@ import pytest
 
 from cli.main import call
 from experiments.executors.modal import deployment
-from experiments.executors.modal.executor import ModalExecutor
+from experiments.executors.modal.client import boards
+from experiments.executors.modal.executor import END_S, ModalExecutor
 from experiments.executors.modal.prices import current_rates
+from experiments.executors.modal.protocol import DEPLOYMENT, Deployment
 from experiments.executors.port import RunState
 from experiments.job.place import Place
 from tests.integration.executors.conformance import SLOW
@@ -85,6 +87,23 @@ def test_an_app_of_another_version_is_told_with_what_to_do(
         assert "has job_v7, and this autoinfer calls job_v1" in capsys.readouterr().out
     finally:
         fake.published[app_id] = there
+
+
+def test_a_quote_counts_the_start_up_that_was_deployed_and_the_usual_one_where_modal_does_not_tell(
+    place: ModalPlace,
+) -> None:
+    job = a_test_job()
+    usual = place.executor().quote(job, 600.0)
+    assert usual.upper_bound_s == 600 + END_S + 2 * deployment.STARTUP_S
+    boards().claims.put(
+        DEPLOYMENT,
+        Deployment(
+            version=1, autoinfer="0", code="c", vllm="v", startup_s=300, deployed_at="2026-11-23"
+        ).model_dump_json(),
+    )
+    closer = place.executor().quote(job, 600.0)
+    assert closer.upper_bound_s == 600 + END_S + 2 * 300
+    assert closer.upper_bound_usd < usual.upper_bound_usd
 
 
 def test_a_changed_price_is_quoted_by_an_executor_that_asked_before_when_its_answer_is_old(

@@ -18,7 +18,6 @@ from experiments.executors.runpod.api import NoCapacity, Refused, RunPodUnreacha
 from experiments.executors.runpod.board import BoardUnreachable
 from experiments.executors.runpod.executor import RunPodExecutor
 from experiments.kill_points import KILL_VARIABLE, KillPoint
-from experiments.measurement.evidence import Stage
 from tests import postgresql
 from tests.integration.executors.conformance import SLOW
 from tests.integration.executors.runpod.conftest import BOARD
@@ -172,16 +171,16 @@ def test_a_pod_that_exited_is_lost_and_given_back(place: RunPodPlace):
 
 
 def test_a_job_beyond_its_limit_is_ended_by_its_own_pod(place: RunPodPlace):
-    executor = place.executor(limits_s={Stage.VALIDATION: 2.0})  # of a stage that the job does not come to
-    ref = executor.submit("limit", a_test_job(SLOW))
+    executor = place.executor()
+    bound_s = executor.quote(a_test_job(SLOW), 2.0).upper_bound_s
+    assert bound_s == 2.0 + 2 * QUICK.startup_s + QUICK.end_s < executor.quote(a_test_job()).upper_bound_s
+    ref = executor.submit("limit", a_test_job(SLOW), 2.0)
     place.wait_for(lambda: not place.fake.pods)
     place.wait_for(lambda: place.living(ref) == 0)
     assert "The limit of 2 s is over" in log(place)
     status = executor.poll(ref)
-    assert (status.state, status.failure) == (
-        RunState.FAILED,
-        "The pod reached its time limit, so it was ended.",
-    ), "the same again would end alike, and be paid for again"
+    assert status.state is RunState.TIMED_OUT
+    assert "ended at its limit of 2s, which bounds what it may cost" in str(status.failure)
 
 
 def test_a_builtin_timeout_error_in_the_job_is_an_end_and_not_a_wait(

@@ -1,0 +1,110 @@
+"""What a job of a rented target takes if all of its plan is measured, told before it is submitted: its limit,
+and so the most that it may cost, rest on it (`experiments.remote.limiting`)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from agent.campaign.checkpoint import Checkpoint
+from agent.campaign.elsewhere import card_of_rented
+from agent.campaign.facts import FOUND
+from agent.campaign.length import ARMS
+from agent.plan.duration import (
+    FIRST_LOAD_MORE_S,
+    baseline_seconds,
+    block_seconds,
+    expected_load,
+    expected_request,
+    known_load,
+    known_request,
+    test_seconds,
+    warm_seconds,
+)
+from agent.plan.memory import weight_bytes
+from agent.plan.model import ModelFound, model_at
+from agent.plan.stored_times import stored_times
+from configs.campaign import PlanSpec, WorkloadSpec
+from configs.errors import AutoinferError
+from db.models import Campaign
+from experiments.engines.port import Infeasible
+from experiments.job.spec import AnyJob, BaselineJob, TestJob
+from experiments.measurement.plan import StoppingPlan, Workload
+
+_NO_BUDGET_S = 1e12
+"""The plan of a job was cut to its campaign's budget when it was made."""
+
+
+def planned_seconds(
+    session: Session,
+    spec: AnyJob,
+    target: str,
+    checkpoint: Path | None = None,
+    target_key: str | None = None,
+) -> float | None:
+    """Seconds of the job on the target with all that its plan allows, by what was measured there, else by the
+    model's shape and the GPU's listed rates; builds are not counted. None where the model is not here.
+
+    `checkpoint` is the model's folder and `target_key` the name under which the target's measurements are
+    kept; those of the job's campaign if not given.
+    """
+    campaign = session.get(Campaign, spec.campaign_id)
+    folder = checkpoint or _folder(campaign)
+    elsewhere = spec.target if isinstance(spec, TestJob) else None
+    key = target_key or elsewhere or (target if campaign is None else campaign.target)
+    model = None if folder is None else _model(spec.model, folder)
+    if model is None:
+        return None
+    card = card_of_rented(target)
+    listed = None if card is None else card.listed
+    stored = stored_times(session, key, spec.model_fingerprint, spec.engine)
+    workload = _workload(spec.plan.workload if isinstance(spec, TestJob) else spec.workload)
+    size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
+    load_s, _ = known_load(expected_load(spec.engine, size), stored)
+    on_gpu = not target.endswith(":cpu")
+    request = known_request(expected_request(model.profile, workload, listed, on_gpu=on_gpu), stored)
+    # Each machine is a new one, whatever was measured: its first load finds nothing that was compiled.
+    first_s = FIRST_LOAD_MORE_S.get(spec.engine, 0.0)
+    if isinstance(spec, BaselineJob):
+        noise = (spec.noise_launches, spec.noise_blocks)
+        together = on_gpu and spec.at_once is None
+        sweep = (len(spec.sweep), spec.sweep_blocks)
+        return first_s + baseline_seconds(workload, *sweep, noise, load_s, request, together=together)
+    if isinstance(spec, TestJob):
+        plan = _plan(spec.plan)
+        return first_s + test_seconds(plan, _NO_BUDGET_S, load_s, request, in_turn=spec.in_turn)[1]
+    blocks_s = warm_seconds(workload, request) + spec.blocks * block_seconds(workload, request)
+    return first_s + ARMS * (load_s + blocks_s)
+
+
+def _folder(campaign: Campaign | None) -> Path | None:
+    found = None if campaign is None else campaign.spec.get(FOUND)
+    return Path(str(found["checkpoint"])) if isinstance(found, dict) and "checkpoint" in found else None
+
+
+@lru_cache(maxsize=8)
+def _model(asked: str, folder: Path) -> ModelFound | None:
+    try:
+        return model_at(asked, Checkpoint(folder))
+    except (AutoinferError, Infeasible, OSError, ValueError):  # its campaign says what is wrong with it
+        return None
+
+
+def _workload(workload: Workload) -> WorkloadSpec:
+    return WorkloadSpec.model_validate(workload.model_dump())
+
+
+def _plan(plan: StoppingPlan) -> PlanSpec:
+    """The part of a plan that takes time; on which metric it decides makes no difference to that."""
+    return PlanSpec(
+        metric="tpot_ms",
+        min_effect=plan.min_effect,
+        alpha=plan.alpha,
+        workload=_workload(plan.workload),
+        quick_blocks=plan.quick_blocks,
+        full_blocks=plan.full_blocks,
+        full_pairs=plan.full_pairs,
+        validation_pairs=plan.validation_pairs,
+    )
