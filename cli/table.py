@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import signal
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import Json
+from cli.table_prepare import prepare
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from agent.tables.clock import Budget
     from agent.tables.export import Exported
     from agent.tables.grid import Grid
@@ -26,9 +21,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Measure every configuration of a grid, and export it."
 )
-
-SAME_SIGNAL_S = 1.0
-"""Seconds within which a second signal is taken for the first."""
 
 GridName = Annotated[str, typer.Argument(metavar="GRID", help="A packaged name or a YAML file.")]
 Model = Annotated[
@@ -65,6 +57,9 @@ Bandwidth = Annotated[
 @app.callback()
 def table() -> None:
     """Measure every configuration of a grid, and export it."""
+
+
+app.command()(prepare)
 
 
 @app.command()
@@ -112,6 +107,7 @@ def measure(
     from agent.tables.clock import Budget
     from agent.tables.run import measure as measure_table
     from cli.output import print_json, say
+    from cli.table_ground import end_on_signals
     from configs.quantities import parse_duration_s
 
     clock = Budget(None if budget is None else parse_duration_s(budget))
@@ -120,7 +116,7 @@ def measure(
     run = replace(_run(ctx, found, target, out, clock, loads_ahead, commit), with_profile=profile)
     if not as_json:
         say(*_header(run))
-    _end_on_signals(clock)
+    end_on_signals(clock)
     ended = measure_table(run, (lambda text: None) if as_json else lambda text: say(text))
     if as_json:
         print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(run.journal_path)})
@@ -332,8 +328,8 @@ def _run(
     from agent.tables.loading import Sources
     from agent.tables.run import TableRun
     from cli.opening import settings_of
+    from cli.table_ground import command_line, identity_of
     from configs.errors import UsageError
-    from experiments.measurement.environment import git_revision, package_version
 
     settings = settings_of(ctx)
     names = [each.strip() for each in target.split(",") if each.strip()]
@@ -348,17 +344,10 @@ def _run(
                 f"There is no folder {checkpoint} with weights.",
                 f"Name one with --model, or measure times alone with --weights {DUMMY}.",
             )
-    revision, changed = git_revision(Path(__file__).parents[1])
-    identity = {
-        "autoinfer": package_version("autoinfer"),
-        "git_revision": commit or revision,
-        "git_changed": None if commit else changed,
-    }
     sources = Sources(
         _profile(grid.model), out.absolute(), settings.cache_dir, settings.load_limit_s, checkpoint
     )
-    command = shlex.join(["autoinfer", *sys.argv[1:]])
-    return TableRun(grid, devices, sources, budget, loads_ahead, identity, command)
+    return TableRun(grid, devices, sources, budget, loads_ahead, identity_of(commit), command_line())
 
 
 def _profile(model: str) -> ModelProfile:
@@ -389,22 +378,6 @@ def _header(run: TableRun) -> list[str]:
         f"Measurements go to {run.journal_path}.",
     ]
     return [*lines, f"This is {LATENCY_ONLY}."] if run.grid.weights == DUMMY else lines
-
-
-def _end_on_signals(budget: Budget) -> None:
-    """End after the cell that is being measured; a second signal ends at once, if it is not the first one
-    twice, as `timeout` sends it to a process and to its group."""
-    first_s: list[float] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        if first_s and time.monotonic() - first_s[0] > SAME_SIGNAL_S:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        first_s.append(time.monotonic())
-        budget.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
 
 
 def _journal(table: Path) -> Path:
