@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.tables.export import Exported
     from agent.tables.grid import Grid
     from agent.tables.journal import Line
-    from agent.tables.run import TableRun
+    from agent.tables.run import Ended, TableRun
     from configs.models import ModelProfile
 
 app = typer.Typer(
@@ -71,9 +71,13 @@ def measure(
         typer.Option("--out", metavar="DIR", help="The table's folder; one that is there is gone on with."),
     ],
     target: Annotated[
-        str,
-        typer.Option("--target", metavar="DEVICE[,DEVICE]", help="Where to measure: cuda:0, cuda:0,cuda:1 …"),
-    ] = "cuda:0",
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="DEVICE[,DEVICE]",
+            help="Where to measure: cuda:0, cuda:0,cuda:1 …; cpu for a grid of the reference engine.",
+        ),
+    ] = None,
     model: Model = None,
     weights: Weights = None,
     budget: Annotated[
@@ -105,23 +109,29 @@ def measure(
     from dataclasses import replace
 
     from agent.tables.clock import Budget
+    from agent.tables.grid import REFERENCE
     from agent.tables.run import measure as measure_table
-    from cli.output import print_json, say
-    from cli.table_ground import end_on_signals
+    from agent.tables.side_by_side import SideBySideRun
+    from cli.output import say
+    from cli.table_ground import end_on_signals, ground_of
     from configs.quantities import parse_duration_s
+    from configs.targets import CPU
 
     clock = Budget(None if budget is None else parse_duration_s(budget))
     found = _grid(grid, model, weights)
+    tell = (lambda text: None) if as_json else (lambda text: say(text))
+    if found.engine == REFERENCE:
+        ground = ground_of(ctx, found, target or CPU, out, clock, commit)
+        end_on_signals(clock)
+        _say_ended(SideBySideRun(ground, tell).run(), ground.journal_path, as_json=as_json)
+        return
     found = found if same else replace(found, same=None)
-    run = replace(_run(ctx, found, target, out, clock, loads_ahead, commit), with_profile=profile)
+    devices = target or "cuda:0"
+    run = replace(_run(ctx, found, devices, out, clock, loads_ahead, commit), with_profile=profile)
     if not as_json:
         say(*_header(run))
     end_on_signals(clock)
-    ended = measure_table(run, (lambda text: None) if as_json else lambda text: say(text))
-    if as_json:
-        print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(run.journal_path)})
-        return
-    say(f"{ended.loads_left} loads are left: {ended.reason}.")
+    _say_ended(measure_table(run, tell), run.journal_path, as_json=as_json)
 
 
 @app.command("list")
@@ -380,8 +390,17 @@ def _header(run: TableRun) -> list[str]:
     return [*lines, f"This is {LATENCY_ONLY}."] if run.grid.weights == DUMMY else lines
 
 
+def _say_ended(ended: Ended, journal: Path, *, as_json: bool) -> None:
+    from cli.output import print_json, say
+
+    if as_json:
+        print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(journal)})
+        return
+    say(f"{ended.loads_left} loads are left: {ended.reason}.")
+
+
 def _journal(table: Path) -> Path:
-    from agent.tables.run import JOURNAL_FILE
+    from agent.tables.ground import JOURNAL_FILE
     from configs.errors import UsageError
 
     path = table / JOURNAL_FILE if table.is_dir() else table

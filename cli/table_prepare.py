@@ -38,7 +38,8 @@ def prepare(
 ) -> None:
     """Build the checkpoints of a grid of the reference engine, evaluate their quality, compile their steps.
 
-    Nothing is timed, so other work may go on beside it. It may be killed at any time; the same command goes on.
+    Nothing is timed, so other work may go on beside it. It may be killed at any time; the same command goes
+    on.
     """
     from agent.tables.clock import Budget
     from agent.tables.grid import REFERENCE, load_grid

@@ -172,7 +172,7 @@ class _GridFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
-    engine: Literal["vllm", "reference"] = VLLM
+    engine: Literal["vllm", "reference"] = "vllm"
     model: str
     weights: Literal["dummy", "checkpoint"]
     space: str = "vllm"

@@ -1,4 +1,4 @@
-"""What a table of an engine in-process rests on: its grid, device, checkpoint and texts, and where all goes."""
+"""What a table of trained weights rests on: its grid, device, checkpoint and texts, and where all goes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from experiments.space.configuration import Configuration
 
 JOURNAL_FILE = "measured.jsonl"
 ARTIFACTS, CACHE, LOGS, DISTRIBUTIONS = "artifacts", "cache", "logs", "distributions"
-"""Files and folders in the folder of a table: its journal, the checkpoints that were built, compiled code, the
-launches' logs, and the first load's distributions over tokens, which all others are compared with."""
+"""Files and folders in the folder of a table: its journal, the checkpoints that were built, compiled code,
+the launches' logs, and the first load's distributions over tokens, which all others are compared with."""
 
 
 @dataclass(frozen=True)

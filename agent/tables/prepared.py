@@ -22,8 +22,8 @@ BUILD, QUALITY, DRAFTING, COMPILE, READY = "build", "quality", "drafting", "comp
 class Prepared:
     """The lines of a journal by what they tell; what was told first stands."""
 
-    def __init__(self, lines: Iterable[Line], scope: tuple[str | None, str | None] | None = None) -> None:
-        """`scope` is the device's name and the engine's version; None for those of all lines."""
+    def __init__(self, lines: Iterable[Line]) -> None:
+        """`lines` are of one kind of device and one version of the engine."""
         self.builds: dict[str, Line] = {}
         self.quality: dict[str, Line] = {}
         self.drafting: dict[str, Line] = {}
@@ -37,9 +37,7 @@ class Prepared:
             READY: (self.ready, "load"),
         }
         for line in lines:
-            told = line["identity"]
-            if scope is None or (told.get("name"), told.get("engine_version")) == scope:
-                self.add(line)
+            self.add(line)
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Count one more line."""

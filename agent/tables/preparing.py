@@ -19,7 +19,7 @@ from typing import Any
 from agent.tables.building import Builder, Built, architecture
 from agent.tables.grid import PlannedLoad
 from agent.tables.ground import ARTIFACTS, DISTRIBUTIONS, Ground, launch_processor_s, load_fields
-from agent.tables.journal import Measured, read_journal
+from agent.tables.journal import Measured, read_journal, scope_of
 from agent.tables.measure import told
 from agent.tables.prepared import BUILD, COMPILE, DRAFTING, QUALITY, READY, Prepared
 from experiments.artifacts.store import ArtifactStore
@@ -29,6 +29,15 @@ from experiments.space.configuration import Configuration, KnobValue
 
 ONE_WAY: Mapping[str, KnobValue] = {"serving.compile": "off", "serving.threads": 1}
 """How launches are run whose scores are kept."""
+
+COMPILED_BY = (
+    "serving.compile",
+    "serving.dtype",
+    "serving.threads",
+    "drafting.method",
+    "drafting.draft_tokens",
+)
+"""Knobs that decide what is compiled, beside the shape of the checkpoint."""
 
 DIGITS = 4
 """Digits after the point of bits and nats."""
@@ -66,9 +75,10 @@ class Preparing:
 
     def _read(self) -> None:
         path = self._ground.journal_path
-        lines = list(read_journal(path)) if path.is_file() else []
-        self._prepared = Prepared(lines, self._ground.device.scope)
-        self._measured = Measured(lines, self._ground.device.scope)
+        scope = self._ground.device.scope
+        lines = [line for line in read_journal(path) if scope_of(line) == scope] if path.is_file() else []
+        self._prepared = Prepared(lines)
+        self._measured = Measured(lines, scope)
         self._builder.told.update(self._prepared.builds)
 
     def _is_left(self, load: PlannedLoad) -> bool:
@@ -125,9 +135,8 @@ class Preparing:
         finally:
             launch.close()
         documents = [each for each in documents if not each.item.startswith(DECODE_ITEM_PREFIX)]
-        bits, text_bytes = (
-            sum(getattr(each, name) for each in documents) for name in ("nll_bits", "text_bytes")
-        )
+        bits = sum(each.nll_bits for each in documents)
+        text_bytes = sum(each.text_bytes for each in documents)
         kl = [0.0 if each.kl_nats is None else each.kl_nats for each in documents]
         return {
             "bits_per_byte": round(bits / text_bytes, 6),
@@ -171,14 +180,7 @@ class Preparing:
     def _compiled(self, configuration: Configuration, built: Built) -> str | None:
         if configuration.get("serving.compile", "off") == "off":
             return None
-        knobs = (
-            "serving.compile",
-            "serving.dtype",
-            "serving.threads",
-            "drafting.method",
-            "drafting.draft_tokens",
-        )
-        words = " ".join(str(configuration[knob]) for knob in knobs if knob in configuration)
+        words = " ".join(str(configuration[knob]) for knob in COMPILED_BY if knob in configuration)
         shape = hashlib.sha256(architecture(built.folder).encode()).hexdigest()[:8]
         key = f"{shape} {words}"
         if key not in self._prepared.compiled:
