@@ -100,6 +100,7 @@ def load_fields(grid: Grid, load: PlannedLoad) -> dict[str, Any]:
         "weights": grid.weights,
         "latency_only": False,
         "load": grid.digest(load),
+        "number": grid.loads.index(load),
         "configuration": dict(load.configuration),
         "stored_as": load.stored,
     }

@@ -113,7 +113,7 @@ class Preparing:
 
     def _quality(self, configuration: Configuration, built: Built) -> str:
         plain = Configuration.of({**self._ground.engine.plain(configuration), **ONE_WAY})
-        key = f"{built.name[:16]} {plain['serving.dtype']}"
+        key = f"{built.name[:16]} {dtype_of(plain)}"
         if key not in self._prepared.quality:
             self._add(QUALITY, key, self._scored(plain, built))
         return key
@@ -154,7 +154,7 @@ class Preparing:
             return None
         eager = Configuration.of({**configuration, **ONE_WAY})
         knobs = [str(eager[knob]) for knob in sorted(eager) if knob.startswith("drafting.")]
-        key = " ".join([built.name[:16], str(eager["serving.dtype"]), *knobs])
+        key = " ".join([built.name[:16], dtype_of(eager), *knobs])
         if key not in self._prepared.drafting:
             self._add(DRAFTING, key, self._checked(eager, built))
         return key
@@ -205,6 +205,11 @@ class Preparing:
     def _add(self, kind: str, key: str, told: Mapping[str, Any]) -> None:
         self._journal.add(kind, {"key": key, **told})
         self._prepared.add({"kind": kind, "key": key, **told})
+
+
+def dtype_of(configuration: Configuration) -> str:
+    """The type that a configuration serves in, in a word."""
+    return str(configuration.get("serving.dtype", "own"))
 
 
 def _rounded(seconds: float | None) -> float | None:

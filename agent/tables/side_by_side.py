@@ -36,6 +36,7 @@ from configs.errors import UsageError
 from experiments.artifacts.manifest import FILES_FOLDER
 from experiments.engines.port import GenerationTrace, Infeasible, Launch
 from experiments.measurement.environment import moment
+from experiments.measurement.evidence import Json
 
 ORIGINAL = "original"
 """Names the checkpoint of the grid's model, which no artifact made."""
@@ -58,12 +59,13 @@ class SideBySideRun:
     def __init__(self, ground: Ground, tell: Callable[[str], None]) -> None:
         self._ground, self._tell = ground, tell
         self._batch_s: list[float] = []
+        self._resolved: dict[str, dict[str, Json]] = {}
 
     def run(self) -> Ended:
         """Measure until nothing is left or the budget is over.
 
-        Raises `UsageError` for a grid whose first load is not prepared, and `AutoinferError` for a device that
-        another process holds.
+        Raises `UsageError` for a grid whose first load is not prepared, and `AutoinferError` for a device
+        that another process holds.
         """
         ground = self._ground
         journal = self._journal = ground.journal()
@@ -205,15 +207,24 @@ class SideBySideRun:
         workload = self._ground.grid.workloads[0]
         told = {**load_fields(self._ground.grid, up.load), "launch": up.number, "batch": batch}
         resolved = dict(up.launch.resolved())
+        known = self._resolved.get(told["load"]) == resolved
+        self._resolved[told["load"]] = resolved
         parts = dict(getattr(up.launch, "load_parts_s", {}))
         self._journal.add(
-            "load", {**told, "load_s": up.launch.load_s, "load_parts_s": parts, "resolved": resolved}
+            "load",
+            {
+                **told,
+                "load_s": up.launch.load_s,
+                "load_parts_s": parts,
+                "resolved": None if known else resolved,  # None: as in the line of this load before
+            },
         )
         requests = [
             {**request, "turn": turn} for request, turn in zip(kept(up.traces), up.turns, strict=True)
         ]
         cell = {
             "pass": number,
+            "control": self._ground.grid.digest(self._ground.grid.loads[0]),
             "workload": {**asdict(workload), "key": workload.key},
             "seed": self._ground.grid.seed,
             "run_s": sum(trace.token_times_s[-1] for trace in up.traces),
