@@ -114,6 +114,7 @@ def measure(
     from agent.tables.side_by_side import SideBySideRun
     from cli.output import say
     from cli.table_ground import end_on_signals, ground_of
+    from configs.errors import UsageError
     from configs.quantities import parse_duration_s
     from configs.targets import CPU
 
@@ -121,6 +122,11 @@ def measure(
     found = _grid(grid, model, weights)
     tell = (lambda text: None) if as_json else (lambda text: say(text))
     if found.engine == REFERENCE:
+        if loads_ahead != 1 or not same or profile:
+            raise UsageError(
+                f"The grid {found.name} is measured side by side, with nothing loading meanwhile.",
+                "Leave out --loads-ahead, --no-same and --profile.",
+            )
         ground = ground_of(ctx, found, target or CPU, out, clock, commit)
         end_on_signals(clock)
         _say_ended(SideBySideRun(ground, tell).run(), ground.journal_path, as_json=as_json)

@@ -20,6 +20,10 @@ def prepare(
     target: Annotated[
         str, typer.Option("--target", metavar="DEVICE", help="Where it will be measured.")
     ] = "cpu",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME|DIR", help="Another checkpoint than the grid's: a folder."),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 18m; no end if not given."),
@@ -49,7 +53,7 @@ def prepare(
     from configs.errors import UsageError
     from configs.quantities import parse_duration_s
 
-    found = load_grid(grid)
+    found = load_grid(grid, model)
     if found.engine != REFERENCE:
         raise UsageError(
             f"The grid {found.name} is of the engine {found.engine}, which needs no preparing.",

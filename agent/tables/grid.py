@@ -253,6 +253,11 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
         for length in told.lengths
         for concurrency, requests in length.requests.items()
     )
+    if told.engine == REFERENCE and weights == DUMMY:
+        raise UsageError(
+            f"{document.where}: the engine {told.engine} serves trained weights alone.",
+            f"Leave out --weights {DUMMY}.",
+        )
     found = Grid(
         told.name,
         model or told.model,

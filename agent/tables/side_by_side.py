@@ -146,6 +146,8 @@ class SideBySideRun:
             self._journal.add("batch", machine)
             for up in ups:
                 self._keep(up, batch, number)
+            for up in ups[:1]:
+                self._profile(up)
         finally:
             for up in ups:
                 up.launch.close()
@@ -233,6 +235,23 @@ class SideBySideRun:
             "requests": requests,
         }
         self._journal.add("cell", {**told, **cell})
+
+    def _profile(self, up: _Up) -> None:
+        """Keep the time of the control's step by part, once; it is timed no more afterwards."""
+        ground = self._ground
+        fields = load_fields(ground.grid, up.load)
+        if fields["number"] or any(line["kind"] == "profile" for line in self._read()):
+            return
+        workload = ground.grid.workloads[0]
+        request = ground.material.requests(ground.workload, ground.grid.seed, 0, 0)[0]
+        told = {"launch": up.number, "workload": {**asdict(workload), "key": workload.key}}
+        try:
+            parts = [asdict(part) for part in up.launch.profile(request)]
+        except Infeasible as failure:
+            cause = {"kind": failure.kind, "cause": failure.cause}
+            self._journal.add("profile", {**fields, **told, "failure": cause})
+            return
+        self._journal.add("profile", {**fields, **told, "parts": parts})
 
     def _failed(self, load: PlannedLoad, failure: Infeasible) -> None:
         if self._ground.budget.is_stopped:  # what ended us ended it too

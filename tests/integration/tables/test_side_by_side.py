@@ -70,6 +70,8 @@ def test_every_load_has_a_launch_of_each_pass_and_the_control_one_of_each_batch(
     batch_lines = [line for line in lines if line["kind"] == "batch"]
     assert measured[0, 0] + measured[0, 1] == len(batch_lines) == 6
     assert all(line["before"]["time"] <= line["after"]["time"] for line in batch_lines)
+    (profile,) = [line for line in lines if line["kind"] == "profile"]
+    assert (profile["number"], bool(profile["parts"])) == (0, True)
     turns = {tuple(each["turn"] for each in line["requests"]) for line in lines if line["kind"] == "cell"}
     assert turns == {(0, 1, 2, 3)}
 
