@@ -134,7 +134,8 @@ def _made(
         "stored_as": line["stored_as"],
         **{knob: _written(line["configuration"].get(knob)) for knob in knobs},
     }
-    resolved = next((load["resolved"] for load in reversed(row.loads) if load["resolved"]), {})
+    told = (load["resolved"] for load in reversed(row.loads) if load["resolved"])
+    resolved: Mapping[str, Any] = next(told, {})
     found |= {column: _at(resolved, path) for column, path in RESOLVED.items()}
     found |= {name: workload.get(name) for name in ("concurrency", "prompt_tokens", "new_tokens", "requests")}
     failure = row.failures[-1]["failure"] if row.failures and not row.cells else None
