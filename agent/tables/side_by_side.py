@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from agent.tables.cell import kept
 from agent.tables.device import leased
 from agent.tables.grid import PlannedLoad
@@ -127,7 +129,7 @@ class SideBySideRun:
         try:
             ups = self._load([self._ground.grid.loads[0], *loads])
             loaded_s = time.monotonic() - begun_s
-            before, ours_s = moment(self._ground.device.device), _processor_s(ups)
+            before, ours_s, all_s = moment(self._ground.device.device), _processor_s(ups), _machine_s()
             timed_s = time.monotonic()
             for turn in range(self._turns):
                 if self._ground.budget.is_stopped:
@@ -142,6 +144,7 @@ class SideBySideRun:
                 "loads_s": round(loaded_s, 2),
                 "wall_s": round(time.monotonic() - timed_s, 2),
                 "ours_processor_s": round(_processor_s(ups) - ours_s, 2),
+                "machine_processor_s": round(_machine_s() - all_s, 2),
             }
             self._journal.add("batch", machine)
             for up in ups:
@@ -281,3 +284,12 @@ def batches(ground: Ground, loads: Sequence[PlannedLoad], number: int) -> Iterat
 def _processor_s(ups: Sequence[_Up]) -> float:
     """Seconds of all cores that the launches have taken so far."""
     return sum(launch_processor_s(up.launch) or 0.0 for up in ups)
+
+
+def _machine_s() -> float:
+    """Seconds of all cores that anything on this machine has taken since it was started."""
+    times = psutil.cpu_times()
+    still = times.idle + getattr(times, "iowait", 0.0)
+    # a guest's time is within that of its host's processes
+    guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    return float(sum(times) - still - guests)
