@@ -251,11 +251,14 @@ def page(
     """Write a table as a page in Markdown: times, parts of a step, failures, what a load beside does."""
     from agent.tables.journal import read_journal
     from agent.tables.page import page as page_of
+    from agent.tables.prepared import READY
+    from agent.tables.trained_page import trained_page
     from cli.output import print_json, say
 
     lines = list(read_journal(_journal(table)))
     commands = dict.fromkeys(line["command"] for line in lines if line["kind"] == "begin")
-    made = page_of(lines, _exported(lines, bandwidth), title, list(commands))
+    trained = any(line["kind"] == READY for line in lines)
+    made = (trained_page if trained else page_of)(lines, _exported(lines, bandwidth), title, list(commands))
     if to is not None:
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(made, encoding="utf-8")

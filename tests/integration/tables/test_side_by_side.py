@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from agent.tables.clock import Budget
 from agent.tables.export import export
 from agent.tables.journal import read_journal
 from agent.tables.side_by_side import SideBySideRun, batches
+from agent.tables.trained_page import trained_page
 from configs.errors import UsageError
 from tests.integration.tables.side_by_side import grid_in, ground_in, prepare
 
@@ -91,6 +93,20 @@ def test_a_row_has_quality_samples_costs_and_the_ratio_to_the_control(tmp_path: 
     assert (compiled["compile_build"] != "", first["compile_build"]) == (True, "")
     assert float(first["run_s"]) >= float(first["serve_s"]) > 0
     assert rows[-1]["cause_kind"] == "crashed"
+
+
+def test_a_page_tells_what_keeps_the_quality_how_steady_it_was_and_what_failed(tmp_path: Path) -> None:
+    prepare(ground_in(tmp_path))
+    SideBySideRun(ground_in(tmp_path), lambda text: None).run()
+    lines = lines_of(tmp_path)
+    page = trained_page(lines, export(lines, None, None), "A table", ["autoinfer table measure"])
+    sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    kept, failed = sections["Fastest with the quality kept"], sections["What failed"]
+    assert "5 of the 6 that ran" in kept
+    assert "simulated.prunes=yes" not in kept
+    assert "`drafting.method=mtp` |" in sections["One lever alone"]
+    assert "in 6 batches" in sections["How steady it was"]
+    assert ("illegal" in failed, "build_failed" in failed, "crashed" in failed) == (True, True, True)
 
 
 def test_the_first_load_must_be_prepared(tmp_path: Path) -> None:
