@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -62,8 +63,6 @@ class Preparing:
         loads, begin = self._ground.grid.loads, {"grid": self._ground.grid.name}
         self._journal.add("begin", {**begin, "command": self._ground.command, "prepares": True})
         with self._store:
-            if not (self._ground.folder / DISTRIBUTIONS).exists():
-                self._try(loads[0])  # what all others are compared with
             for load in reversed(loads) if backwards else loads:
                 if self._ground.budget.is_over:
                     break
@@ -119,17 +118,14 @@ class Preparing:
         return key
 
     def _scored(self, plain: Configuration, built: Built) -> dict[str, Any]:
-        ground, workload = self._ground, self._ground.workload
-        distributions = ground.folder / DISTRIBUTIONS
-        first = not distributions.exists()
+        ground, workload, reference = self._ground, self._ground.workload, self._reference()
         launch = ground.launch(plain, built.folder, f"quality-{built.name[:16]}")
         try:
             loaded_s = launch_processor_s(launch)
             documents, tasks = launch.score(
                 ground.material.documents(workload),
                 ground.material.tasks(workload),
-                reference=None if first else distributions,
-                write_reference=distributions if first else None,
+                reference=reference,
             )
             scored_s = launch_processor_s(launch)
         finally:
@@ -148,6 +144,21 @@ class Preparing:
             "tasks": "".join("1" if each.correct else "0" for each in tasks),
             "material": dict(ground.material.identity(workload)),
         }
+
+    def _reference(self) -> Path:
+        """The distributions of the first load, which all are compared with; written when first needed."""
+        ground, workload = self._ground, self._ground.workload
+        distributions = ground.folder / DISTRIBUTIONS
+        if not distributions.exists():
+            first = ground.grid.loads[0].configuration
+            plain = Configuration.of({**ground.engine.plain(first), **ONE_WAY})
+            launch = ground.launch(plain, self._builder.built(first).folder, "quality-reference")
+            try:
+                documents = ground.material.documents(workload)
+                launch.score(documents, ground.material.tasks(workload), write_reference=distributions)
+            finally:
+                launch.close()
+        return distributions
 
     def _drafting(self, configuration: Configuration, built: Built) -> str | None:
         if configuration.get("drafting.method", "none") == "none":

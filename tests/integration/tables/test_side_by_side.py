@@ -118,9 +118,14 @@ def test_loads_that_are_not_prepared_are_left_and_told(tmp_path: Path) -> None:
     budget = Budget()
     ground = ground_in(tmp_path, budget=budget)
     budget.stop()
-    assert prepare(ground) == 8, "what all others are compared with comes first"
+    assert prepare(ground) == 9, "nothing is begun"
+    whole = ground_in(tmp_path / "whole", grid_in(tmp_path))
+    prepare(whole)
+    ready = [line for line in lines_of(tmp_path / "whole") if line["kind"] == "ready"]
+    for line in ready[:2]:
+        ground.journal().add("ready", line)
     ended = SideBySideRun(ground_in(tmp_path), lambda text: None).run()
-    assert ended.reason.endswith("8 are not prepared")
+    assert ended.reason == "all that is prepared is measured; 7 are not prepared"
 
 
 def test_a_call_without_time_begins_nothing_and_says_so(tmp_path: Path) -> None:
