@@ -25,7 +25,7 @@ def trained_page(lines: Sequence[Line], table: Exported, title: str, commands: S
     """The page of a journal's lines and the CSV that was made of them."""
     rows = table.rows
     control = next((row for row in rows if row.get("baseline") == "yes"), None)
-    measured = [row for row in rows if row["feasible"] == "yes"]
+    measured = [row for row in rows if row.get("tpot_over_control") is not None]
     head = [
         f"# {title}",
         "",
@@ -74,7 +74,8 @@ def _measured_on(rows: Sequence[Row], measured: Sequence[Row]) -> list[str]:
     where = dict.fromkeys(f"{row['device']}; {row['engine_version']}" for row in rows)
     launches = [int(_number(row["launches"])) for row in measured] or [0]
     told = f"{len(measured)} configurations measured, by {min(launches)} to {max(launches)} launches each"
-    return [*where, f"{told}; {len(rows) - len(measured)} failed"]
+    failed = sum(row["feasible"] == "no" for row in rows)
+    return [*where, f"{told}; {failed} failed"]
 
 
 def _row(row: Row, control: Row, knobs: Sequence[str]) -> tuple[str, ...]:
