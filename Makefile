@@ -7,10 +7,12 @@ RUN_ARGS ?=
 VERDICTS_ARGS ?=
 PLANNER_ARGS ?=
 PICTURES_OF ?=
+TABLE_OF ?= table-reference
+TABLE_BUDGET ?= 30m
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench looks pictures quantize-env verdicts planner compose-secrets clean
+.PHONY: help run test lint bench looks pictures quantize-env verdicts planner table-reference compose-secrets clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -76,6 +78,13 @@ verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/r
 planner: $(VENV)/.installed-dev ## prove what the planner is worth on frozen tables: writes docs/results/planner.md (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[smac]'
 	$(BIN)/python -m tests.proofs.planner $(PLANNER_ARGS)
+
+# What is prepared already is not prepared again, nor what is measured measured. Nothing else may run meanwhile.
+table-reference: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## the table of the reference engine, in the folder TABLE_OF (hours; the measuring TABLE_BUDGET)
+	$(BIN)/autoinfer table prepare reference --out $(TABLE_OF)
+	$(BIN)/autoinfer table measure reference --target cpu --out $(TABLE_OF) --budget $(TABLE_BUDGET)
+	$(BIN)/autoinfer table export $(TABLE_OF) --to docs/results/tables/reference.csv
+	$(BIN)/autoinfer table archive $(TABLE_OF) --gaps-up-to 0 --to docs/results/tables/reference.jsonl
 
 # The folder is for its owner alone; the files in it can be read by all, for in a container a user of another number
 # reads them there. What is there stays as it is.

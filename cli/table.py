@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
-import signal
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import Json
+from cli.table_prepare import prepare
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from agent.tables.clock import Budget
     from agent.tables.export import Exported
     from agent.tables.grid import Grid
     from agent.tables.journal import Line
-    from agent.tables.run import TableRun
+    from agent.tables.run import Ended, TableRun
     from configs.models import ModelProfile
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Measure every configuration of a grid, and export it."
 )
-
-SAME_SIGNAL_S = 1.0
-"""Seconds within which a second signal is taken for the first."""
 
 GridName = Annotated[str, typer.Argument(metavar="GRID", help="A packaged name or a YAML file.")]
 Model = Annotated[
@@ -67,6 +59,9 @@ def table() -> None:
     """Measure every configuration of a grid, and export it."""
 
 
+app.command()(prepare)
+
+
 @app.command()
 def measure(
     ctx: typer.Context,
@@ -76,9 +71,13 @@ def measure(
         typer.Option("--out", metavar="DIR", help="The table's folder; one that is there is gone on with."),
     ],
     target: Annotated[
-        str,
-        typer.Option("--target", metavar="DEVICE[,DEVICE]", help="Where to measure: cuda:0, cuda:0,cuda:1 …"),
-    ] = "cuda:0",
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="DEVICE[,DEVICE]",
+            help="Where to measure: cuda:0, cuda:0,cuda:1 …; cpu for a grid of the reference engine.",
+        ),
+    ] = None,
     model: Model = None,
     weights: Weights = None,
     budget: Annotated[
@@ -110,22 +109,35 @@ def measure(
     from dataclasses import replace
 
     from agent.tables.clock import Budget
+    from agent.tables.grid import REFERENCE
     from agent.tables.run import measure as measure_table
-    from cli.output import print_json, say
+    from agent.tables.side_by_side import SideBySideRun
+    from cli.output import say
+    from cli.table_ground import end_on_signals, ground_of
+    from configs.errors import UsageError
     from configs.quantities import parse_duration_s
+    from configs.targets import CPU
 
     clock = Budget(None if budget is None else parse_duration_s(budget))
     found = _grid(grid, model, weights)
+    tell = (lambda text: None) if as_json else (lambda text: say(text))
+    if found.engine == REFERENCE:
+        if loads_ahead != 1 or not same or profile:
+            raise UsageError(
+                f"The grid {found.name} is measured side by side, with nothing loading meanwhile.",
+                "Leave out --loads-ahead, --no-same and --profile.",
+            )
+        ground = ground_of(ctx, found, target or CPU, out, clock, commit)
+        end_on_signals(clock)
+        _say_ended(SideBySideRun(ground, tell).run(), ground.journal_path, as_json=as_json)
+        return
     found = found if same else replace(found, same=None)
-    run = replace(_run(ctx, found, target, out, clock, loads_ahead, commit), with_profile=profile)
+    devices = target or "cuda:0"
+    run = replace(_run(ctx, found, devices, out, clock, loads_ahead, commit), with_profile=profile)
     if not as_json:
         say(*_header(run))
-    _end_on_signals(clock)
-    ended = measure_table(run, (lambda text: None) if as_json else lambda text: say(text))
-    if as_json:
-        print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(run.journal_path)})
-        return
-    say(f"{ended.loads_left} loads are left: {ended.reason}.")
+    end_on_signals(clock)
+    _say_ended(measure_table(run, tell), run.journal_path, as_json=as_json)
 
 
 @app.command("list")
@@ -239,11 +251,14 @@ def page(
     """Write a table as a page in Markdown: times, parts of a step, failures, what a load beside does."""
     from agent.tables.journal import read_journal
     from agent.tables.page import page as page_of
+    from agent.tables.prepared import READY
+    from agent.tables.trained_page import trained_page
     from cli.output import print_json, say
 
     lines = list(read_journal(_journal(table)))
     commands = dict.fromkeys(line["command"] for line in lines if line["kind"] == "begin")
-    made = page_of(lines, _exported(lines, bandwidth), title, list(commands))
+    trained = any(line["kind"] == READY for line in lines)
+    made = (trained_page if trained else page_of)(lines, _exported(lines, bandwidth), title, list(commands))
     if to is not None:
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(made, encoding="utf-8")
@@ -332,8 +347,8 @@ def _run(
     from agent.tables.loading import Sources
     from agent.tables.run import TableRun
     from cli.opening import settings_of
+    from cli.table_ground import command_line, identity_of
     from configs.errors import UsageError
-    from experiments.measurement.environment import git_revision, package_version
 
     settings = settings_of(ctx)
     names = [each.strip() for each in target.split(",") if each.strip()]
@@ -348,17 +363,10 @@ def _run(
                 f"There is no folder {checkpoint} with weights.",
                 f"Name one with --model, or measure times alone with --weights {DUMMY}.",
             )
-    revision, changed = git_revision(Path(__file__).parents[1])
-    identity = {
-        "autoinfer": package_version("autoinfer"),
-        "git_revision": commit or revision,
-        "git_changed": None if commit else changed,
-    }
     sources = Sources(
         _profile(grid.model), out.absolute(), settings.cache_dir, settings.load_limit_s, checkpoint
     )
-    command = shlex.join(["autoinfer", *sys.argv[1:]])
-    return TableRun(grid, devices, sources, budget, loads_ahead, identity, command)
+    return TableRun(grid, devices, sources, budget, loads_ahead, identity_of(commit), command_line())
 
 
 def _profile(model: str) -> ModelProfile:
@@ -391,24 +399,17 @@ def _header(run: TableRun) -> list[str]:
     return [*lines, f"This is {LATENCY_ONLY}."] if run.grid.weights == DUMMY else lines
 
 
-def _end_on_signals(budget: Budget) -> None:
-    """End after the cell that is being measured; a second signal ends at once, if it is not the first one
-    twice, as `timeout` sends it to a process and to its group."""
-    first_s: list[float] = []
+def _say_ended(ended: Ended, journal: Path, *, as_json: bool) -> None:
+    from cli.output import print_json, say
 
-    def end(number: int, frame: FrameType | None) -> None:
-        if first_s and time.monotonic() - first_s[0] > SAME_SIGNAL_S:
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        first_s.append(time.monotonic())
-        budget.stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    if as_json:
+        print_json({"loads_left": ended.loads_left, "reason": ended.reason, "journal": str(journal)})
+        return
+    say(f"{ended.loads_left} loads are left: {ended.reason}.")
 
 
 def _journal(table: Path) -> Path:
-    from agent.tables.run import JOURNAL_FILE
+    from agent.tables.ground import JOURNAL_FILE
     from configs.errors import UsageError
 
     path = table / JOURNAL_FILE if table.is_dir() else table

@@ -8,6 +8,7 @@ the folders in a command it keeps the last part: what lay where on a machine is 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,12 @@ from typing import Any
 
 from agent.tables.cell import after_first
 from agent.tables.journal import Line
+
+TOLD_BY_ENGINES = ("failure", "resolved")
+"""Fields of lines in which engines may name files."""
+
+_PATH = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+([\w.@+~-]+)")
+"""An absolute path within a sentence; its last part is the group."""
 
 
 def archived(journals: Iterable[Iterable[Line]], gaps_up_to: int) -> Iterator[Line]:
@@ -35,9 +42,19 @@ def archived(journals: Iterable[Iterable[Line]], gaps_up_to: int) -> Iterator[Li
 def _short(line: Line, gaps_up_to: int) -> Line:
     if line["kind"] == "begin":
         return {**line, "command": without_folders(line["command"])}
+    line = {name: _without_paths(value) if name in TOLD_BY_ENGINES else value for name, value in line.items()}
     if line["kind"] != "cell" or line["workload"]["concurrency"] <= gaps_up_to:
         return line
     return {**line, "requests": [_without_gaps(request) for request in line["requests"]]}
+
+
+def _without_paths(value: Any) -> Any:
+    """The same with the last part of each path that stands in it."""
+    if isinstance(value, Mapping):
+        return {name: _without_paths(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_paths(each) for each in value]
+    return _PATH.sub(r"\1", value) if isinstance(value, str) else value
 
 
 def without_folders(command: str) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from agent.campaign.target import find_target
-from configs.errors import AutoinferError
+from agent.tables.grid import REFERENCE, VLLM
+from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device
 from configs.targets import CPU, kind_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import needed_environment
+from experiments.measurement.environment import package_version
 from experiments.telemetry.identity import NoSuchDevice, identify
 
 LEASES = "devices"
@@ -27,7 +29,7 @@ BESIDE_BYTES = 8 * 10**9
 
 @dataclass(frozen=True)
 class TableDevice:
-    """A device, its name and driver, and the vLLM that serves on it."""
+    """A device, its name and driver, and the version of what serves on it."""
 
     device: str
     name: str
@@ -65,19 +67,28 @@ class TableDevice:
         return free is not None and free >= needed_bytes + BESIDE_BYTES
 
 
-def find_device(device: str) -> TableDevice:
-    """The device of this name, with the vLLM that serves on it.
+def find_device(device: str, engine: str = VLLM) -> TableDevice:
+    """The device of this name, with the engine that serves on it.
 
-    Raises `AutoinferError` for one that is not there, or that no vLLM here serves on.
+    Raises `AutoinferError` for one that is not there, or that no vLLM here serves on, and `UsageError` for
+    one that the engine serves no table on.
     """
     target = find_target(device)
+    gpu = target.gpu
+    name = (target.cpu.name if gpu is None else gpu.name) or "processor"
+    if engine == REFERENCE:
+        if gpu is not None:
+            raise UsageError(
+                f"A table of the engine {engine} is measured on a processor, not on {device}.",
+                f"Name it with --target {CPU}.",
+            )
+        versions = ", ".join(f"{each} {package_version(each)}" for each in ("torch", "transformers"))
+        return TableDevice(device, f"{name}, {target.cpu.cores} cores", None, versions)
     try:
         found = needed_environment(device)
     except Infeasible as reason:
         raise AutoinferError(f"No table can be measured on {device}: {reason.cause}") from None
-    gpu = target.gpu
-    name = target.cpu.name if gpu is None else gpu.name
-    return TableDevice(device, name or "processor", None if gpu is None else gpu.driver, found.version)
+    return TableDevice(device, name, None if gpu is None else gpu.driver, found.version)
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from typing import Any
 from agent.tables.cell import CellFigures, figures
 from agent.tables.floor import step_bytes
 from agent.tables.grid import TableWorkload
-from agent.tables.journal import Line
+from agent.tables.journal import Line, scope_of
+from agent.tables.prepared import Prepared
+from agent.tables.trained import trained_columns
 from configs.models import ModelProfile
 from experiments.space.configuration import Configuration
 
@@ -80,9 +82,11 @@ def export(
     lines: Iterable[Line], profile: ModelProfile | None, bandwidth_bytes_per_s: float | None
 ) -> Exported:
     """The table of a journal; floors need the model's profile and the memory's bandwidth."""
-    rows = _rows(list(lines))
+    lines = list(lines)
+    rows = _rows(lines)
     knobs = sorted({knob for row in rows for knob in row.line["configuration"]})
     made = [_made(row, knobs, profile, bandwidth_bytes_per_s) for row in rows]
+    _add_trained(made, rows, lines)
     _break_even(made, rows)
     first = ("model", "weights", "device", "driver", "engine_version", "load", "stored_as", *knobs)
     others = tuple(dict.fromkeys(name for row in made for name in row if name not in first))
@@ -90,8 +94,8 @@ def export(
 
 
 def _rows(lines: Sequence[Line]) -> list[_Row]:
-    """Rows in the order in which their loads were first met. A load that failed has one for each workload
-    that any load had, or one without a workload where there is none."""
+    """Rows in the order of the grid where lines tell it, and in which their loads were first met. A load that
+    failed has one for each workload that any load had, or one without a workload where there is none."""
     lines = [line for line in lines if line["kind"] in ("load", "cell", "failure") and not line.get("same")]
     workloads = {line["workload"]["key"]: line["workload"] for line in lines if line.get("workload")}
     rows: dict[Key, _Row] = {}
@@ -113,7 +117,7 @@ def _rows(lines: Sequence[Line]) -> list[_Row]:
             launches.setdefault(where, []).append(line)
     for (load, _, name, version), row in rows.items():
         row.loads = launches.get((load, name, version), [])
-    return list(rows.values())
+    return sorted(rows.values(), key=lambda row: row.line.get("number", 0))
 
 
 def _made(
@@ -130,7 +134,8 @@ def _made(
         "stored_as": line["stored_as"],
         **{knob: _written(line["configuration"].get(knob)) for knob in knobs},
     }
-    resolved = row.loads[-1]["resolved"] if row.loads else {}
+    told = (load["resolved"] for load in reversed(row.loads) if load["resolved"])
+    resolved: Mapping[str, Any] = next(told, {})
     found |= {column: _at(resolved, path) for column, path in RESOLVED.items()}
     found |= {name: workload.get(name) for name in ("concurrency", "prompt_tokens", "new_tokens", "requests")}
     failure = row.failures[-1]["failure"] if row.failures and not row.cells else None
@@ -149,6 +154,21 @@ def _made(
     found |= _figures(row, drafts=_drafts(line) and bool(line["latency_only"]))
     found |= _floor(row, profile, bandwidth, found.get("step_ms_median"))
     return found
+
+
+def _add_trained(made: Sequence[dict[str, object]], rows: Sequence[_Row], lines: Sequence[Line]) -> None:
+    """Add what trained weights alone have, by device and version: nothing is prepared for others."""
+    for scope in dict.fromkeys(map(scope_of, lines)):
+        within = [line for line in lines if scope_of(line) == scope]
+        prepared = Prepared(within)
+        controls = {
+            line["batch"]: line
+            for line in within
+            if line["kind"] == "cell" and line.get("control") == line["load"]
+        }
+        for row, found in zip(rows, made, strict=True):
+            if scope_of(row.line) == scope:
+                found |= trained_columns(row.cells, controls, prepared, row.line["load"])
 
 
 def _figures(row: _Row, *, drafts: bool) -> dict[str, object]:

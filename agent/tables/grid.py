@@ -26,6 +26,9 @@ from experiments.space.space import Space
 DUMMY, CHECKPOINT = "dummy", "checkpoint"
 """Where weights come from: made up, which gives times alone, or from a checkpoint's folder."""
 
+VLLM, REFERENCE = "vllm", "reference"
+"""Engines that serve a grid."""
+
 DIGEST_DIGITS = 16
 
 ADDED_LATER: Mapping[str, KnobValue] = {
@@ -139,10 +142,37 @@ class _Same(BaseModel):
         )
 
 
+class SideBySide(BaseModel):
+    """Launches that are timed in turns while all are up: `launches` of them, the grid's first load among them
+    each time, a turn of `prompts_a_turn` requests each, `passes` fresh launches of each load in all. Loads
+    are shuffled among so many that follow each other in the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    launches: int = Field(default=12, ge=2)
+    passes: int = Field(default=1, ge=1)
+    prompts_a_turn: int = Field(default=2, ge=1)
+    shuffled_among: int = Field(default=60, ge=1)
+
+
+class Quality(BaseModel):
+    """What quality is evaluated on: held-out documents, instruction items, and prompts of each class of
+    content on which drafting is checked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    documents: int = Field(default=32, ge=1)
+    tokens_per_document: int = Field(default=384, ge=8)
+    items: int = Field(default=200, ge=0)
+    drafting_prompts: int = Field(default=1, ge=1)
+    drafting_new_tokens: int = Field(default=48, ge=2)
+
+
 class _GridFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    engine: Literal["vllm", "reference"] = "vllm"
     model: str
     weights: Literal["dummy", "checkpoint"]
     space: str = "vllm"
@@ -151,6 +181,25 @@ class _GridFile(BaseModel):
     lengths: tuple[_Length, ...] = Field(min_length=1)
     loads: tuple[_Entry, ...] = Field(min_length=1)
     same: _Same | None = None
+    side_by_side: SideBySide | None = None
+    quality: Quality | None = None
+
+    @model_validator(mode="after")
+    def _side_by_side_is_whole(self) -> Self:
+        if self.engine == VLLM:
+            if self.side_by_side or self.quality:
+                raise ValueError("side_by_side and quality are for engine: reference")
+            return self
+        if self.weights == DUMMY or self.same is not None or not (self.side_by_side and self.quality):
+            raise ValueError("engine: reference needs weights: checkpoint, side_by_side and quality, no same")
+        (length, *more) = self.lengths
+        if more or list(length.requests) != [1]:
+            raise ValueError("engine: reference serves one length, at concurrency 1")
+        if length.requests[1] % self.side_by_side.prompts_a_turn:
+            raise ValueError(
+                f"{length.requests[1]} requests are no whole turns of side_by_side.prompts_a_turn"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -174,6 +223,9 @@ class Grid:
     loads: tuple[PlannedLoad, ...]
     workloads: tuple[TableWorkload, ...]
     same: SameCells | None = None
+    engine: str = VLLM
+    side_by_side: SideBySide | None = None
+    quality: Quality | None = None
 
     def digest(self, load: PlannedLoad) -> str:
         """The name of a load in a journal."""
@@ -201,6 +253,11 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
         for length in told.lengths
         for concurrency, requests in length.requests.items()
     )
+    if told.engine == REFERENCE and weights == DUMMY:
+        raise UsageError(
+            f"{document.where}: the engine {told.engine} serves trained weights alone.",
+            f"Leave out --weights {DUMMY}.",
+        )
     found = Grid(
         told.name,
         model or told.model,
@@ -209,6 +266,9 @@ def load_grid(name_or_path: str | Path, model: str | None = None, weights: str |
         space,
         _distinct(loads, model or told.model, weights or told.weights),
         workloads,
+        engine=told.engine,
+        side_by_side=told.side_by_side,
+        quality=told.quality,
     )
     if told.same is None:
         return found

@@ -93,6 +93,11 @@ def read_journal(path: Path) -> Iterator[Line]:
             yield line
 
 
+def scope_of(line: Line) -> tuple[str | None, str | None]:
+    """The device's name and the engine's version that a line was measured with."""
+    return line["identity"].get("name"), line["identity"].get("engine_version")
+
+
 class Measured:
     """What a journal tells is done on one kind of GPU with one version of the engine."""
 
@@ -101,8 +106,7 @@ class Measured:
         self._cells: set[tuple[str, str]] = set()
         self._failures: dict[tuple[str, str | None], list[str]] = {}
         for line in lines:
-            told = line["identity"]
-            if (told.get("name"), told.get("engine_version")) == scope:
+            if scope_of(line) == scope:
                 self.add(line)
 
     def add(self, line: Line) -> None:

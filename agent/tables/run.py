@@ -14,14 +14,12 @@ import psutil
 from agent.tables.clock import Budget
 from agent.tables.device import TableDevice, leased
 from agent.tables.grid import Grid
+from agent.tables.ground import JOURNAL_FILE
 from agent.tables.journal import Journal, Measured, read_journal
 from agent.tables.loading import Sources
 from agent.tables.measure import DeviceRun
 from agent.tables.work import Work
 from configs.errors import UsageError
-
-JOURNAL_FILE = "measured.jsonl"
-"""The journal in the folder of a table."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from experiments.artifacts.store import StoredArtifact
 from experiments.engines.port import Infeasible
@@ -16,26 +19,45 @@ from experiments.space.configuration import Configuration
 MOST_BESIDE = 4
 """How deep checkpoints may need other checkpoints; deeper is a circle."""
 
+RunStage: TypeAlias = Callable[
+    [CheckpointStage, Configuration, Path, tuple[str, ...], Path | None], StoredArtifact
+]
+"""Runs a stage for a configuration on a checkpoint, given the artifacts that it came from and a checkpoint
+beside it; returns what it built, or what was there."""
 
-def prepare_checkpoint(
-    job: RunningJob, configuration: Configuration, depth: int = 0
-) -> tuple[Path, tuple[str, ...]]:
+
+def prepare_checkpoint(job: RunningJob, configuration: Configuration) -> tuple[Path, tuple[str, ...]]:
     """Return the checkpoint for `configuration` and the digests of the artifacts it came from.
 
     What exists is reused; what is missing is built once. Raises `Infeasible` when it can't be built.
     """
+    context = job.context
+    return staged_checkpoint(context.checkpoint, context.checkpoint_stages, configuration, partial(_run, job))
+
+
+def staged_checkpoint(
+    original: Path,
+    stages: Sequence[CheckpointStage],
+    configuration: Configuration,
+    run: RunStage,
+    depth: int = 0,
+) -> tuple[Path, tuple[str, ...]]:
+    """Let `run` run the stages that `configuration` asks for, in their order, on the `original` checkpoint.
+
+    Returns and raises as `prepare_checkpoint`.
+    """
     if depth > MOST_BESIDE:
         raise Infeasible("illegal", f"The checkpoint of {configuration} needs itself to be built.")
-    checkpoint, parents = job.context.checkpoint, tuple[str, ...]()
-    for each in sorted(job.context.checkpoint_stages, key=lambda each: each.place(configuration)):
+    checkpoint, parents = original, tuple[str, ...]()
+    for each in sorted(stages, key=lambda each: each.place(configuration)):
         if not each.asked(configuration):
             continue
         other, others = None, tuple[str, ...]()
         needed = each.beside(configuration)
         if needed is not None:
-            other, others = prepare_checkpoint(job, needed, depth + 1)
+            other, others = staged_checkpoint(original, stages, needed, run, depth + 1)
         inputs = (*parents, *(digest for digest in others if digest not in parents))
-        built = _run(job, each, configuration, checkpoint, inputs, other)
+        built = run(each, configuration, checkpoint, inputs, other)
         checkpoint, parents = built.path, (*parents, built.digest)
     return checkpoint, parents
 

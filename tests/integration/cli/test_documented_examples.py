@@ -29,6 +29,7 @@ ELSEWHERE = (
     "devices --record",
     "engines install",
     "plan --model Qwen/",
+    "table prepare",
     "table measure",
     "table export",
     "table same",

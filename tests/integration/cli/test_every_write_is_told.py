@@ -77,6 +77,7 @@ ELSEWHERE = {
     "aa": "tests/integration/noise",
     "judge": "opens no database",
     "replay": "opens no database",
+    "table prepare": "opens no database",
     "table measure": "opens no database",
     "table export": "opens no database",
     "table archive": "opens no database",

@@ -51,6 +51,11 @@ def test_a_grid_is_listed_without_a_device(autoinfer: Autoinfer) -> None:
         ("table measure tiny --target gpu --out t", 2, "no target 'gpu'"),
         ("table measure tiny --target cpu --out t --budget 5", 2, "'5' is not a duration"),
         ("table measure tiny --target cuda:7 --out t", 1, "There is no cuda:7"),
+        ("table measure reference --out t", 2, "is not prepared"),
+        ("table measure reference --out t --loads-ahead 2", 2, "nothing loading meanwhile"),
+        ("table measure reference --out t --weights dummy", 2, "trained weights alone"),
+        ("table prepare reference --out t --model nowhere", 1, "is not on this host"),
+        ("table prepare tiny --out t", 2, "needs no preparing"),
     ],
 )
 def test_what_can_not_be_is_told_in_a_sentence(autoinfer: Autoinfer, line: str, code: int, why: str) -> None:

@@ -45,3 +45,14 @@ def test_a_command_keeps_no_folders_of_the_machine_it_ran_on() -> None:
     }
     (kept,) = archived([[begin]], gaps_up_to=4)
     assert kept["command"] == "autoinfer --data-dir d table measure grid.yaml --out 9b"
+
+
+def test_what_an_engine_tells_keeps_no_folders_either() -> None:
+    failed = {
+        "kind": "failure",
+        "failure": {"kind": "checkpoint", "cause": "No /a/b-1/c.json: 3/4 read."},
+    }
+    loaded = {"kind": "load", "resolved": {"drafter": {"folder": "/x/y/drafter"}, "layers": ["a/b", "/d/e"]}}
+    kept = list(archived([[failed, loaded]], gaps_up_to=4))
+    assert kept[0]["failure"]["cause"] == "No c.json: 3/4 read."
+    assert kept[1]["resolved"] == {"drafter": {"folder": "drafter"}, "layers": ["a/b", "e"]}

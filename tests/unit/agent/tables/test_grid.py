@@ -32,7 +32,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", packaged_names(Kind.GRIDS))
+@pytest.mark.parametrize("name", [name for name in packaged_names(Kind.GRIDS) if name != "reference"])
 def test_every_load_of_a_packaged_grid_can_be_ordered_from_vllm(name: str, tmp_path: Path) -> None:
     grid = load_grid(name)
     profile = load_model_profile(grid.model)
@@ -54,6 +54,20 @@ def test_the_grids_for_an_h200_have_as_many_loads_as_asked_for_at_four_concurren
         grid = load_grid(name)
         assert len({grid.digest(load) for load in grid.loads}) == len(grid.loads) >= least
         assert [each.concurrency for each in grid.workloads] == [1, 4, 16, 64] * 2
+
+
+def test_the_grid_of_the_reference_engine_crosses_all_levers_over_its_control() -> None:
+    grid = load_grid("reference")
+    assert len({grid.digest(load) for load in grid.loads}) == len(grid.loads) >= 150
+    changed = [
+        {each.knob.partition(".")[0] for each in grid.loads[0].configuration.changes_to(load.configuration)}
+        for load in grid.loads
+    ]
+    assert changed[0] == set()
+    levers = {"pruning", "quantization", "drafting", "serving"}
+    assert {frozenset(each) for each in changed} >= {frozenset({lever}) for lever in levers}
+    pairs = {frozenset({one, other}) for one in levers for other in levers - {one}}
+    assert pairs <= {frozenset(each) for each in changed}, "each pair of levers is crossed"
 
 
 def test_loads_stand_in_the_order_of_the_file_and_each_once(tmp_path: Path) -> None:
@@ -92,6 +106,8 @@ def test_another_model_or_other_weights_are_other_loads(tmp_path: Path) -> None:
         ("set: {serving.graph_mode: none}", "set: {serving.linear_backend: marlin}", "linear_backend"),
         ("requests: {1: 2, 4: 4}", "requests: {4: 2}", "never 4 at once"),
         ("weights: dummy", "weights: some", "weights"),
+        ("weights: dummy", "weights: dummy\nengine: reference", "weights: checkpoint"),
+        ("weights: dummy", "weights: dummy\nside_by_side: {}", "for engine: reference"),
         ("loads:", "same: {loads: [9]}\nloads:", "there are 5"),
     ],
 )

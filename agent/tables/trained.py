@@ -1,0 +1,73 @@
+"""Columns of a table that trained weights alone have: quality, builds, samples, and the control. Pure.
+
+Seconds of builds, of compiling and of evaluating are those of the processor, all cores together: they were
+done beside other work, which the clock would count too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, log
+from statistics import fmean, median
+
+from agent.tables.cell import after_first, figures
+from agent.tables.journal import Line
+from agent.tables.prepared import COMPILE, DRAFTING, QUALITY, Prepared
+
+SAMPLES = ("tpot", "ttft")
+"""Times whose samples have a column, a request each, with a space between them."""
+
+DIGITS, NAME_DIGITS = 4, 12
+
+
+def trained_columns(
+    cells: Sequence[Line], controls: Mapping[str, Line], prepared: Prepared, load: str
+) -> dict[str, object]:
+    """The columns of a load's row from its cells; `controls` are the control's cells by batch."""
+    ready = prepared.ready.get(load)
+    if ready is None:
+        return {}
+    quality = prepared.quality[ready[QUALITY]]
+    drafting = prepared.drafting.get(ready[DRAFTING], {})
+    evaluate_s = (quality["load_processor_s"] or 0.0) + (quality["processor_s"] or 0.0)
+    told: dict[str, object] = {
+        "baseline": "yes" if any(cell.get("control") == load for cell in cells) else "no",
+        "quality": quality["bits_per_byte"],
+        "kl_nats": quality["kl_nats"],
+        "tasks_solved": quality["tasks_solved"],
+        "checked_tokens": drafting.get("checked_tokens"),
+        "divergences": drafting.get("divergences"),
+        "near_ties": drafting.get("near_ties"),
+        "build": ready["checkpoint"][:NAME_DIGITS] if ready["builds"] else None,
+        "build_s": round(sum(prepared.builds[each]["processor_s"] for each in ready["builds"]), 2),
+        "compile_build": ready[COMPILE],
+        "compile_s": prepared.compiled[ready[COMPILE]]["processor_s"] if ready[COMPILE] else None,
+        "evaluate_s": round(evaluate_s, 2),
+    }
+    if not cells:
+        return told
+    serve_s = fmean(cell["run_s"] for cell in cells)
+    told |= {"serve_s": round(serve_s, 3), "run_s": round(serve_s + evaluate_s, 3)}
+    requests = [request for cell in cells for request in cell["requests"]]
+    tokens = sum(after_first(request)[1] for request in requests)
+    steps = sum(request.get("steps") or after_first(request)[1] for request in requests)
+    told["tokens_a_step"] = round(tokens / steps, DIGITS)
+    measured = [figures(cell["requests"]) for cell in cells]
+    for metric in SAMPLES:
+        samples = [value for each in measured for value in getattr(each, f"{metric}_ms")]
+        told[f"{metric}_ms"] = " ".join(f"{value:.3f}" for value in samples)
+    whole_s = sum(value for each in measured for value in each.e2el_ms) / 1e3
+    told["tokens_per_s"] = round((tokens + len(requests)) / whole_s, 2)
+    told["tpot_over_control"] = _over_control(cells, controls)
+    return told
+
+
+def _over_control(cells: Sequence[Line], controls: Mapping[str, Line]) -> float | None:
+    """TPOT over that of the control beside it: medians of a batch, and their geometric mean over batches."""
+    beside = [(cell, controls[cell["batch"]]) for cell in cells if cell["batch"] in controls]
+    ratios = [_tpot_ms(cell) / _tpot_ms(control) for cell, control in beside]
+    return round(exp(fmean(map(log, ratios))), DIGITS) if ratios else None
+
+
+def _tpot_ms(cell: Line) -> float:
+    return median(figures(cell["requests"]).tpot_ms)
