@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from agent.ranking.across import WAITING_COUNTS, price_s
 from agent.ranking.moves import moves
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate, Cause, Directive, There
-from tests.unit.agent.ranking.queues import directives, queues
+from agent.ranking.values import Candidate, Cause, Directive, There, Used
+from db.states import DirectiveKind
+from tests.unit.agent.ranking.queues import LEVERS, directives, queues
 
 HOUR_USD = 4.0
 
@@ -59,6 +60,25 @@ def test_what_is_for_another_target_leaves_the_order_here_as_it_was(
     ]
     found = rank([*queue, *elsewhere], usd_per_hour=usd_per_hour)
     assert [each for each in found.order if each <= 100] == list(rank(queue).order)
+
+
+@given(queues(), queues(), st.sampled_from([0.1, 0.3, 0.5]), st.integers(0, 3))
+def test_caps_and_minimum_shares_order_what_is_tested_here_and_hold_back_nothing_elsewhere(
+    queue: list[Candidate], others: list[Candidate], share: float, tests: int
+) -> None:
+    limits = [
+        Directive(DirectiveKind.CAP, 41, "you", "12:03", LEVERS[0], tests=tests + 1),
+        Directive(DirectiveKind.RESERVE, 42, "you", "12:04", LEVERS[1], share=share),
+    ]
+    used = Used(2 * tests, {LEVERS[0]: tests, LEVERS[1]: tests})
+    elsewhere = [
+        replace(each, hypothesis_id=each.hypothesis_id + 100, usd=0.3, there=There("modal:L4"))
+        for each in others
+    ]
+    found, alone = rank([*queue, *elsewhere], limits, used=used), rank(queue, limits, used=used)
+    assert [each for each in found.order if each <= 100] == list(alone.order)
+    held = {place.hypothesis_id for place in alone.places if place.paused}
+    assert {place.hypothesis_id for place in found.places if place.paused} == held
 
 
 @given(queues(), st.floats(0.5, 50.0))
