@@ -196,6 +196,8 @@ def test_a_campaign_that_is_ended_leaves_nothing_paid_running(rented: Rented, en
     running = rented.autoinfer.start(line, PYTHONPATH=rented.path)
     rented.started.append(running)
     wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
+    wait_for(lambda: list(rented.cloud.cloud.glob("*/pid")), 60)
+    rented.cloud.freeze(*rented.cloud.reconcile())  # or it could be done before it is ended
     running.send_signal(end)
     out, _ = running.communicate(timeout=60)
     assert ("Continue with: autoinfer run --resume C-1\n" in out) is (end is signal.SIGINT), (
