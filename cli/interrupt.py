@@ -2,6 +2,9 @@
 
 Python raises KeyboardInterrupt wherever it happens to be; in a finalizer, such as that of a database
 connection, it drops the exception and goes on. So a flag is kept beside it, and whoever loops looks at it.
+
+Within the database's own code nothing is raised: half-way into a transaction, or out of it, that would leave
+a connection with the write lock to whoever collects it, and every worker that is to end would wait for it.
 """
 
 from __future__ import annotations
@@ -9,9 +12,13 @@ from __future__ import annotations
 import signal
 from types import FrameType, TracebackType
 
+DATABASE_CODE = ("db", "sqlalchemy")
+"""Packages whose functions, and all that they call, are not left half-way."""
+
 
 class Interrupt:
-    """Within it Ctrl C raises KeyboardInterrupt, at once or at the next `check`. For the main thread alone.
+    """Within it Ctrl C raises KeyboardInterrupt, at once, at the next `check`, or at its end. For the main
+    thread alone.
 
     Where Ctrl C was to be ignored, as in the background of a shell, it still is.
     """
@@ -30,6 +37,8 @@ class Interrupt:
     ) -> None:
         if self.is_heard:
             signal.signal(signal.SIGINT, self._before)
+        if error is None:
+            self.check()
 
     @property
     def is_heard(self) -> bool:
@@ -39,8 +48,18 @@ class Interrupt:
     def check(self) -> None:
         """Raise KeyboardInterrupt if it happened, wherever the first one got lost."""
         if self._happened:
+            self._happened = False
             raise KeyboardInterrupt
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._happened = True
-        raise KeyboardInterrupt
+        if not _in_the_database(frame):
+            raise KeyboardInterrupt
+
+
+def _in_the_database(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in DATABASE_CODE:
+            return True
+        frame = frame.f_back
+    return False

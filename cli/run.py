@@ -511,8 +511,7 @@ def _drive(
             interrupted = True
         finally:
             workers.stop()
-            unpaid = not spec.rented or beside.leave_running
-            left = [] if unpaid else _still_paid(database, campaign_id)
+            left = [] if beside.leave_running else _still_paid(database, campaign_id)
             for each in left:
                 typer.echo(each, err=True)
         with database.read() as session:

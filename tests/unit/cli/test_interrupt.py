@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, event, text
 
 from cli.interrupt import Interrupt
 
@@ -45,3 +46,26 @@ def test_what_was_to_be_ignored_still_is() -> None:
             interrupt.check()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("moment", ["begin", "commit", "rollback", "checkin"])
+def test_a_transaction_is_not_left_half_way(moment: str) -> None:
+    engine = create_engine("sqlite://")
+
+    @event.listens_for(engine, moment)
+    def _interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    done = []
+
+    def work() -> None:
+        with Interrupt():
+            with engine.begin() as connection:
+                connection.execute(text("CREATE TABLE found (id INTEGER)"))
+            with engine.connect() as connection:
+                connection.begin().rollback()
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done, "it is raised at the end, where nobody looked before"
