@@ -143,8 +143,11 @@ def check_paid(url: str) -> Check:
     none = Check("rented machines", Verdict.OK, "nothing runs there that this database knows of")
     try:
         database = open_database(url)
-    except AutoinferError:
-        return none  # why it can't be opened is told by the check of the database
+    except DatabaseMissing:
+        return none
+    except AutoinferError:  # why is told by the check of the database
+        unknown = "whether anything runs there is not known, since the database can't be opened"
+        return Check("rented machines", Verdict.WARN, unknown, "Mend the database, as its check above says.")
     try:
         with database.read() as session:
             found, in_flight = unattended(session), runs_in_flight(session)

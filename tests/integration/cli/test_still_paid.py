@@ -55,3 +55,14 @@ def test_nothing_is_said_while_a_worker_looks_after_everything(
     checks = autoinfer("doctor --json").json()["checks"]
     [check] = [each for each in checks if each["name"] == "rented machines"]
     assert (check["verdict"], check["found"]) == ("ok", "2 runs in flight, looked after by workers")
+
+
+def test_the_doctor_does_not_call_a_database_that_it_cannot_read_free_of_runs(
+    autoinfer: Autoinfer, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "autoinfer.db").write_bytes(b"no database, " * 1000)
+    checks = autoinfer("doctor --json").json()["checks"]
+    [check] = [each for each in checks if each["name"] == "rented machines"]
+    assert check["verdict"] == "warn"
+    assert "is not known" in check["found"]
