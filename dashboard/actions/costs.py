@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from configs.errors import AutoinferError, UsageError
 from configs.quantities import format_usd, parse_usd
-from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
+from dashboard.actions.acts import add_acts, refused
+from dashboard.actions.forms import Form, read_form, takes
 from dashboard.actions.queue import approve_price
 from dashboard.rendering.environment import render
 from dashboard.routes import Server
@@ -126,18 +127,7 @@ TAKES = {
 
 def add_costs_acts(app: FastAPI, server: Server) -> None:
     """Add the acts' routes to the app."""
-    router = APIRouter(tags=["acts"])
-    for name in ACTS:
-        router.add_api_route(
-            f"{PAGE}/{name}",
-            _endpoint(server, name),
-            methods=["POST"],
-            name=f"costs.{name}",
-            response_class=HTMLResponse,
-            responses=TOLD,
-            openapi_extra=TAKES[name],
-        )
-    app.include_router(router)
+    add_acts(app, PAGE.removeprefix("/"), {name: _endpoint(server, name) for name in ACTS}, TAKES)
 
 
 def _endpoint(server: Server, name: str) -> Callable[..., object]:
@@ -145,7 +135,7 @@ def _endpoint(server: Server, name: str) -> Callable[..., object]:
         try:
             told = await run_in_threadpool(ACTS[name], server, await read_form(request))
         except AutoinferError as error:
-            return _refused(request, error)
+            return refused(request, error, PAGE)
         return _answer(request, told)
 
     act.__doc__ = ACTS[name].__doc__
@@ -160,14 +150,6 @@ def _answer(request: Request, told: Told) -> Response:
     if told.whole and not told.strangers and len(told.sentences) == 1:
         return RedirectResponse(PAGE, 303)
     return HTMLResponse(render("costs/told.html", {"told": told, "links": links(), "back": PAGE}), status)
-
-
-def _refused(request: Request, error: AutoinferError) -> Response:
-    status = REFUSED if isinstance(error, UsageError) else 503
-    if request.headers.get("hx-request"):
-        return HTMLResponse(render("queue/_said.html", {"said": error, "failed": True}), status)
-    context = {"message": error.message, "hint": error.hint, "links": links(), "status": status, "back": PAGE}
-    return HTMLResponse(render("queue/refused.html", context), status)
 
 
 def _named(form: Form) -> tuple[str | None, bool, str | None]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, FastAPI, Path, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
 from agent.campaign.promote import ask, promotable, promote, quote_words
 from agent.campaign.waiting import served_devices
 from configs.errors import AutoinferError, UsageError
-from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
+from dashboard.actions.acts import add_acts, refused
+from dashboard.actions.forms import Form, read_form, takes
 from dashboard.rendering.environment import render
 from dashboard.routes import LABEL_LENGTH, Server
-from dashboard.shell import links
 from db.labels import Noun, format_label
 from db.session import Database
 from knowledge.queries.lookup import labelled
@@ -49,17 +49,7 @@ def do(database: Database, label: str, form: Form) -> str:
 
 def add_promote_act(app: FastAPI, server: Server) -> None:
     """Add the act's route to the app."""
-    router = APIRouter(tags=["acts"])
-    router.add_api_route(
-        "/experiments/{label}/promote",
-        _endpoint(server),
-        methods=["POST"],
-        name="experiment.promote",
-        response_class=HTMLResponse,
-        responses=TOLD,
-        openapi_extra=TAKES,
-    )
-    app.include_router(router)
+    add_acts(app, "experiments/{label}", {"promote": _endpoint(server)}, {"promote": TAKES})
 
 
 def _endpoint(server: Server) -> Callable[..., object]:
@@ -77,12 +67,9 @@ def _endpoint(server: Server) -> Callable[..., object]:
 
 def _answer(request: Request, label: str, said: str | AutoinferError) -> Response:
     """A sentence for a page that stays, else the way back to the page or a page that says why not."""
-    failed = isinstance(said, AutoinferError)
-    status = (REFUSED if isinstance(said, UsageError) else 503) if failed else 200
-    if request.headers.get("hx-request"):
-        return HTMLResponse(render("queue/_said.html", {"said": said, "failed": failed}), status)
     back = f"/experiments/{label}" if label.replace("-", "").isalnum() else "/experiments"
     if isinstance(said, AutoinferError):
-        context = {"message": said.message, "hint": said.hint, "links": links(), "status": status}
-        return HTMLResponse(render("queue/refused.html", {**context, "back": back}), status)
+        return refused(request, said, back)
+    if request.headers.get("hx-request"):
+        return HTMLResponse(render("queue/_said.html", {"said": said, "failed": False}))
     return RedirectResponse(f"{back}#h-else", 303)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from configs.errors import AutoinferError, UsageError
 from configs.quantities import format_usd, parse_usd
-from dashboard.actions.forms import REFUSED, TOLD, Form, read_form, takes
+from dashboard.actions.acts import add_acts, refused
+from dashboard.actions.forms import Form, read_form, takes
 from dashboard.rendering.environment import render
 from dashboard.routes import Server
-from dashboard.shell import links
 from db.labels import Noun, format_label, parse_label_of
 from db.money import usd
 from db.session import Database
@@ -214,18 +214,7 @@ def do(database: Database, name: str, form: Form) -> str:
 
 def add_queue_acts(app: FastAPI, server: Server) -> None:
     """Add the acts' routes to the app."""
-    router = APIRouter(tags=["acts"])
-    for name in ACTS:
-        router.add_api_route(
-            f"/queue/{name}",
-            _endpoint(server, name),
-            methods=["POST"],
-            name=f"queue.{name}",
-            response_class=HTMLResponse,
-            responses=TOLD,
-            openapi_extra=TAKES[name],
-        )
-    app.include_router(router)
+    add_acts(app, "queue", {name: _endpoint(server, name) for name in ACTS}, TAKES)
 
 
 def _endpoint(server: Server, name: str) -> Callable[..., object]:
@@ -244,14 +233,11 @@ def _endpoint(server: Server, name: str) -> Callable[..., object]:
 
 def answer(request: Request, form: Form | None, said: str | AutoinferError) -> Response:
     """A sentence for a page that stays, else the way back to the page or a page that says why not."""
-    failed = isinstance(said, AutoinferError)
-    status = (REFUSED if isinstance(said, UsageError) else 503) if failed else 200
     back = _back(form)
-    if request.headers.get("hx-request"):
-        return HTMLResponse(render("queue/_said.html", {"said": said, "failed": failed}), status)
     if isinstance(said, AutoinferError):
-        context = {"message": said.message, "hint": said.hint, "links": links(), "status": status}
-        return HTMLResponse(render("queue/refused.html", {**context, "back": back}), status)
+        return refused(request, said, back)
+    if request.headers.get("hx-request"):
+        return HTMLResponse(render("queue/_said.html", {"said": said, "failed": False}))
     return RedirectResponse(back, 303)
 
 
