@@ -7,16 +7,20 @@ One vLLM is loaded. At each concurrency it is asked in turns by the driver, as a
 through vLLM's own HTTP server over the same engine, and by `vllm bench serve`: same lengths, random text,
 greedy, end-of-text ignored. Every second round has the turns reversed. Told are the medians over the rounds
 and how far the first two lie from the third; `--within` is the share that counts as agreement. With
-`--json` everything is written, each run and what vLLM's bench saved of it.
+`--json` everything is written after each run, and what vLLM's bench saved of it. After `--limit` seconds no
+further concurrency and no further round begins.
 """
 
 import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -78,61 +82,73 @@ class Compared:
         return self.values[arm] / self.values[BENCH] - 1
 
 
-def compare(asked: Asked, folder: Path, say: Any = print) -> dict[str, Any]:
-    """Load, run all rounds, end; everything as a JSON document. Raises `Infeasible` where it can't load."""
+def compare(
+    asked: Asked, folder: Path, cache: Path, limit_s: float, keep: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Load, run the rounds, end; everything as a JSON document. Raises `Infeasible` where it can't load.
+
+    `keep` is given the document after every run; no further turn begins `limit_s` after the start.
+    """
+    began = time.monotonic()
     python = needed_environment(asked.device).python
     tokenizer = load_tokenizer(asked.tokenizer)
     launch = VllmEngine(tokenizer=asked.tokenizer).launch(
-        Configuration.of(asked.knobs), asked.checkpoint, asked.device, folder / "log", folder / "cache"
+        Configuration.of(asked.knobs), asked.checkpoint, asked.device, folder / "log", cache
     )
     assert isinstance(launch, VllmLaunch)
-    runs: list[dict[str, Any]] = []
-    try:
-        address = launch.open_http()
-        for concurrency in asked.concurrencies:
-            load = asked.load(concurrency)
-            by_driver(launch, prompts(tokenizer, Load(concurrency, concurrency, *_lengths(load)), -1), load)
-            for each in range(asked.rounds):
-                texts = prompts(tokenizer, load, seed=each)
-                for arm in ARMS if each % 2 == 0 else reversed(ARMS):
-                    saved: dict[str, Any] | None = None
-                    if arm == DRIVER:
-                        figures = by_driver(launch, texts, load)
-                    elif arm == HTTP:
-                        figures = by_http(python, address, texts, load)
-                    else:
-                        figures, saved = by_vllm_bench(python, address, asked.tokenizer, load, each, folder)
-                    said = {"arm": arm, "round": each, "load": asdict(load), "figures": asdict(figures)}
-                    runs.append({**said, "saved": saved})
-                    say(f"{concurrency} at once, round {each + 1}, {arm}: {_line(figures)}")
-        resolved = dict(launch.resolved())
-    finally:
-        launch.close()
-    return {
+    found: dict[str, Any] = {
         "at": datetime.now(UTC).isoformat(),
         "command": sys.argv,
         "asked": {name: str(getattr(asked, name)) for name in ("device", "knobs", "rounds")},
-        "resolved": resolved,
-        "compared": [asdict(each) for each in compared(runs)],
-        "runs": runs,
+        "runs": [],
     }
+    try:
+        found["resolved"] = dict(launch.resolved())
+        address = launch.open_http()
+        for turn, concurrency in product(range(asked.rounds), asked.concurrencies):
+            if time.monotonic() - began > limit_s:
+                print(
+                    f"round {turn + 1} at {concurrency} and what follows was left out: {limit_s:g} s are over"
+                )
+                break
+            load = asked.load(concurrency)
+            if turn == 0:
+                by_driver(
+                    launch, prompts(tokenizer, Load(concurrency, concurrency, *_lengths(load)), -1), load
+                )
+            texts = prompts(tokenizer, load, seed=turn)
+            for arm in ARMS if turn % 2 == 0 else reversed(ARMS):
+                saved: dict[str, Any] | None = None
+                if arm == DRIVER:
+                    figures = by_driver(launch, texts, load)
+                elif arm == HTTP:
+                    figures = by_http(python, address, texts, load)
+                else:
+                    figures, saved = by_vllm_bench(python, address, asked.tokenizer, load, turn, folder)
+                said = {"arm": arm, "round": turn, "load": asdict(load), "figures": asdict(figures)}
+                found["runs"].append({**said, "saved": saved})
+                print(f"{concurrency} at once, round {turn + 1}, {arm}: {_line(figures)}", flush=True)
+                keep(found)
+    finally:
+        launch.close()
+    return found
 
 
 def compared(runs: Sequence[Mapping[str, Any]]) -> list[Compared]:
-    """Medians over the rounds, by concurrency and metric."""
-    found = []
-    for concurrency in dict.fromkeys(run["load"]["concurrency"] for run in runs):
-        for metric in (field.name for field in fields(Figures)):
-            values = {
-                arm: median(
-                    run["figures"][metric]
-                    for run in runs
-                    if run["arm"] == arm and run["load"]["concurrency"] == concurrency
-                )
-                for arm in ARMS
-            }
-            found.append(Compared(concurrency, metric, values))
-    return found
+    """Medians over the rounds, by concurrency and metric, where every arm has been asked."""
+    by_arm: dict[int, dict[str, list[Mapping[str, float]]]] = {}
+    for run in runs:
+        by_arm.setdefault(run["load"]["concurrency"], {}).setdefault(run["arm"], []).append(run["figures"])
+    return [
+        Compared(
+            concurrency,
+            field.name,
+            {arm: median(figures[field.name] for figures in arms[arm]) for arm in ARMS},
+        )
+        for concurrency, arms in by_arm.items()
+        if all(arm in arms for arm in ARMS)
+        for field in fields(Figures)
+    ]
 
 
 def table(found: Sequence[Compared], within: float) -> str:
@@ -163,6 +179,12 @@ def _knob(text: str) -> tuple[str, KnobValue]:
     return name, int(value) if value.isdigit() else value
 
 
+def _keep(file: Path | None, found: dict[str, Any]) -> None:
+    if file is not None:
+        told = {**found, "compared": [asdict(each) for each in compared(found["runs"])]}
+        file.write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+
 def main() -> int:
     """Compare as asked on the command line; 1 where it can't be done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -177,6 +199,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--within", type=float, default=WITHIN)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="compiled code that is kept between runs")
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), metavar="SECONDS", help="no end if not given"
+    )
     given = parser.parse_args()
     most = {"serving.max_sequences": max(given.concurrency), "serving.max_model_len": 2048}
     knobs = {**most, **dict(map(_knob, given.set))}
@@ -196,12 +222,16 @@ def main() -> int:
                 new_tokens=given.new_tokens,
                 rounds=given.rounds,
             )
-            found = compare(asked, Path(folder), lambda line: print(line, flush=True))
+            found = compare(
+                asked,
+                Path(folder),
+                given.cache or Path(folder) / "cache",
+                given.limit,
+                partial(_keep, given.json),
+            )
         except (Infeasible, AutoinferError, RuntimeError) as reason:
             print(reason, file=sys.stderr)
             return 1
-    if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     print(table(compared(found["runs"]), given.within))
     return 0
 

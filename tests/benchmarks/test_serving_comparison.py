@@ -44,8 +44,12 @@ def test_vllms_own_benchmark_and_autoinfer_mean_the_same_by_every_figure(tmp_pat
         new_tokens=24,
         rounds=1,
     )
-    found = compare(asked, tmp_path)
+    kept: list[int] = []
+    found = compare(
+        asked, tmp_path, tmp_path / "cache", float("inf"), lambda so_far: kept.append(len(so_far["runs"]))
+    )
     print(table(compared(found["runs"]), WITHIN))
+    assert kept == list(range(1, len(found["runs"]) + 1))
     assert [run["arm"] for run in found["runs"]] == [*ARMS] * len(CONCURRENCIES)
     for run in found["runs"]:
         assert all(value > 0 for value in run["figures"].values())
