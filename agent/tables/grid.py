@@ -49,6 +49,18 @@ def as_measured(configuration: Mapping[str, KnobValue]) -> Configuration:
     )
 
 
+def load_digest(model: str, weights: str, stored: str, configuration: Mapping[str, KnobValue]) -> str:
+    """What names a load in a journal, the same for the same model, weights, layout and configuration."""
+    told = {
+        "model": model,
+        "weights": weights,
+        "stored": stored,
+        "knobs": dict(as_measured(configuration)),
+    }
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+
+
 @dataclass(frozen=True)
 class TableWorkload:
     """One cell's workload: `requests` of `prompt_tokens` in and `new_tokens` out, `concurrency` at once."""
@@ -78,15 +90,8 @@ class PlannedLoad:
         return self.stored_as.value if quantized else "bfloat16"
 
     def digest(self, model: str, weights: str) -> str:
-        """What names the load in a journal, the same for the same model, weights and configuration."""
-        told = {
-            "model": model,
-            "weights": weights,
-            "stored": self.stored,
-            "knobs": dict(as_measured(self.configuration)),
-        }
-        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
+        """What names the load in a journal: `load_digest` of what it is."""
+        return load_digest(model, weights, self.stored, self.configuration)
 
 
 class _Length(BaseModel):

@@ -24,10 +24,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from agent.tables.grid import load_digest
 from configs.errors import AutoinferError, DiskFull, PermissionRefused
 
 TRIES: Mapping[str, int] = {"crashed": 2, "timed_out": 2, "out_of_memory": 2}
 """How often a load is tried that failed in this way; one that failed in any other way is not tried again."""
+
+NAMED_BY = frozenset({"model", "weights", "stored_as", "configuration"})
+"""Fields of a line that make its load's name."""
 
 Line = dict[str, Any]
 
@@ -79,7 +83,10 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[Line]:
     """The whole lines of a journal, which may be packed (`.gz`); a line that a killed process left in the
-    middle is skipped. Raises `AutoinferError` for a file that is no journal."""
+    middle is skipped. A load has the name that its configuration has today, whatever it was called when it
+    was measured, so that nothing is measured again because names changed. Raises `AutoinferError` for a file
+    that is no journal."""
+    today: dict[str, str] = {}
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
         for number, text in enumerate(file, 1):
             try:
@@ -90,7 +97,20 @@ def read_journal(path: Path) -> Iterator[Line]:
                 raise AutoinferError(
                     f"Line {number} of {path} is not of a table's journal.", "Name the folder of a table."
                 )
-            yield line
+            yield _named_as_today(line, today)
+
+
+def _named_as_today(line: Line, today: dict[str, str]) -> Line:
+    """The line with today's names of its load and of its control; `today` has those of lines before it, by
+    the names that they had."""
+    if "load" not in line or not line.keys() >= NAMED_BY:
+        return line
+    name = load_digest(line["model"], line["weights"], line["stored_as"], line["configuration"])
+    today[line["load"]] = name
+    named = {**line, "load": name}
+    if "control" in line:  # stands first in its batch, so its name is known
+        named["control"] = today.get(line["control"], line["control"])
+    return named
 
 
 def scope_of(line: Line) -> tuple[str | None, str | None]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.tables.grid import load_digest
 from agent.tables.journal import Journal, Measured, read_journal
 from configs.errors import AutoinferError, PermissionRefused
 
@@ -47,6 +48,25 @@ def test_a_packed_journal_is_read_too(tmp_path: Path) -> None:
     packed = tmp_path / "j.jsonl.gz"
     packed.write_bytes(gzip.compress((tmp_path / "j.jsonl").read_bytes()))
     assert len(list(read_journal(packed))) == 1
+
+
+def test_a_load_has_the_name_of_its_configuration_whatever_it_was_called_when_it_was_measured(
+    tmp_path: Path,
+) -> None:
+    first = {"serving.threads": 1}
+    other = {**first, "quantization.method": "rtn", "quantization.keep": "none"}
+    path = tmp_path / "j"
+    journal = Journal(path, HERE)
+    for name, configuration in (("once", first), ("of-old", other)):
+        load = {"load": name, "configuration": configuration, "stored_as": "bfloat16"}
+        of = {"model": "m", "weights": "checkpoint", "control": "once", "workload": {"key": "a"}}
+        journal.add("cell", {**load, **of})
+    control, cell = read_journal(path)
+    assert control["load"] == load_digest("m", "checkpoint", "bfloat16", first) == cell["control"]
+    assert control["control"] == control["load"]
+    without = {name: value for name, value in other.items() if name != "quantization.keep"}
+    assert cell["load"] == load_digest("m", "checkpoint", "bfloat16", without)
+    assert Measured([control, cell], SCOPE).cell_is_over(cell["load"], "a")
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
