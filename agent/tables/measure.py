@@ -36,6 +36,10 @@ ALONE, LOADING, LOADED = "nothing loads", "another loads", "another is loaded"
 FREED_S, FREED_POLL_S = 10.0, 0.2
 """Seconds within which a driver gives back the memory of a process that has ended, and between two looks."""
 
+RECENT_LOADS = 3
+"""By how many of the last loads it is told whether one more would be up in time: the first compiles what the
+others find compiled, and takes two to three times as long."""
+
 AMOUNTS = ("quantization.group_size", "drafting.draft_tokens")
 """Knobs whose default is told too."""
 
@@ -65,7 +69,7 @@ class DeviceRun:
         self._ahead: deque[Loading] = deque()
         self._current: Loading | None = None
         self._alone: set[str] = set()
-        self._load_s: list[float] = []
+        self._load_s: deque[float] = deque(maxlen=RECENT_LOADS)
 
     def _tell(self, text: str) -> None:
         self._told(f"{self._device.device}: {text}")
@@ -75,9 +79,9 @@ class DeviceRun:
         try:
             while not self._budget.is_over:
                 self._begin_loads(1)
-                if not self._ahead or not self._ahead[0].wait(lambda: not self._budget.is_over):
+                self._current = self._next()
+                if self._current is None:
                     return
-                self._current = self._ahead.popleft()
                 if self._current.failure is not None:
                     self._load_failed(self._current, self._current.failure)
                 else:
@@ -88,6 +92,20 @@ class DeviceRun:
             for loading in (self._current, *self._ahead):
                 if loading is not None:
                     loading.close()
+
+    def _next(self) -> Loading | None:
+        """The first of the loads ahead that is up or has failed: nobody waits for a slow one while another is
+        there. None when nothing is ahead, or the budget ends before."""
+        if not self._ahead:
+            return None
+        self._ahead[0].wait(
+            lambda: not self._budget.is_over and all(each.is_under_way for each in self._ahead)
+        )
+        ready = next((each for each in self._ahead if not each.is_under_way), None)
+        if ready is not None and not self._budget.is_over:
+            self._ahead.remove(ready)
+            return ready
+        return None
 
     def _begin_loads(self, wanted: int) -> None:
         """Begin loads until so many are ahead, as far as there are any, they fit and there is time."""
@@ -172,7 +190,7 @@ class DeviceRun:
             if not alive or self._budget.is_over:
                 break
             alive = self._cell(loading, launch, number, workload, None)
-        if alive and self._has_same(loading) and self._ahead:
+        if alive and self._has_same(loading) and len(self._ahead) == 1:  # of several some still load
             self._ahead[0].wait(lambda: not self._budget.is_over)
             alive = self._same(loading, launch, number, LOADED)
         if alive and self._with_profile and not self._budget.is_over:

@@ -62,10 +62,14 @@ def trained_columns(
     return told
 
 
+def over_control(cell: Line, control: Line) -> float:
+    """Median TPOT of a launch over that of the control beside it."""
+    return _tpot_ms(cell) / _tpot_ms(control)
+
+
 def _over_control(cells: Sequence[Line], controls: Mapping[str, Line]) -> float | None:
-    """TPOT over that of the control beside it: medians of a batch, and their geometric mean over batches."""
-    beside = [(cell, controls[cell["batch"]]) for cell in cells if cell["batch"] in controls]
-    ratios = [_tpot_ms(cell) / _tpot_ms(control) for cell, control in beside]
+    """The geometric mean over a load's batches."""
+    ratios = [over_control(cell, controls[cell["batch"]]) for cell in cells if cell["batch"] in controls]
     return round(exp(fmean(map(log, ratios))), DIGITS) if ratios else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median, stdev
 
+from agent.tables.aa import MOST, launch_noise, repeated
 from agent.tables.cell import figures
 from agent.tables.export import Exported
 from agent.tables.journal import Line
@@ -17,6 +18,9 @@ BITS_MARGIN = 0.01
 
 FASTEST = 20
 """How many of those that keep the quality are shown."""
+
+THREADS = "serving.threads"
+"""The knob by whose values noise is told apart: more threads than one wait for each other."""
 
 Row = Mapping[str, object]
 
@@ -58,6 +62,10 @@ def trained_page(lines: Sequence[Line], table: Exported, title: str, commands: S
             "## How steady it was",
             "",
             *_steadiness(lines),
+            "",
+            "## How far two launches of one configuration differ",
+            "",
+            *_launches_differ(lines),
             "",
             "## What failed",
             "",
@@ -130,6 +138,43 @@ def _steadiness(lines: Sequence[Line]) -> list[str]:
             f"{max(shares):.2f} in the busiest; what asks the launches is part of that."
         )
     return told
+
+
+def _launches_differ(lines: Sequence[Line]) -> list[str]:
+    """A/A: what of a difference between rows is noise, alone and by the number of threads."""
+    loads = repeated(lines)
+    if not loads:
+        return ["No configuration but the control had two launches."]
+    groups = {"all": loads}
+    for value in sorted({str(load.configuration.get(THREADS)) for load in loads}):
+        alike = tuple(load for load in loads if str(load.configuration.get(THREADS)) == value)
+        if len(alike) < len(loads):
+            groups[f"`{THREADS}={value}`"] = alike
+    noises = {name: launch_noise(group) for name, group in groups.items()}
+    body = [
+        (
+            name,
+            str(noise.loads),
+            f"{noise.median_share:.1%}",
+            f"{noise.most_share:.1%}",
+            f"{noise.furthest_share:.1%}",
+            f"{noise.launch_sd:.1%}",
+        )
+        for name, noise in noises.items()
+    ]
+    head = (
+        "configurations",
+        "how many",
+        "median pair",
+        f"{MOST:.0%} of pairs, at most",
+        "furthest pair",
+        "sd of a launch",
+    )
+    told = (
+        "Fresh launches of the same configuration in different batches (A/A), each by its median TPOT over "
+        "that of the control beside it. Rows that differ by less than launches do are not told apart."
+    )
+    return [told, "", *_table(head, body)]
 
 
 def _failed(rows: Sequence[Row], control: Row, knobs: Sequence[str]) -> list[str]:

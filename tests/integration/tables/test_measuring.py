@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,10 @@ from agent.tables.measure import ALONE, LOADED, LOADING
 from agent.tables.run import measure
 from agent.tables.same import same_rows
 from configs.errors import AutoinferError, UsageError
+from experiments.engines.port import Infeasible
+from experiments.space.configuration import Configuration
 from tests.integration.tables.tables import DEVICE, grid_in, run_in
+from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
@@ -81,6 +85,30 @@ def test_without_loads_ahead_nothing_is_measured_beside_a_load(tmp_path: Path) -
     found = [line for line in lines_of(tmp_path) if line["kind"] == "cell"]
     assert {each for line in found for each in line["beside"].values()} == {ALONE}
     assert not any(line["same"] for line in found)
+
+
+def test_nobody_waits_for_a_slow_load_while_another_one_is_up(tmp_path: Path) -> None:
+    grid = grid_in(tmp_path)
+    last = grid.digest(grid.loads[3])
+    measured = threading.Event()
+
+    class SlowUntilTheLastIsMeasured(SimulatedEngine):
+        def launch(self, configuration: Configuration, *args: Any, **more: Any) -> SimulatedLaunch:
+            if configuration["simulated.load_s"] > 0 and not measured.wait(10):
+                raise Infeasible("timed_out", "The last load was not measured meanwhile.")
+            return super().launch(configuration, *args, **more)
+
+    def tell(text: str) -> None:
+        if f"measured {last}" in text:
+            measured.set()
+
+    run = run_in(tmp_path, grid, loads_ahead=3)
+    sources = replace(run.sources, engine=SlowUntilTheLastIsMeasured)
+    measure(replace(run, grid=replace(grid, same=None), sources=sources), tell)
+    lines = lines_of(tmp_path)
+    assert {line["failure"]["kind"] for line in lines if line["kind"] == "failure"} == {"crashed"}
+    order = list(dict.fromkeys(line["load"] for line in lines if line["kind"] == "cell"))
+    assert order == [grid.digest(grid.loads[number]) for number in (0, 3, 1)]
 
 
 def test_a_profile_of_each_load_is_kept_when_it_is_asked_for(tmp_path: Path) -> None:

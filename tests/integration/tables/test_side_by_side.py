@@ -106,6 +106,10 @@ def test_a_page_tells_what_keeps_the_quality_how_steady_it_was_and_what_failed(t
     assert "simulated.prunes=yes" not in kept
     assert "`drafting.method=mtp` |" in sections["One lever alone"]
     assert "in 6 batches" in sections["How steady it was"]
+    (noise,) = re.findall(
+        r"\| all \| (\d) \| ([\d.]+)% \|", sections["How far two launches of one configuration differ"]
+    )
+    assert (noise[0], float(noise[1]) > 0) == ("5", True), "all but the control, by two launches each"
     assert ("illegal" in failed, "build_failed" in failed, "crashed" in failed) == (True, True, True)
 
 

@@ -8,6 +8,7 @@ import pytest
 from agent.tables.grid import load_digest
 from agent.tables.journal import Journal, Measured, read_journal
 from configs.errors import AutoinferError, PermissionRefused
+from experiments.space.configuration import KnobValue
 
 HERE = {"name": "a GPU", "engine_version": "1"}
 SCOPE = ("a GPU", "1")
@@ -53,7 +54,7 @@ def test_a_packed_journal_is_read_too(tmp_path: Path) -> None:
 def test_a_load_has_the_name_of_its_configuration_whatever_it_was_called_when_it_was_measured(
     tmp_path: Path,
 ) -> None:
-    first = {"serving.threads": 1}
+    first: dict[str, KnobValue] = {"serving.threads": 1}
     other = {**first, "quantization.method": "rtn", "quantization.keep": "none"}
     path = tmp_path / "j"
     journal = Journal(path, HERE)

@@ -1,0 +1,76 @@
+"""How far launches of one configuration differ (A/A), each over the control of its own batch. Pure.
+
+A launch counts by its median TPOT over that of the control beside it. Loads with two launches or more tell
+the spread; that of a launch is pooled over them: the root of the mean of their variances, in logarithms,
+which for small spreads are shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, exp, log, sqrt
+from statistics import fmean, median, variance
+
+from agent.tables.journal import Line
+from agent.tables.trained import over_control
+
+MOST = 0.9
+"""The share of pairs whose largest difference is told beside that of the median pair."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A load that was launched more than once: its configuration, and the logarithms of its launches' TPOT
+    over the control's."""
+
+    configuration: Mapping[str, object]
+    log_ratios: tuple[float, ...]
+
+    @property
+    def differences(self) -> tuple[float, ...]:
+        """How much longer the slower of each two launches takes, as a share."""
+        return tuple(exp(abs(one - other)) - 1 for one, other in combinations(self.log_ratios, 2))
+
+
+@dataclass(frozen=True)
+class LaunchNoise:
+    """Of some loads, how far launches differ as a share: the median pair, `MOST` of the pairs, the furthest,
+    and the standard deviation of a launch."""
+
+    loads: int
+    median_share: float
+    most_share: float
+    furthest_share: float
+    launch_sd: float
+
+
+def repeated(lines: Iterable[Line]) -> tuple[Repeated, ...]:
+    """The loads with two launches or more in the order of the grid, without the control."""
+    cells = [line for line in lines if line["kind"] == "cell" and "batch" in line]
+    controls = {cell["batch"]: cell for cell in cells if cell["control"] == cell["load"]}
+    by_load: dict[str, list[Line]] = {}
+    for cell in sorted(cells, key=lambda cell: int(cell["number"])):
+        if cell["control"] != cell["load"] and cell["batch"] in controls:
+            by_load.setdefault(cell["load"], []).append(cell)
+    return tuple(
+        Repeated(
+            launches[0]["configuration"],
+            tuple(log(over_control(each, controls[each["batch"]])) for each in launches),
+        )
+        for launches in by_load.values()
+        if len(launches) > 1
+    )
+
+
+def launch_noise(loads: Sequence[Repeated]) -> LaunchNoise:
+    """The noise of one load or more."""
+    shares = sorted(share for load in loads for share in load.differences)
+    return LaunchNoise(
+        loads=len(loads),
+        median_share=median(shares),
+        most_share=shares[ceil(MOST * len(shares)) - 1],
+        furthest_share=shares[-1],
+        launch_sd=sqrt(fmean(variance(load.log_ratios) for load in loads)),
+    )

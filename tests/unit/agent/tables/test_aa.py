@@ -1,0 +1,42 @@
+"""How far launches of one configuration differ follows from each over the control of its own batch."""
+
+from math import log, sqrt
+
+import pytest
+
+from agent.tables.aa import launch_noise, repeated
+
+
+def cell(number: int, batch: str, tpot_us: int) -> dict[str, object]:
+    request = {"start_us": 0, "ttft_us": 10, "gaps_us": [tpot_us] * 3}
+    names = {"load": f"load {number}", "control": "load 0", "number": number, "batch": batch}
+    return {"kind": "cell", **names, "configuration": {"n": number}, "requests": [request]}
+
+
+LINES = [
+    cell(0, "a", 1000), cell(2, "a", 3000), cell(1, "a", 2000),
+    cell(0, "b", 1100), cell(1, "b", 2200),
+    cell(0, "c", 1000), cell(1, "c", 2200), cell(3, "lost", 1),
+]  # fmt: skip
+
+
+def test_a_machine_that_is_slower_in_a_batch_makes_no_noise_and_a_slower_launch_does() -> None:
+    (load,) = repeated(LINES)
+    assert load.configuration == {"n": 1}
+    assert load.log_ratios == pytest.approx([log(2), log(2), log(2.2)])
+    noise = launch_noise([load])
+    assert (noise.loads, noise.median_share, noise.furthest_share) == pytest.approx((1, 0.1, 0.1))
+    assert noise.launch_sd == pytest.approx(log(1.1) / sqrt(3))
+
+
+def test_the_spread_is_pooled_over_loads() -> None:
+    load = repeated(LINES)[0]
+    steady = repeated([*LINES[:1], *LINES[2:5]])[0]
+    noise = launch_noise([load, steady])
+    assert noise.launch_sd == pytest.approx(launch_noise([load]).launch_sd / sqrt(2))
+    assert noise.loads == 2
+    assert noise.median_share == pytest.approx((0 + 0.1) / 2)
+
+
+def test_without_a_second_launch_nothing_is_repeated() -> None:
+    assert repeated(LINES[:3]) == ()
