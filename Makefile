@@ -83,8 +83,9 @@ planner: $(VENV)/.installed-dev ## prove what the planner is worth on frozen tab
 table-reference: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## the table of the reference engine, in the folder TABLE_OF (hours; the measuring TABLE_BUDGET)
 	$(BIN)/autoinfer table prepare reference --out $(TABLE_OF)
 	$(BIN)/autoinfer table measure reference --target cpu --out $(TABLE_OF) --budget $(TABLE_BUDGET)
-	$(BIN)/autoinfer table export $(TABLE_OF) --to docs/results/tables/reference.csv
 	$(BIN)/autoinfer table archive $(TABLE_OF) --gaps-up-to 0 --to docs/results/tables/reference.jsonl
+	$(BIN)/autoinfer table export docs/results/tables/reference.jsonl --to docs/results/tables/reference.csv
+	$(BIN)/autoinfer table page docs/results/tables/reference.jsonl --title "The reference engine's table" --to docs/results/reference-table.md
 
 # The folder is for its owner alone; the files in it can be read by all, for in a container a user of another number
 # reads them there. What is there stays as it is.

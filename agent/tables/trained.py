@@ -29,7 +29,8 @@ def trained_columns(
         return {}
     quality = prepared.quality[ready[QUALITY]]
     drafting = prepared.drafting.get(ready[DRAFTING], {})
-    evaluate_s = (quality["load_processor_s"] or 0.0) + (quality["processor_s"] or 0.0)
+    evaluated = (quality["load_processor_s"], quality["processor_s"], drafting.get("processor_s"))
+    evaluate_s = sum(seconds or 0.0 for seconds in evaluated)
     told: dict[str, object] = {
         "baseline": "yes" if any(cell.get("control") == load for cell in cells) else "no",
         "quality": quality["bits_per_byte"],
