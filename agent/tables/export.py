@@ -17,7 +17,7 @@ from typing import Any
 
 from agent.tables.cell import CellFigures, figures
 from agent.tables.floor import step_bytes
-from agent.tables.grid import TableWorkload
+from agent.tables.grid import TableWorkload, in_full
 from agent.tables.journal import Line, scope_of
 from agent.tables.prepared import Prepared
 from agent.tables.trained import trained_columns
@@ -132,7 +132,7 @@ def _made(
         "engine_version": identity.get("engine_version"),
         "load": line["load"],
         "stored_as": line["stored_as"],
-        **{knob: _written(line["configuration"].get(knob)) for knob in knobs},
+        **{knob: _written(in_full(line["configuration"]).get(knob)) for knob in knobs},
     }
     told = (load["resolved"] for load in reversed(row.loads) if load["resolved"])
     resolved: Mapping[str, Any] = next(told, {})

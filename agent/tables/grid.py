@@ -49,6 +49,22 @@ def as_measured(configuration: Mapping[str, KnobValue]) -> Configuration:
     )
 
 
+COMES_WITH: Mapping[str, tuple[str, ...]] = {
+    "pruning.ranked_on": ("pruning.criterion", "quantization.bits"),
+    "pruning.order": ("pruning.criterion", "quantization.bits"),
+    "quantization.sample_tokens": ("quantization.samples",),
+    "quantization.seed": ("quantization.samples",),
+    "quantization.keep": ("quantization.bits",),
+}
+"""The older knobs beside which each of `ADDED_LATER` stands."""
+
+
+def in_full(configuration: Mapping[str, KnobValue]) -> Configuration:
+    """The configuration with the knobs of `ADDED_LATER` that it would have, had they been there."""
+    done = {name: ADDED_LATER[name] for name, older in COMES_WITH.items() if set(older) <= set(configuration)}
+    return Configuration.of({**done, **configuration})
+
+
 def load_digest(model: str, weights: str, stored: str, configuration: Mapping[str, KnobValue]) -> str:
     """What names a load in a journal, the same for the same model, weights, layout and configuration."""
     told = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.tables.export import Exported
-from agent.tables.grid import DUMMY
+from agent.tables.grid import ADDED_LATER, DUMMY
 from agent.tables.journal import Line
 from agent.tables.same import same_rows
 from experiments.space.configuration import Configuration, KnobValue
@@ -22,6 +22,7 @@ PLAIN: Mapping[str, KnobValue] = {
     "quantization.corpus": "raw",
     "quantization.samples": 32,
     "serving.linear_backend": "auto",
+    **ADDED_LATER,
 }
 """Values of knobs that only some loads have, which say nothing where they stand."""
 

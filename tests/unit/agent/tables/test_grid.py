@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.tables.grid import load_grid
+from agent.replay.cells import is_knob, read_lines
+from agent.replay.knobs import space_of
+from agent.tables.grid import ADDED_LATER, as_measured, in_full, load_grid
 from agent.tables.measure import told
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.models import load_model_profile
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.shapes.folder import write_shape
+from experiments.space.configuration import Configuration
 
 GRID = """
 name: mine
@@ -125,3 +128,21 @@ def test_what_is_in_the_committed_tables_is_of_the_grid_still_and_not_measured_a
     measured = {line["load"] for line in lines if line["kind"] == "load"}
     assert len(measured) >= 4
     assert measured <= {grid.digest(load) for load in grid.loads}
+
+
+def test_a_load_measured_before_a_knob_was_there_is_told_with_what_was_done_then() -> None:
+    former = {"quantization.method": "awq", "quantization.bits": 4, "quantization.samples": 32}
+    later = {**former, "quantization.sample_tokens": 512}
+    assert in_full(former)["quantization.sample_tokens"] == 256
+    assert in_full(former)["quantization.keep"] == "none"
+    assert in_full(later)["quantization.sample_tokens"] == 512
+    assert as_measured(in_full(former)) == Configuration.of(former)
+    assert not [name for name in in_full({"quantization.method": "none"}) if name in ADDED_LATER]
+
+
+@pytest.mark.parametrize("name", ["h200-9b", "reference"])
+def test_a_committed_table_is_one_of_a_packaged_space_in_all_its_lines(name: str) -> None:
+    columns, lines = read_lines(Path(f"docs/results/tables/{name}.csv"))
+    found, _, configurations = space_of([each for each in columns if is_knob(each)], lines, None)
+    assert found is not None
+    assert len(configurations) == len(lines)
