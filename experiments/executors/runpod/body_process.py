@@ -11,7 +11,7 @@ from pathlib import Path
 from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.executors.runpod.board import Board
 from experiments.executors.runpod.body import Container, run_body
-from experiments.executors.runpod.pod import BOARD, KEY, LIMIT_SIGNAL
+from experiments.executors.runpod.pod_environment import BOARD, KEY, LIMIT_SIGNAL
 
 VLLM_VARIABLE = "AUTOINFER_VLLM_PYTHON"
 WORK_VARIABLE = "AUTOINFER_DATA_DIR"

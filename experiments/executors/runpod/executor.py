@@ -32,7 +32,7 @@ from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, O
 from experiments.executors.runpod.body import LOG_NAME
 from experiments.executors.runpod.following import Copy, Patience, Pods, final_status
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target
-from experiments.executors.runpod.pod import BOARD, KEY, LIMIT, URL
+from experiments.executors.runpod.pod_environment import BOARD, KEY, LIMIT, URL
 from experiments.job.longest import limit_sentence, whole_limit_s
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob

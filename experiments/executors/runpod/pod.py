@@ -16,22 +16,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from configs.errors import AutoinferError
-from configs.runpod_variables import RUNPOD_URL
 from experiments.executors.runpod.api import API_URL, RunPodApi
-
-BOARD, KEY, LIMIT, URL = (
-    "AUTOINFER_POD_BOARD",
-    "AUTOINFER_POD_KEY",
-    "AUTOINFER_POD_LIMIT_S",
-    RUNPOD_URL,
-)
-"""Environment variables of a pod, beside RunPod's own `RUNPOD_POD_ID` and `RUNPOD_API_KEY`."""
+from experiments.executors.runpod.pod_environment import LIMIT, LIMIT_SIGNAL, URL
 
 LIMIT_S = 3600.0
 """The limit where the environment names none."""
-
-LIMIT_SIGNAL = signal.SIGUSR1
-"""Tells the process that runs the job that the limit is over; one that does not listen yet ends by it."""
 
 LAST_WORDS_S = 10.0
 """How long the job's process may take, at the limit, to write that it was reached."""
