@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -49,6 +49,12 @@ def describe(key: ArtifactKey, folder: Path, build_s: float, created_at: str) ->
     for path in (folder, *(each for each in folder.rglob("*") if each.is_dir())):
         sync(path)
     return Manifest(key, tuple(files), build_s, created_at)
+
+
+def files_of(key: ArtifactKey, folder: Path, names: Sequence[str], created_at: str) -> Manifest:
+    """Return the manifest of these files of a folder that somebody else wrote."""
+    files = [StoredFile(name, (folder / name).stat().st_size, _sha256(folder / name)) for name in names]
+    return Manifest(key, tuple(files), 0.0, created_at)
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:

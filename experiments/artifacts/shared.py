@@ -17,7 +17,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -113,11 +113,24 @@ class SharedArtifacts:
     def put(self, manifest: Manifest, folder: Path, *, replace: bool = False) -> bool:
         """Store the artifact that lies in `folder`; false when another host had stored one before, which
         stays, unless it is to be replaced because it was found damaged."""
-        digest = manifest.key.digest
+        return self.put_files(manifest, folder / FILES_FOLDER, replace=replace)
+
+    def put_files(
+        self,
+        manifest: Manifest,
+        folder: Path,
+        *,
+        replace: bool = False,
+        tell: Callable[[str, int], None] = lambda name, size: None,
+    ) -> bool:
+        """Store the files of a manifest that lie in `folder` itself, as `put`; `tell` hears of each, with its
+        bytes, before it goes."""
         with self._in_words():
             for file in manifest.files:
-                self._put_file(folder / FILES_FOLDER / file.name, file.sha256, file.bytes, replace)
-            return self._put_manifest(self._manifest_path(digest), manifest_json(manifest), replace)
+                tell(file.name, file.bytes)
+                self._put_file(folder / file.name, file.sha256, file.bytes, replace)
+            path = self._manifest_path(manifest.key.digest)
+            return self._put_manifest(path, manifest_json(manifest), replace)
 
     def _put_file(self, path: Path, sha256: str, size: int, replace: bool) -> None:
         there = self._file_path(sha256)

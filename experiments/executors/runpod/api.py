@@ -36,6 +36,10 @@ class RunPodUnreachable(ProviderUnreachable):
     """RunPod did not answer, or asked to be asked less often; what was asked may or may not have happened."""
 
 
+class ImageUntried(ProviderUnreachable):
+    """No pod has begun with the image yet, and one is being waited for; nothing was started."""
+
+
 class NoCapacity(ProviderUnreachable):
     """RunPod has no such GPU free now; nothing was started."""
 
@@ -156,14 +160,24 @@ class RunPodApi:
 
     def usd_per_hr(self, gpu_id: str, cloud: str) -> float | None:
         """The list price of one GPU; None where the catalog does not tell it."""
+        return self._listed(f"/v2/catalog/gpus/{urllib.parse.quote(gpu_id, safe='')}", cloud.lower())
+
+    def cpu_usd_per_hr(self, flavor: str, cores: int) -> float | None:
+        """The list price of so many cores of a flavor; None where the catalog does not tell it."""
+        path = f"/v2/catalog/cpus/{urllib.parse.quote(flavor, safe='')}"
+        a_core = self._listed(path, "securePerVcpu")
+        return None if a_core is None else a_core * cores
+
+    def _listed(self, path: str, name: str) -> float | None:
+        """An amount of what the catalog lists at `path`, in dollars an hour."""
         try:
-            told = self._ask("GET", f"/v2/catalog/gpus/{urllib.parse.quote(gpu_id, safe='')}")
+            told = self._ask("GET", path)
         except Refused as refused:
             if refused.status == 404:
                 return None
             raise
         price = told.get("price") if isinstance(told, dict) else None
-        amount = price.get(cloud.lower()) if isinstance(price, dict) else None
+        amount = price.get(name) if isinstance(price, dict) else None
         return float(amount) if isinstance(amount, int | float) and 0 < amount < 1000 else None
 
     def _lacks_capacity(self, asked: NewPod, refused: Refused) -> bool:

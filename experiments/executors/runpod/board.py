@@ -19,13 +19,8 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import (
     ARRAY,
-    BigInteger,
-    Column,
     Double,
-    MetaData,
     String,
-    Table,
-    Text,
     any_,
     bindparam,
     cast,
@@ -41,9 +36,19 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
 from configs.errors import AutoinferError, ProviderUnreachable, UsageError
+from experiments.executors.runpod.board_tables import (
+    BEYOND,
+    MAY_TRY,
+    NOW_S,
+    OVERDUE,
+    PIECE,
+    POD,
+    POD_USER,
+    RIGHTS,
+    RUN,
+    TABLES,
+)
 from experiments.measurement.evidence import Stage
-
-POD_USER = "autoinfer_pod"
 
 CANCELLED = "cancelled"
 """Stands where a pod would, where the run was cancelled before any had taken it."""
@@ -51,69 +56,20 @@ CANCELLED = "cancelled"
 CONNECT_S = 10
 """How long a connection may take."""
 
-_TABLES = MetaData()
-_RUN = Table(
-    "autoinfer_pod_run",
-    _TABLES,
-    Column("key", String(120), primary_key=True),
-    Column("asked", Text, nullable=False),
-    Column("tried_at_s", Double),
-    Column("owner", Text),
-    Column("told_at_s", Double),
-    Column("ended", Text),
-    Column("ended_at_s", Double),
-    Column("gone_at_s", Double),
-)
-_POD = Table(
-    "autoinfer_pod",
-    _TABLES,
-    Column("key", String(120), primary_key=True),
-    Column("pod", String(120), primary_key=True),
-    Column("usd_per_hr", Double, nullable=False),
-)
-_PIECE = Table(
-    "autoinfer_pod_piece",
-    _TABLES,
-    Column("key", String(120), primary_key=True),
-    Column("name", String(40), primary_key=True),
-    Column("at", BigInteger, primary_key=True),
-    Column("data", Text, nullable=False),
-)
-
-_RIGHTS = (
-    "GRANT SELECT, UPDATE (owner, told_at_s, ended, ended_at_s) ON autoinfer_pod_run TO autoinfer_pod",
-    "GRANT INSERT ON autoinfer_pod_piece TO autoinfer_pod",
-)
-
-_NOW_S = func.extract("epoch", func.clock_timestamp())
+_GRANTING, _TRYING = 7_051_999, 7_051_998
+"""Locks of PostgreSQL, by numbers of our own."""
 
 _ROWS = select(
-    _RUN.c.key,
-    _RUN.c.tried_at_s,
-    _RUN.c.owner,
-    _RUN.c.told_at_s,
-    _RUN.c.ended,
-    _RUN.c.ended_at_s,
-    _RUN.c.gone_at_s,
-    cast(_NOW_S, Double),
-).where(_RUN.c.key == any_(bindparam("keys", type_=ARRAY(String))))
+    RUN.c.key,
+    RUN.c.tried_at_s,
+    RUN.c.owner,
+    RUN.c.told_at_s,
+    RUN.c.ended,
+    RUN.c.ended_at_s,
+    RUN.c.gone_at_s,
+    cast(NOW_S, Double),
+).where(RUN.c.key == any_(bindparam("keys", type_=ARRAY(String))))
 """All of runs but what is asked, which is long."""
-
-
-PIECE_BYTES = 1024 * 1024
-"""Most of a file that one piece takes; as text it may be three times as long."""
-
-_LONGEST_BYTES = 3 * PIECE_BYTES
-
-_BEYOND = f"""
-SELECT piece.key, piece.name, piece.at, piece.data
-FROM unnest(%(keys)s::varchar[], %(names)s::varchar[], %(sizes)s::bigint[]) AS copy (key, name, size)
-JOIN autoinfer_pod_piece AS piece ON piece.key = copy.key AND piece.name = copy.name
-    AND piece.at >= copy.size - {_LONGEST_BYTES} AND piece.at + octet_length(piece.data) > copy.size
-ORDER BY piece.at
-"""
-"""Pieces that reach beyond the copies of files, in the driver's words: it is asked at every look. The
-condition on `at` alone keeps it to the end of an index."""
 
 
 class BoardUnreachable(ProviderUnreachable):
@@ -125,8 +81,9 @@ class _Told(BaseModel):
 
 
 class Asked(_Told):
-    """One job: `gpu` is the type asked for (None: no GPU), `spec` a job's spec, `usd_per_hr` what the pod may
-    cost at most."""
+    """One job: `image` is that of its pod, `gpu` the type asked for (None: no GPU), `spec` a job's spec,
+    `usd_per_hr` what the pod may cost at most. `shape` are the files of a checkpoint that has no weights,
+    `shared_artifacts` is the address of the store that hosts share, where pods reach it."""
 
     version: int
     gpu: str | None
@@ -137,6 +94,9 @@ class Asked(_Told):
     run_generated_code: bool = False
     limit_s: float | None = None
     """The most seconds of the whole job; None in runs from before there was one."""
+    image: str = ""
+    shape: dict[str, str] = {}
+    shared_artifacts: str | None = None
 
 
 def limit_of(asked: Asked) -> float:
@@ -212,15 +172,15 @@ class Board:
             return
         with self._in_words():
             try:
-                _TABLES.create_all(self._engine)
+                TABLES.create_all(self._engine)
             except (ProgrammingError, IntegrityError):  # another process made them meanwhile
-                _TABLES.create_all(self._engine)
+                TABLES.create_all(self._engine)
             with self._engine.begin() as connection:
                 known = text("SELECT 1 FROM pg_roles WHERE rolname = :name")
                 if connection.execute(known, {"name": POD_USER}).first() is not None:
                     # Two that grant at once would fail each other.
-                    connection.execute(select(func.pg_advisory_xact_lock(7_051_999)))
-                    for statement in _RIGHTS:
+                    connection.execute(select(func.pg_advisory_xact_lock(_GRANTING)))
+                    for statement in RIGHTS:
                         connection.execute(text(statement))
         self._made = True
 
@@ -228,7 +188,7 @@ class Board:
         """Write what is asked under a key, unless it is there; returns what is there."""
         try:
             with self._writing() as connection:
-                connection.execute(insert(_RUN).values(key=key, asked=asked.model_dump_json()))
+                connection.execute(insert(RUN).values(key=key, asked=asked.model_dump_json()))
         except _Exists:
             pass
         row = self.row(key)
@@ -248,34 +208,57 @@ class Board:
     def asked(self, key: str) -> Asked:
         """What is asked of a run that there is."""
         with self._reading() as connection:
-            told = connection.execute(select(_RUN.c.asked).where(_RUN.c.key == key)).scalar_one()
+            told = connection.execute(select(RUN.c.asked).where(RUN.c.key == key)).scalar_one()
         return Asked.model_validate_json(told)
 
-    def tries(self, key: str) -> None:
-        """Note that a pod is about to be made."""
-        self._change(key, tried_at_s=_NOW_S)
+    def tries(self, key: str, image: str | None) -> bool:
+        """Note that a pod is about to be made.
+
+        False, and nothing is noted, where no pod of this board has begun with `image` yet and another is
+        being waited for; None for an image that is known to begin.
+        """
+        with self._writing() as connection:
+            if image is not None:
+                # Two that look at once would both find that nobody tries.
+                connection.execute(select(func.pg_advisory_xact_lock(_TRYING)))
+                words = {"key": key, "image": image, "nobody": CANCELLED}
+                if not connection.execute(text(MAY_TRY), words).scalar_one():
+                    return False
+            connection.execute(update(RUN).where(RUN.c.key == key).values(tried_at_s=NOW_S))
+        return True
+
+    def made_none(self, key: str) -> None:
+        """Note that no pod was made after all."""
+        self._change(key, tried_at_s=None)
+
+    def overdue(self, startup_s: float, end_s: float) -> list[str]:
+        """Keys of runs whose pods should be gone by now: ended for `end_s`, not begun in `startup_s`, or
+        longer than their limit and both."""
+        with self._reading() as connection:
+            words = {"startup_s": startup_s, "end_s": end_s}
+            return list(connection.execute(text(OVERDUE), words).scalars())
 
     def made(self, key: str, pod: str, usd_per_hr: float) -> None:
         """Note a pod of the key, once."""
         try:
             with self._writing() as connection:
-                connection.execute(insert(_POD).values(key=key, pod=pod, usd_per_hr=usd_per_hr))
+                connection.execute(insert(POD).values(key=key, pod=pod, usd_per_hr=usd_per_hr))
         except _Exists:
             pass
 
     def usd_per_hr(self, key: str) -> float:
         """What all pods of a key cost an hour."""
         with self._reading() as connection:
-            query = select(func.sum(_POD.c.usd_per_hr)).where(_POD.c.key == key)
+            query = select(func.sum(POD.c.usd_per_hr)).where(POD.c.key == key)
             return float(connection.execute(query).scalar_one() or 0.0)
 
     def claim(self, key: str, owner: str) -> str | None:
         """Take the run, unless another has; returns who has it, None where there is no such run."""
         with self._writing() as connection:
-            free = (_RUN.c.key == key, _RUN.c.owner.is_(None), _RUN.c.ended.is_(None))
-            connection.execute(update(_RUN).where(*free).values(owner=owner, told_at_s=_NOW_S))
+            free = (RUN.c.key == key, RUN.c.owner.is_(None), RUN.c.ended.is_(None))
+            connection.execute(update(RUN).where(*free).values(owner=owner, told_at_s=NOW_S))
             found: str | None = connection.execute(
-                select(_RUN.c.owner).where(_RUN.c.key == key)
+                select(RUN.c.owner).where(RUN.c.key == key)
             ).scalar_one_or_none()
         return found
 
@@ -287,30 +270,30 @@ class Board:
         for name, at, data in pieces:
             try:
                 with self._writing() as connection:
-                    connection.execute(insert(_PIECE).values(key=key, name=name, at=at, data=data))
+                    connection.execute(insert(PIECE).values(key=key, name=name, at=at, data=data))
             except _Exists:
                 continue
         with self._writing() as connection:
             told = connection.execute(
-                update(_RUN).where(_RUN.c.key == key, _RUN.c.ended.is_(None)).values(told_at_s=_NOW_S)
+                update(RUN).where(RUN.c.key == key, RUN.c.ended.is_(None)).values(told_at_s=NOW_S)
             )
             return bool(told.rowcount)
 
     def end(self, key: str, ended: Ended, *, owner: str | None = None) -> None:
         """Say how the run ended, unless it is said; `owner` holds it from now on where nobody did."""
         with self._writing() as connection:
-            values = {"ended": ended.model_dump_json(), "ended_at_s": _NOW_S}
-            connection.execute(update(_RUN).where(_RUN.c.key == key, _RUN.c.ended.is_(None)).values(values))
+            values = {"ended": ended.model_dump_json(), "ended_at_s": NOW_S}
+            connection.execute(update(RUN).where(RUN.c.key == key, RUN.c.ended.is_(None)).values(values))
             if owner is not None:
                 connection.execute(
-                    update(_RUN).where(_RUN.c.key == key, _RUN.c.owner.is_(None)).values(owner=owner)
+                    update(RUN).where(RUN.c.key == key, RUN.c.owner.is_(None)).values(owner=owner)
                 )
 
     def gone(self, key: str) -> None:
         """Note that no pod of the key is left."""
         with self._writing() as connection:
             connection.execute(
-                update(_RUN).where(_RUN.c.key == key, _RUN.c.gone_at_s.is_(None)).values(gone_at_s=_NOW_S)
+                update(RUN).where(RUN.c.key == key, RUN.c.gone_at_s.is_(None)).values(gone_at_s=NOW_S)
             )
 
     def pieces(self, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[tuple[str, int, str]]]:
@@ -321,13 +304,13 @@ class Board:
         told = {"keys": list(keys), "names": list(names), "sizes": list(beyond)}
         found: dict[str, list[tuple[str, int, str]]] = {key: [] for key in sizes}
         with self._reading() as connection:
-            for key, name, at, data in connection.exec_driver_sql(_BEYOND, told):
+            for key, name, at, data in connection.exec_driver_sql(BEYOND, told):
                 found[key].append((name, at, data))
         return found
 
     def _change(self, key: str, **values: object) -> None:
         with self._writing() as connection:
-            connection.execute(update(_RUN).where(_RUN.c.key == key).values(**values))
+            connection.execute(update(RUN).where(RUN.c.key == key).values(**values))
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

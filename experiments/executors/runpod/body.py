@@ -9,6 +9,7 @@ the queue gives the job another attempt, under another key.
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -18,18 +19,23 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from configs.errors import AutoinferError
+from experiments.artifacts.originals import fetch_original
+from experiments.artifacts.shared import SharedArtifacts
+from experiments.executors.checkpoint_there import folder_to_bring, write_shape_texts
 from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
 from experiments.executors.port import RunState
 from experiments.executors.runpod.board import (
     CANCELLED,
-    PIECE_BYTES,
+    Asked,
     Board,
     BoardUnreachable,
     Ended,
     Outcome,
     limit_of,
 )
+from experiments.executors.runpod.board_tables import PIECE_BYTES
 from experiments.executors.runpod.gpus import NO_GPU, TARGET_PREFIX, other_than_asked
 from experiments.job.longest import limit_sentence
 from experiments.job.place import RECORDS_NAME, Place
@@ -93,12 +99,15 @@ def run_body(board: Board, key: str, pod_id: str, container: Container) -> Ended
     return ended
 
 
-def as_here(spec: AnyJob, gpu: str | None) -> AnyJob:
-    """The spec with its device as the pod has it: a target that was sealed, such as `runpod:L4`, is this
-    pod's one device. Only an unbroken seal is made anew for it."""
-    if not spec.device.startswith(TARGET_PREFIX):
-        return spec
-    there = spec.model_copy(update={"device": NO_GPU if gpu is None else _DEVICE})
+def as_here(spec: AnyJob, gpu: str | None, checkpoint: Path | None = None) -> AnyJob:
+    """The spec with its device and its checkpoint, where that was fetched, as the pod has them: a target that
+    was sealed, such as `runpod:L4`, is this pod's one device. Only an unbroken seal is made anew for it."""
+    changes: dict[str, object] = {}
+    if spec.device.startswith(TARGET_PREFIX):
+        changes["device"] = NO_GPU if gpu is None else _DEVICE
+    if checkpoint is not None:
+        changes["model"] = str(checkpoint)
+    there = spec.model_copy(update=changes)
     if isinstance(spec, TestJob) and isinstance(there, TestJob) and broken_seal(spec) is None:
         return sealed(there)
     return there
@@ -117,9 +126,6 @@ def _work(board: Board, key: str, container: Container) -> Ended:
     except ValidationError as error:
         sentence = f"The job's spec is malformed: {error.errors()[0]['msg']}."
         return Ended(outcome=Outcome.FAILED, sentence=sentence)
-    if spec.model.startswith(("/", "~")):
-        sentence = f"The checkpoint {spec.model} is a folder, and pods have models of the hub alone."
-        return Ended(outcome=Outcome.FAILED, sentence=sentence)
     got = None
     if asked.gpu is not None:
         try:
@@ -129,8 +135,12 @@ def _work(board: Board, key: str, container: Container) -> Ended:
         got = found.name
         if other := other_than_asked(asked.gpu, found.name, found.memory_bytes):
             return Ended(outcome=Outcome.OTHER_GPU, sentence=other, got_gpu=got)
+    fetched = _checkpoint(spec, asked, container)
+    if isinstance(fetched, Ended):
+        return fetched
     with tempfile.TemporaryDirectory(prefix="autoinfer-") as root:
         place = Place(
+            shared_artifacts=asked.shared_artifacts,
             artifacts_dir=container.work / "artifacts",
             cache_dir=container.work / "cache",
             vllm_python=container.vllm_python,
@@ -140,10 +150,50 @@ def _work(board: Board, key: str, container: Container) -> Ended:
         )
         executor = LocalExecutor(Path(root), place, container.command)
         try:
-            there = as_here(spec, asked.gpu)
+            there = as_here(spec, asked.gpu, fetched)
             return _follow(board, key, executor, there, container, got, limit_of(asked))
         finally:
             executor.close()
+
+
+def _checkpoint(spec: AnyJob, asked: Asked, container: Container) -> Path | Ended | None:
+    """Bring the job's checkpoint here; None where the job finds it by itself. An end where there is none, or
+    the pod's limit is reached meanwhile."""
+    if folder_to_bring(spec.model) is None:
+        return None
+    folder = container.work / "models" / uuid.uuid4().hex
+    if asked.shape:
+        return write_shape_texts(asked.shape, folder)
+    if asked.shared_artifacts is None:
+        sentence = f"The checkpoint {spec.model} is a folder, and no bucket was named to fetch it from."
+        return Ended(outcome=Outcome.FAILED, sentence=sentence)
+    shared = SharedArtifacts(asked.shared_artifacts)
+    print(f"The checkpoint is fetched from {shared.url}.", flush=True)
+    fetching = _Fetching(lambda: fetch_original(shared, spec.model_fingerprint, folder))
+    fetching.start()
+    while fetching.is_alive():
+        if container.is_over():
+            return Ended(outcome=Outcome.TIMED_OUT, sentence=limit_sentence(limit_of(asked)))
+        fetching.join(container.tell_s)
+    if isinstance(fetching.found, Path):
+        return fetching.found
+    why = fetching.found or f"The checkpoint {spec.model} is not in {shared.url}, or is damaged there."
+    return Ended(outcome=Outcome.FAILED, sentence=str(why))
+
+
+class _Fetching(threading.Thread):
+    """Fetches a checkpoint; `found` is where it lies, None where it is not, or why it can't be fetched."""
+
+    def __init__(self, fetch: Callable[[], Path | None]) -> None:
+        super().__init__(daemon=True)
+        self._fetch = fetch
+        self.found: Path | AutoinferError | None = None
+
+    def run(self) -> None:
+        try:
+            self.found = self._fetch()
+        except AutoinferError as error:
+            self.found = error
 
 
 def _follow(

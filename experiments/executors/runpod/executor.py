@@ -9,7 +9,6 @@ pod of a name finds the run taken on the board, and ends itself before it does a
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import re
@@ -20,19 +19,19 @@ from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device
-from configs.prices import load_prices
 from experiments.disk import disk_in_words
 from experiments.executors.asked_gpu import AskedGpu
 from experiments.executors.copied_text import chunk_of
 from experiments.executors.extras import EXTRAS_NAME
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.executors.runpod.account import Account, account_from
-from experiments.executors.runpod.api import NewPod, Refused, RunPodApi
+from experiments.executors.runpod.api import ImageUntried, NoCapacity, Refused, RunPodApi
+from experiments.executors.runpod.asking import HOUR_S, least_usd_per_hr, most_usd_per_hr, new_pod
 from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row, limit_of
 from experiments.executors.runpod.body import LOG_NAME
-from experiments.executors.runpod.following import Copy, Patience, Pods, final_status
+from experiments.executors.runpod.checkpoints import CheckpointsForPods
+from experiments.executors.runpod.following import Copy, Lock, Patience, Pods, final_status
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target
-from experiments.executors.runpod.pod_environment import BOARD, KEY, LIMIT, URL
 from experiments.job.longest import limit_sentence, whole_limit_s
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
@@ -47,19 +46,8 @@ NAME_PREFIX = "autoinfer-"
 THREADS = 4
 """How many calls of an executor may be made at once: each waits for a network."""
 
-DISK_GB = 150
-"""The pod's disk: the image with vLLM, a model, and what is made of it."""
-
-DISK_USD_PER_GB_HR = 0.10 / 730
-"""RunPod's price of a running pod's disk, 0.10 USD a GB and month (its documentation, August 2026)."""
-
-CPU_USD_PER_HR = 0.20
-"""What a pod without a GPU may cost: the list price of four cores is below (an assumption; the pod's own
-price is compared with it)."""
-
-POD_COMMAND = "python -m experiments.executors.runpod.pod"
-
-HOUR_S = 3600.0
+UNATTENDED = "a pod that never begins costs that for every hour that no worker of RunPod runs"
+"""What no bound of a quote can hold: RunPod has no time at which it ends a pod by itself."""
 
 COPIED = (RECORDS_NAME, LOG_NAME, EXTRAS_NAME)
 """What a job tells, file by file."""
@@ -104,6 +92,12 @@ class RunPodExecutor:
         self._pods = Pods(self._api, self._patience)
         self._ahead: dict[str, tuple[Row, list[tuple[str, int, str]]]] = {}
         """What was read of runs that are about to be polled, by their keys."""
+        self._checkpoints = CheckpointsForPods(place.shared_artifacts)
+        self._submitted: set[str] = set()
+        """Keys that pods were made for here."""
+        self._image_begins = False
+        """Whether one of them has begun, so that the image is no longer in question."""
+        self._overdue_at_s = 0.0
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
         self._copies: dict[str, Copy] = {}
@@ -141,12 +135,12 @@ class RunPodExecutor:
         """Bounded by the pod's limit and start-up and by its end, and a second pod's start-up, at the full
         rate; there are no retries. The limit is that of the stages that the job can come to, or `limit_s`
         where that is less. A pod that turns out to cost more is ended at once."""
-        usd_per_hr, basis = self._rate()
+        usd_per_hr, basis = most_usd_per_hr(self._api, self.gpu, self._account.cloud)
         self._quoted[_digest(spec)] = usd_per_hr
         limit_s = whole_limit_s(spec, self._place.limits_s, limit_s)
         bound_s = limit_s + 2 * self._patience.startup_s + self._patience.end_s
         expected_s = min(_EXPECTED_S[type(spec)], bound_s)
-        rate = usd_per_hr / HOUR_S
+        rate, basis = usd_per_hr / HOUR_S, f"{basis}; {UNATTENDED}"
         return Quote(expected_s, bound_s, expected_s * rate, bound_s * rate, basis)
 
     def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
@@ -162,6 +156,7 @@ class RunPodExecutor:
             )
         name = NAME_PREFIX + key
         self._board.prepare()
+        self._end_overdue()
         with disk_in_words(self.root, "runs"), self._locked(key):
             row = self._board.row(key)
             if row is not None and (row.owner is not None or row.ended is not None):
@@ -170,7 +165,7 @@ class RunPodExecutor:
                 row = self._board.ask(key, self._asked(spec, limit_s))
             if row.tried_at_s is not None and self._found(name):
                 return name
-            self._create(name, key, self._board.asked(key))
+            self._create(name, key, self._board.asked(key), first=row.tried_at_s is None)
         return name
 
     def find(self, key: str) -> str | None:
@@ -185,6 +180,7 @@ class RunPodExecutor:
     def ahead(self, refs: Sequence[str]) -> None:
         """Read what the board has of these runs, which are polled next, all at once."""
         self._board.prepare()
+        self._end_overdue()
         keys = {key: ref for ref in refs if (key := self.key_of(ref)) is not None}
         sizes = {key: Copy(self._folder(key)).sizes(COPIED) for key in keys}
         rows, pieces = self._board.rows(keys), self._board.pieces(sizes)
@@ -196,6 +192,7 @@ class RunPodExecutor:
         What a pod told is read as data of somebody else: where it makes no sense the run is lost.
         """
         ahead = self._ahead.pop(ref, None)
+        self._end_overdue()
         row = self._row(ref) if ahead is None else ahead[0]
         if row is None:
             return Status(RunState.LOST, failure=f"The board knows no run {ref}.")
@@ -276,26 +273,21 @@ class RunPodExecutor:
         key = ref.removeprefix(NAME_PREFIX)
         return key if ref.startswith(NAME_PREFIX) and _KEY.fullmatch(key) else None
 
-    def _create(self, name: str, key: str, asked: Asked) -> None:
-        account = self._account
-        new = NewPod(
-            name=name,
-            image=account.image,
-            args=POD_COMMAND,
-            env={
-                BOARD: account.board_from_pod,
-                KEY: key,
-                LIMIT: str(limit_of(asked)),
-                URL: account.url,
-                "PGPASSWORD": f"{{{{ RUNPOD_SECRET_{account.secret} }}}}",
-            },
-            gpu_id=None if asked.gpu is None else TYPES[asked.gpu].id,
-            cloud=account.cloud,
-            disk_gb=DISK_GB,
-        )
-        self._board.tries(key)
+    def _create(self, name: str, key: str, asked: Asked, *, first: bool) -> None:
+        """Make the pod of a run; `first` where none was asked for before."""
+        image = self._account.image
+        if not self._board.tries(key, None if self._image_begins else image):
+            raise ImageUntried(
+                f"No pod has begun with the image {image} yet, and one tries it now.",
+                "Others are made when it has.",
+            )
         reached(KillPoint.BEFORE_REMOTE_SUBMIT)
-        pod = self._api.create(new)
+        try:
+            pod = self._api.create(new_pod(name, key, self._account, asked))
+        except (NoCapacity, Refused):
+            if first:  # after an answer that was lost there may be a pod all the same
+                self._board.made_none(key)
+            raise
         reached(KillPoint.BEFORE_REF_STORED)
         if pod.usd_per_hr > asked.usd_per_hr + 1e-6:
             self.cancel(name)
@@ -304,7 +296,24 @@ class RunPodExecutor:
                 f"{asked.usd_per_hr:.2f}: it was ended before it began.",
                 "Queue the job again for a quote by the new price.",
             )
-        self._board.made(key, pod.id, max(pod.usd_per_hr, _least_usd_per_hr()))
+        self._submitted.add(key)
+        self._board.made(key, pod.id, max(pod.usd_per_hr, least_usd_per_hr()))
+
+    def _end_overdue(self) -> None:
+        """End what should be gone by now and is not, whoever asked for it: once when this is first used, and
+        then so often. What can't be done now is told, and tried again."""
+        if time.monotonic() < self._overdue_at_s:
+            return
+        self._overdue_at_s = time.monotonic() + self._patience.overdue_s
+        try:
+            for key in self._board.overdue(self._patience.startup_s, self._patience.end_s):
+                ref, row = NAME_PREFIX + key, self._board.row(key)
+                if row is not None and row.ended is None:
+                    row, _ = self._look(ref, row)
+                if row is not None and row.ended is not None:
+                    self._give_back(ref, key)
+        except AutoinferError as error:
+            _LOG.warning("%s", error)
 
     def _found(self, name: str) -> bool:
         """Whether a pod of the name exists; it is noted on the board."""
@@ -316,7 +325,7 @@ class RunPodExecutor:
     def _note(self, name: str, pod_id: str, usd_per_hr: float) -> None:
         """Write a pod down; once, since each look sees the pods anew."""
         if pod_id not in self._noted:
-            self._board.made(name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, _least_usd_per_hr()))
+            self._board.made(name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, least_usd_per_hr()))
             self._noted.add(pod_id)
 
     def _look(self, ref: str, row: Row) -> tuple[Row, RunState]:
@@ -332,6 +341,8 @@ class RunPodExecutor:
             self._note(ref, pod.id, pod.usd_per_hr)
         if found and all(pod.status in ("EXITED", "ERROR") for pod in found):
             return self._end(row, Outcome.LOST, f"RunPod says of the pod: {found[0].status}.")
+        if row.owner not in (None, CANCELLED) and row.key in self._submitted:
+            self._image_begins = True
         if row.owner is None:
             if age_s > self._patience.startup_s:
                 minutes = self._patience.startup_s / 60
@@ -358,13 +369,16 @@ class RunPodExecutor:
 
     def _let_end(self, ref: str, row: Row) -> None:
         """See to the end of the pods of a run that has ended; a pod ends itself, and is not waited for."""
-        if row.gone_at_s is not None:
-            return
+        if row.gone_at_s is None:
+            self._give_back(ref, row.key)
+
+    def _give_back(self, ref: str, key: str) -> None:
+        """Terminate the pods of a name, and note it when none is left."""
         for pod in self._pods.named(ref, fresh=True):
             with suppress(Refused):
                 self._api.terminate(pod.id)
         if not self._pods.named(ref, fresh=True):
-            self._board.gone(row.key)
+            self._board.gone(key)
 
     def _row(self, ref: str) -> Row | None:
         """The run as the board has it now."""
@@ -386,60 +400,26 @@ class RunPodExecutor:
     def _folder(self, key: str) -> Path:
         return self.root / ".runpod" / key
 
-    def _locked(self, key: str) -> _Lock:
-        return _Lock(self._folder(key))
+    def _locked(self, key: str) -> Lock:
+        return Lock(self._folder(key))
 
     def _asked(self, spec: AnyJob, limit_s: float | None) -> Asked:
+        """What is asked of a pod; raises `AutoinferError` where it could not come by the job's checkpoint."""
+        rate = self._quoted.pop(_digest(spec), None)
         return Asked(
             version=spec.version,
             gpu=self.gpu,
             spec=spec.model_dump(mode="json"),
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
-            usd_per_hr=self._quoted.pop(_digest(spec), None) or self._rate()[0],
+            usd_per_hr=rate or most_usd_per_hr(self._api, self.gpu, self._account.cloud)[0],
             run_generated_code=self._place.run_generated_code,
             limit_s=whole_limit_s(spec, self._place.limits_s, limit_s),
+            image=self._account.image,
+            shape=self._checkpoints.shape_of(spec),
+            shared_artifacts=self._checkpoints.bucket,
         )
-
-    def _rate(self) -> tuple[float, str]:
-        """The most that the pod may cost an hour, and what that rests on."""
-        disk = _least_usd_per_hr()
-        if self.gpu is None:
-            return CPU_USD_PER_HR + disk, f"{CPU_USD_PER_HR + disk:.2f} USD an hour at most, without a GPU"
-        listed = self._api.usd_per_hr(TYPES[self.gpu].id, self._account.cloud)
-        if listed is not None:
-            return (
-                listed + disk,
-                f"{listed + disk:.2f} USD an hour for {self.gpu} by RunPod's catalog, with disk",
-            )
-        prices = load_prices(self.name)
-        usd = prices.gpu_rate(self.gpu) * HOUR_S + disk
-        return usd, f"{usd:.2f} USD an hour for {self.gpu}, with disk, by {prices.basis}"
 
 
 def _digest(spec: AnyJob) -> str:
     return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
-
-
-def _least_usd_per_hr() -> float:
-    """What a pod costs at least: its disk."""
-    return DISK_GB * DISK_USD_PER_GB_HR
-
-
-class _Lock:
-    """Holds the folder of a run, made where it is missing, against other threads and processes here."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        path = self._folder / "lock"
-        try:
-            self._file = path.open("w")
-        except FileNotFoundError:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("w")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Patience:
     `appear_s`: how long a pod that was asked for may be missing in the list. `startup_s`: how long it may
     take until its job begins, the image being fetched meanwhile. `silent_s`: for how long a pod lives that
     told something, whatever the list says. `end_s`: what its end may take. `gone_s`: how long `cancel` waits
-    for that, looking every `look_s`.
+    for that, looking every `look_s`. `overdue_s`: how often it is looked for pods that should be gone.
     """
 
     list_s: float = 2.0
@@ -37,6 +38,7 @@ class Patience:
     end_s: float = 300.0
     gone_s: float = 120.0
     look_s: float = 1.0
+    overdue_s: float = 300.0
 
 
 class Pods:
@@ -70,6 +72,25 @@ class Pods:
         for pod in self._told:
             self._by_name.setdefault(pod.name, []).append(pod)
         self._told_at_s = time.monotonic()
+
+
+class Lock:
+    """Holds the folder of a run, made where it is missing, against other threads and processes here."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        path = self._folder / "lock"
+        try:
+            self._file = path.open("w")
+        except FileNotFoundError:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 class Copy:

@@ -24,8 +24,11 @@ def runpod_executor(
     *,
     limits_s: dict[Stage, float] | None = None,
     patience: Patience = QUICK,
+    shared_artifacts: str | None = None,
 ) -> RunPodExecutor:
-    place = Place(artifacts_dir=folder / "artifacts", cache_dir=folder / "cache")
+    place = Place(
+        artifacts_dir=folder / "artifacts", cache_dir=folder / "cache", shared_artifacts=shared_artifacts
+    )
     if limits_s is not None:
         place = place.model_copy(update={"limits_s": limits_s})
     account = Account(

@@ -24,6 +24,12 @@ from tests.simulated.runpod.machine import Machine, end, everything_of
 
 ACCOUNT_KEY = "rpa_the-key-of-the-account"
 SECRET = "the-password-of-the-pods"
+SECRETS = {
+    "autoinfer_board": SECRET,
+    "autoinfer_s3_key_id": "key-id-of-the-pods",
+    "autoinfer_s3_secret": "s3-secret-of-the-pods",
+}
+"""What the account has put into RunPod's secrets."""
 FIELDS = {"name", "image", "args", "env", "disk", "cloud", "gpu", "cpu", "ports", "mounts", "registry"}
 NO_CAPACITY = "There are no instances currently available"
 
@@ -63,6 +69,7 @@ class FakeRunPod:
             self.ever.clear()
             self.requests: list[tuple[str, str, str]] = []
             self.prices = {"NVIDIA L4": 0.5}
+            self.core_price = 0.03
             self.hold = False
             """Pods stay where they are provisioned."""
             self.capacity = True
@@ -93,7 +100,7 @@ class FakeRunPod:
         disk.mkdir(exist_ok=True)
         pod.log = disk / "container.log"
         environment = {
-            name: re.sub(r"\{\{ RUNPOD_SECRET_autoinfer_board \}\}", SECRET, value)
+            name: re.sub(r"\{\{ RUNPOD_SECRET_(\w+) \}\}", lambda found: SECRETS[found[1]], value)
             for name, value in pod.env.items()
         }
         environment |= {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": pod.key, "FAKE_DISK": str(disk)}
@@ -137,7 +144,7 @@ class FakeRunPod:
 
     def told(self, pod: FakePod) -> dict:
         exited = pod.status in ("EXITED", "TERMINATED")
-        price = self.prices[pod.gpu["id"]] if pod.gpu else 0.1
+        price = self.prices[pod.gpu["id"]] if pod.gpu else 4 * self.core_price
         return {
             "id": pod.id,
             "name": pod.name,
@@ -187,6 +194,9 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
                 return self.send(200, {"pods": known})
             if path == "/v2/pods" and method == "POST":
                 return self.create(body)
+            if path.startswith("/v2/catalog/cpus/") and method == "GET":
+                price = {"securePerVcpu": fake.core_price, "serverlessPerVcpu": fake.core_price}
+                return self.send(200, {"id": path.rpartition("/")[2], "price": price})
             if path.startswith("/v2/catalog/gpus/") and method == "GET":
                 gpu = path.rpartition("/")[2]
                 if gpu not in fake.prices:
