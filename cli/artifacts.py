@@ -1,7 +1,8 @@
-"""`autoinfer artifacts`: list, size, prune."""
+"""`autoinfer artifacts`: list, size, put, prune."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from experiments.artifacts.store import ArtifactStore, StoredArtifact
 
 app = typer.Typer(
-    rich_markup_mode=None, add_completion=False, help="List, measure or prune what stages left on the disk."
+    rich_markup_mode=None, add_completion=False, help="List, measure, share or prune what lies on the disk."
 )
 
 SHOWN_DIGITS = 12
@@ -81,6 +82,45 @@ def size(ctx: typer.Context, as_json: Json = False) -> None:
     if rows:
         console().print(table(("kind", ">count", ">size"), rows))
     say(f"{bytes_words(everything)} in {store.root}")
+
+
+@app.command()
+def put(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A checkpoint: config.json, *.safetensors, tokenizer.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Put a checkpoint into the store that hosts share (AUTOINFER_ARTIFACTS), for machines that see no folder
+    of this one.
+
+    Files that the store has are not sent again. Nothing is deleted there.
+    """
+    from cli.opening import settings_of
+    from cli.output import print_json, say
+    from configs.errors import UsageError
+    from experiments.artifacts.originals import put_original
+    from experiments.artifacts.shared import SharedArtifacts
+    from experiments.reference_model.load import checkpoint_fingerprint
+    from knowledge.figures import size as bytes_words
+
+    url = settings_of(ctx).artifacts
+    if url is None:
+        raise UsageError(
+            "There is no store that hosts share.",
+            "Name one, a folder that all of them see or a bucket: AUTOINFER_ARTIFACTS=s3://bucket/prefix",
+        )
+    shared, checkpoint = SharedArtifacts(url), folder.expanduser().absolute()
+    told = (lambda name, size: None) if as_json else (lambda name, size: say(f"{name}, {bytes_words(size)}"))
+    sent = put_original(shared, checkpoint, told)
+    fingerprint = sent or checkpoint_fingerprint(checkpoint)
+    if as_json:
+        print_json({"store": url, "folder": str(checkpoint), "fingerprint": fingerprint, "sent": bool(sent)})
+    elif sent:
+        say(f"{checkpoint} is in {url}.")
+    else:
+        say(f"{checkpoint} was in {url} already.")
 
 
 @app.command()

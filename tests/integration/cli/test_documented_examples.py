@@ -12,6 +12,7 @@ ELSEWHERE = (
     "run ",
     "queue --what-if",
     "aa ",
+    "artifacts put ",
     "enqueue ",
     "reproduce ",
     "promote ",

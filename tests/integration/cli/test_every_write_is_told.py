@@ -75,6 +75,7 @@ ELSEWHERE = {
     "reproduce": "tests/integration/campaign/test_reproducing.py",
     "promote": "tests/integration/cli/test_promote.py",
     "aa": "tests/integration/noise",
+    "artifacts put": "tests/integration/cli/test_artifacts_put.py; opens no database",
     "judge": "opens no database",
     "replay": "opens no database",
     "table prepare": "opens no database",
