@@ -137,19 +137,6 @@ class RunPodApi:
         told = self._ask("GET", "/v2/pods")
         return [pod for pod in map(_pod, _list(told, "pods")) if pod.lives]
 
-    def pod(self, pod_id: str) -> Pod | None:
-        """A pod by its id; None where there is none."""
-        try:
-            return _pod(self._ask("GET", f"/v2/pods/{urllib.parse.quote(pod_id, safe='')}"))
-        except Refused as refused:
-            if refused.status == 404:
-                return None
-            raise
-
-    def stop(self, pod_id: str) -> None:
-        """Let a pod go from its machine, and keep its disk."""
-        self._ask("POST", f"/v2/pods/{urllib.parse.quote(pod_id, safe='')}/action", {"action": "stop"})
-
     def terminate(self, pod_id: str) -> None:
         """End a pod for good; one that is gone already is gone."""
         try:

@@ -1,8 +1,8 @@
 """A fake of RunPod's REST API on loopback, whose pods are real processes of this machine.
 
-From RunPod's published OpenAPI document of `/v2` (August 2026): paths, methods, bodies (unknown fields are
-refused with 422), statuses of pods, status codes, problem documents, `Retry-After`, the catalog's prices and
-availability, the pod's `cost`, and that it is 0 once a pod has exited. From its guides: `RUNPOD_POD_ID` and
+From RunPod's published OpenAPI document of `/v2` (August 2026): paths, methods, bodies with every field that
+it requires (`described`), what it refuses with 422, statuses of pods, status codes, problem documents,
+`Retry-After`, the catalog's prices and availability, and a pod's `cost`. From its guides: `RUNPOD_POD_ID` and
 `RUNPOD_API_KEY` in every pod, and `{{ RUNPOD_SECRET_name }}` in variables. Assumed: that the key of a pod may
 end that pod, that two pods may have one name, the words for no capacity, and that the list may be behind.
 """
@@ -10,7 +10,6 @@ end that pod, that two pods may have one name, the words for no capacity, and th
 import json
 import re
 import threading
-import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,14 @@ from urllib.parse import unquote, urlsplit
 
 import psutil
 
+from tests.simulated.runpod.described import (
+    TITLES,
+    cpu_described,
+    gpu_described,
+    now,
+    pod_described,
+    violations,
+)
 from tests.simulated.runpod.machine import Machine, end, everything_of
 
 ACCOUNT_KEY = "rpa_the-key-of-the-account"
@@ -30,22 +37,28 @@ SECRETS = {
     "autoinfer_s3_secret": "s3-secret-of-the-pods",
 }
 """What the account has put into RunPod's secrets."""
-FIELDS = {"name", "image", "args", "env", "disk", "cloud", "gpu", "cpu", "ports", "mounts", "registry"}
 NO_CAPACITY = "There are no instances currently available"
 
 
 @dataclass
 class FakePod:
     id: str
-    name: str
-    env: dict[str, str]
-    gpu: dict | None
+    asked: dict
     status: str = "PROVISIONING"
     first: psutil.Process | None = None
     ended: list[psutil.Process] = field(default_factory=list)
     """What the host killed of it."""
     log: Path = Path()
     key: str = field(default_factory=lambda: f"pod_{uuid.uuid4().hex}")
+    since: str = field(default_factory=now)
+
+    @property
+    def name(self) -> str:
+        return str(self.asked["name"])
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self.asked.get("env", {})
 
 
 class FakeRunPod:
@@ -73,13 +86,15 @@ class FakeRunPod:
             self.hold = False
             """Pods stay where they are provisioned."""
             self.capacity = True
+            self.garbled = False
+            """Requests are answered by something else, such as a page that says that all is being renewed."""
             self.cut = False
             """The network: requests get no answer."""
             self.lose_answers = 0
             """So many pods are made and nobody is told."""
             self.behind = False
             """New pods are not in the list."""
-            self.limited: list[float] = []
+            self.limited: list[int] = []
             """Each answers one request with 429, to be asked again after so many seconds."""
             self.fails_to_end = False
             self.status_after_create: int | None = None
@@ -122,6 +137,11 @@ class FakeRunPod:
             pod.ended += found
             end(found)
 
+    def stop(self, pod: FakePod, status: str = "EXITED") -> None:
+        """RunPod lets a pod go from its machine and keeps its place, or says that it can't go on."""
+        pod.status = status
+        self.halt(pod)
+
     def crash(self, name: str) -> None:
         """The host of the pods of a name fails: the pods are gone."""
         for pod in self.named(name):
@@ -134,7 +154,7 @@ class FakeRunPod:
         self.halt(pod)
 
     def create(self, body: dict) -> FakePod:
-        pod = FakePod(f"p{uuid.uuid4().hex[:12]}", body["name"], body.get("env", {}), body.get("gpu"))
+        pod = FakePod(f"p{uuid.uuid4().hex[:12]}", body)
         with self.lock:
             self.pods[pod.id] = pod
             self.ever.append(pod)
@@ -143,16 +163,9 @@ class FakeRunPod:
         return pod
 
     def told(self, pod: FakePod) -> dict:
-        exited = pod.status in ("EXITED", "TERMINATED")
-        price = self.prices[pod.gpu["id"]] if pod.gpu else 4 * self.core_price
-        return {
-            "id": pod.id,
-            "name": pod.name,
-            "status": pod.status,
-            "cost": 0.0 if exited else price,
-            "env": pod.env,
-            "createdAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
+        gpu = pod.asked.get("gpu")
+        price = 4 * self.core_price if gpu is None else self.prices[gpu["id"]]
+        return pod_described(pod.id, pod.asked, pod.status, price, pod.since)
 
 
 def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
@@ -184,6 +197,8 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
         def answer(self, method: str, path: str, key: str, body: dict) -> None:
             if fake.cut:
                 return None
+            if fake.garbled:
+                return self.send(200, b"<html>Back soon</html>")
             pod = fake.pods.get(path.split("/")[3]) if path.startswith("/v2/pods/") else None
             if key != ACCOUNT_KEY and not (pod is not None and key == pod.key and method == "DELETE"):
                 return self.problem(401, "invalid bearer token")
@@ -195,21 +210,15 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
             if path == "/v2/pods" and method == "POST":
                 return self.create(body)
             if path.startswith("/v2/catalog/cpus/") and method == "GET":
-                price = {"securePerVcpu": fake.core_price, "serverlessPerVcpu": fake.core_price}
-                return self.send(200, {"id": path.rpartition("/")[2], "price": price})
+                return self.send(200, cpu_described(path.rpartition("/")[2], fake.core_price))
             if path.startswith("/v2/catalog/gpus/") and method == "GET":
                 gpu = path.rpartition("/")[2]
                 if gpu not in fake.prices:
                     return self.problem(404, "resource not found")
-                price = {"secure": fake.prices[gpu], "community": fake.prices[gpu] / 2}
-                level = "HIGH" if fake.capacity else "NONE"
-                return self.send(200, {"id": gpu, "price": price, "availability": level})
+                level = ("HIGH" if fake.capacity else "NONE") if "include=AVAILABILITY" in self.path else None
+                return self.send(200, gpu_described(gpu, fake.prices[gpu], level))
             if pod is None:
                 return self.problem(404, "pod not found")
-            if path.endswith("/action") and body == {"action": "stop"}:
-                pod.status = "EXITED"
-                fake.halt(pod)
-                return self.send(200, fake.told(pod))
             if method == "DELETE":
                 if not fake.fails_to_end:
                     fake.terminate(pod)
@@ -217,9 +226,9 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
             return self.send(200, fake.told(pod))
 
         def create(self, body: dict) -> None:
-            if unknown := set(body) - FIELDS:
-                return self.problem(422, "Request validation failed.", errors=[f"unknown {sorted(unknown)}"])
-            if not body.get("name") or not body.get("image") or ("gpu" in body) == ("cpu" in body):
+            if errors := violations(body):
+                return self.problem(422, "Request validation failed.", errors=errors)
+            if ("gpu" in body) == ("cpu" in body):
                 return self.problem(400, "exactly one of gpu or cpu must be set")
             if not fake.capacity:
                 return self.problem(400, NO_CAPACITY)
@@ -232,17 +241,18 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
             return self.send(201, fake.told(pod))
 
         def problem(
-            self, status: int, detail: str, after_s: float | None = None, errors: list | None = None
+            self, status: int, detail: str, after_s: int | None = None, errors: list | None = None
         ) -> None:
-            told = {"title": "Problem", "status": status, "detail": detail}
+            told = {"title": TITLES.get(status, "Internal Server Error"), "status": status, "detail": detail}
             self.send(status, told | ({"errors": errors} if errors else {}), after_s)
 
-        def send(self, status: int, body: dict | None, after_s: float | None = None) -> None:
-            data = b"" if body is None else json.dumps(body).encode()
+        def send(self, status: int, body: dict | bytes | None, after_s: int | None = None) -> None:
+            data = json.dumps(body).encode() if isinstance(body, dict) else body or b""
             self.send_response(status)
             if after_s is not None:
                 self.send_header("Retry-After", str(after_s))
-            self.send_header("Content-Type", "application/json")
+            kind = "application/json" if status < 400 else "application/problem+json"
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -160,13 +160,14 @@ def test_a_container_that_is_started_again_is_a_lost_run(place: RunPodPlace):
     place.wait_for(lambda: not place.fake.pods)
 
 
-def test_a_pod_that_exited_is_lost_and_given_back(place: RunPodPlace):
+@pytest.mark.parametrize("status", ["EXITED", "ERROR"])
+def test_a_pod_that_runpod_stops_or_gives_up_is_lost_and_given_back(place: RunPodPlace, status: str):
     executor = place.executor()
     ref = executor.submit("exited", a_test_job(SLOW))
     begun(place, executor, ref)
-    executor._api.stop(place.fake.ever[0].id)
-    status = ended(place, executor, ref)
-    assert (status.state, status.failure) == (RunState.LOST, "RunPod says of the pod: EXITED.")
+    place.fake.stop(place.fake.ever[0], status)
+    told = ended(place, executor, ref)
+    assert (told.state, told.failure) == (RunState.LOST, f"RunPod says of the pod: {status}.")
     assert place.fake.pods == {}
 
 
@@ -251,7 +252,7 @@ def test_a_rate_limit_is_obeyed_for_as_long_as_runpod_says(place: RunPodPlace):
     place.fake.hold = True
     executor = place.executor()
     ref = executor.submit("limited", a_test_job())
-    place.fake.limited = [60.0]
+    place.fake.limited = [60]
     with pytest.raises(RunPodUnreachable, match="fewer requests"):
         executor.poll(ref)
     asked = len(place.fake.requests)
@@ -275,6 +276,21 @@ def test_a_cut_network_changes_no_run(place: RunPodPlace):
     place.fake.cut = False
     executor.cancel(ref)
     assert executor.poll(ref).state is RunState.CANCELLED
+
+
+def test_an_answer_of_something_else_changes_no_run(place: RunPodPlace):
+    place.fake.hold = True
+    executor = place.executor()
+    ref = executor.submit("garbled", a_test_job())
+    place.fake.garbled = True
+    for ask in (executor.poll, executor.cancel):
+        with pytest.raises(RunPodUnreachable):
+            ask(ref)
+    with pytest.raises(RunPodUnreachable):
+        executor.submit("another", a_test_job())
+    place.fake.garbled = False
+    executor.cancel(ref)
+    assert made(place) == 1
 
 
 def test_a_pod_whose_connections_to_the_board_are_cut_again_and_again_tells_everything_once(
