@@ -75,7 +75,7 @@ def _end_pod(longest_wait_s: float) -> None:
     wait_s = min(1.0, longest_wait_s)
     while True:
         try:
-            api.terminate(os.environ.get("RUNPOD_POD_ID", ""))
+            api.terminate_as_pod(os.environ.get("RUNPOD_POD_ID", ""))
         except AutoinferError as error:
             print(f"The pod could not end itself: {error}", flush=True)
         time.sleep(wait_s)

@@ -86,6 +86,8 @@ class FakeRunPod:
             self.hold = False
             """Pods stay where they are provisioned."""
             self.capacity = True
+            self.rest_refuses_pods = False
+            """The key in a pod is for RunPod's own command alone."""
             self.garbled = False
             """Requests are answered by something else, such as a page that says that all is being renewed."""
             self.cut = False
@@ -200,6 +202,10 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
             if fake.garbled:
                 return self.send(200, b"<html>Back soon</html>")
             pod = fake.pods.get(path.split("/")[3]) if path.startswith("/v2/pods/") else None
+            if path == "/graphql" and method == "POST":
+                return self.graphql(key, body)
+            if fake.rest_refuses_pods and pod is not None and key == pod.key:
+                return self.problem(403, "access denied")
             if key != ACCOUNT_KEY and not (pod is not None and key == pod.key and method == "DELETE"):
                 return self.problem(401, "invalid bearer token")
             if fake.limited and key == ACCOUNT_KEY:
@@ -224,6 +230,14 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
                     fake.terminate(pod)
                 return self.send(204, None)
             return self.send(200, fake.told(pod))
+
+        def graphql(self, key: str, body: dict) -> None:
+            """The one request that RunPod's own command in a pod makes to end it."""
+            pod = fake.pods.get(body["variables"]["podId"])
+            if "podTerminate(input: {podId: $podId})" not in body["query"] or pod is None or key != pod.key:
+                return self.send(200, {"errors": [{"message": "Something went wrong."}]})
+            fake.terminate(pod)
+            return self.send(200, {"data": {"podTerminate": None}})
 
         def create(self, body: dict) -> None:
             if errors := violations(body):

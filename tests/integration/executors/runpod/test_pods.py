@@ -81,6 +81,16 @@ def test_the_pod_ends_itself_where_nobody_looks(place: RunPodPlace):
     assert status.result is not None
 
 
+def test_a_pod_whose_key_is_not_for_rest_ends_itself_as_runpods_own_command_does(place: RunPodPlace):
+    place.fake.rest_refuses_pods = True
+    executor = place.executor()
+    ref = executor.submit("as-its-command", a_test_job())
+    place.wait_for(lambda: not place.fake.pods)
+    asked = [path for _, path, key in place.fake.requests if key == place.fake.ever[0].key]
+    assert asked == [f"/v2/pods/{place.fake.ever[0].id}", "/graphql"]
+    assert executor.poll(ref).state is RunState.DONE
+
+
 def test_no_capacity_is_asked_for_again_and_starts_nothing_meanwhile(place: RunPodPlace):
     place.fake.capacity = False
     place.fake.hold = True
