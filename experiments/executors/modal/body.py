@@ -16,6 +16,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
+from experiments.executors.checkpoint_there import folder_to_bring, write_shape_texts
 from experiments.executors.extras import EXTRAS_NAME, ExtrasWriter
 from experiments.executors.local import JOB_COMMAND, LocalExecutor
 from experiments.executors.modal.gpus import NO_GPU, TARGET_PREFIX, other_than_asked
@@ -229,7 +230,11 @@ def _work(asked: Asked, teller: Teller, container: Container) -> Envelope:
         teller.say(got_gpu=found.name)
         if other := other_than_asked(asked.gpu, found.name, found.memory_bytes):
             return ended(Outcome.OTHER_GPU, other)
-    if (there := as_here(spec, asked.gpu, container.models)) is None:
+    models = container.models
+    if asked.shape:
+        models = container.work / "shapes"
+        write_shape_texts(asked.shape, models / model_folder(spec.model_fingerprint))
+    if (there := as_here(spec, asked.gpu, models)) is None:
         return ended(
             Outcome.FAILED,
             f"The checkpoint {spec.model} is not on Modal. Put it there with: modal volume put "
@@ -289,11 +294,12 @@ def _follow(
 def as_here(spec: AnyJob, gpu: str | None, models: Path) -> AnyJob | None:
     """The spec with its device and its checkpoint as the container has them; None where it has no checkpoint.
 
-    A checkpoint without a folder (the packaged one) went up with the code. A device that was sealed as the
-    target, such as `modal:H100!`, is this container's one device; only an unbroken seal is made anew for it.
+    The packaged checkpoint went up with the code, and one of the hub is fetched by the job. A device that was
+    sealed as the target, such as `modal:H100!`, is this container's one device; only an unbroken seal is made
+    anew for it.
     """
     changes: dict[str, object] = {}
-    if spec.model.startswith(("/", "~")):
+    if folder_to_bring(spec.model) is not None:
         folder = models / model_folder(spec.model_fingerprint)
         if not folder.is_dir():
             return None

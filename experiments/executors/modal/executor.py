@@ -19,6 +19,7 @@ from pathlib import Path
 from configs.errors import AutoinferError, UsageError
 from experiments.disk import disk_in_words
 from experiments.executors.asked_gpu import AskedGpu
+from experiments.executors.checkpoint_there import folder_to_bring, shape_texts
 from experiments.executors.copied_text import chunk_of
 from experiments.executors.extras import EXTRAS_NAME
 from experiments.executors.modal.client import (
@@ -247,6 +248,7 @@ class ModalExecutor:
 
     def _asked(self, key: str, spec: AnyJob, gpu: str | None, timeout_s: int | None = None) -> Asked:
         timeout_s = self._timeout_s(spec) if timeout_s is None else timeout_s
+        folder = folder_to_bring(spec.model)
         return Asked(
             version=spec.version,
             key=key,
@@ -257,6 +259,7 @@ class ModalExecutor:
             run_generated_code=self._place.run_generated_code,
             within_s=float(timeout_s),
             limit_s=float(timeout_s - END_S),
+            shape={} if folder is None else shape_texts(folder),
         )
 
     def _timeout_s(self, spec: AnyJob, limit_s: float | None = None) -> int:

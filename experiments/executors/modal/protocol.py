@@ -62,6 +62,8 @@ class Asked(_Told):
     within_s: float | None = None
     limit_s: float | None = None
     """Seconds from a start's begin after which the body ends the job; None: Modal's limit alone."""
+    shape: dict[str, str] = {}
+    """The files of a checkpoint that has no weights."""
 
     def packed(self) -> bytes:
         """As the function's one argument: compressed, so that it goes with the call itself."""

@@ -38,8 +38,8 @@ def commands_of(heading: str) -> list[str]:
 
 
 class OnRunPod:
-    """A data folder, a campaign's file, the fake of RunPod, a board, a bucket, and the page's commands with the
-    names of this place put in."""
+    """A data folder, a campaign's file, the fake of RunPod, a board, a bucket, and the page's commands with
+    the names of this place put in."""
 
     def __init__(
         self, folder: Path, fake: FakeRunPod, server: postgresql.Server, bucket: dict[str, str]

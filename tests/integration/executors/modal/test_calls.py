@@ -13,6 +13,7 @@ import pytest
 from grpclib.const import Status as Grpc
 from modal_proto import api_pb2
 
+from configs.models import load_model_profile
 from experiments.executors.modal.body import Boards, Container, as_here, run_body
 from experiments.executors.modal.client import Calls, ModalUnreachable, NotDeployed
 from experiments.executors.modal.deployment import STARTUP_S
@@ -23,13 +24,16 @@ from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob
 from experiments.kill_points import KILL_VARIABLE, KillPoint
 from experiments.measurement.evidence import Stage
+from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.remote.extras import ExtrasCopy, read_samples
 from experiments.remote.got_gpu import GotGpu
+from experiments.shapes.folder import write_shape
+from experiments.space.configuration import Configuration
 from tests.integration.executors.conformance import SLOW
 from tests.simulated.modal.places import PATIENCE_S, QUICK, ModalPlace, modal_executor
 from tests.simulated.modal.server import FakeModal
 from tests.simulated.places import JOB_COMMAND
-from tests.simulated.specs import a_test_job
+from tests.simulated.specs import PLAN, a_test_job
 
 OPEN = (RunState.PENDING, RunState.RUNNING)
 
@@ -421,6 +425,19 @@ def test_a_checkpoint_that_is_not_on_modal_is_told_with_the_command_that_puts_it
     status = ended(place, executor, executor.submit("model", job))
     assert status.state is RunState.FAILED
     assert str(status.failure).endswith("modal volume put autoinfer-models /home/me/qwen /0123456789abcdef")
+
+
+def test_a_shape_goes_with_its_job_and_a_model_of_the_hub_is_left_to_it(place: ModalPlace, tmp_path: Path):
+    shape = write_shape(load_model_profile("qwen3.5-9b"), Configuration.of({}), tmp_path / "shape")
+    made_up = PLAN.model_copy(update={"latency_only": True})
+    job = a_test_job(model=str(shape), model_fingerprint=checkpoint_fingerprint(shape), plan=made_up)
+    executor = place.executor()
+    status = ended(place, executor, executor.submit("shape", job))
+    assert status.state is RunState.DONE, status.failure
+    cached = "/home/me/.cache/huggingface/hub/models--Qwen--Qwen3.5-4B/snapshots/" + 40 * "a"
+    there = as_here(a_test_job(model=cached), None, tmp_path)
+    assert there is not None
+    assert there.model == cached
 
 
 def test_a_job_sealed_for_the_target_runs_on_the_containers_one_device(tmp_path: Path):
