@@ -38,6 +38,7 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 from configs.errors import AutoinferError, ProviderUnreachable, UsageError
 from experiments.executors.runpod.board_tables import (
     BEYOND,
+    HAS_BEGUN,
     MAY_TRY,
     NOW_S,
     OVERDUE,
@@ -226,6 +227,12 @@ class Board:
                     return False
             connection.execute(update(RUN).where(RUN.c.key == key).values(tried_at_s=NOW_S))
         return True
+
+    def has_begun(self, image: str) -> bool:
+        """Whether a pod of this board has begun with the image."""
+        with self._reading() as connection:
+            words = {"image": image, "nobody": CANCELLED}
+            return bool(connection.execute(text(f"SELECT {HAS_BEGUN}"), words).scalar_one())
 
     def made_none(self, key: str) -> None:
         """Note that no pod was made after all."""

@@ -57,11 +57,14 @@ ORDER BY piece.at
 """Pieces that reach beyond the copies of files, in the driver's words: it is asked at every look. The
 condition on `at` alone keeps it to the end of an index."""
 
-MAY_TRY = """
-SELECT EXISTS (
+HAS_BEGUN = """EXISTS (
     SELECT 1 FROM autoinfer_pod_run
     WHERE owner IS NOT NULL AND owner <> :nobody AND asked::json ->> 'image' = :image
-) OR NOT EXISTS (
+)"""
+"""Whether a pod has begun with an image."""
+
+MAY_TRY = f"""
+SELECT {HAS_BEGUN} OR NOT EXISTS (
     SELECT 1 FROM autoinfer_pod_run
     WHERE key <> :key AND tried_at_s IS NOT NULL AND owner IS NULL AND ended IS NULL
         AND asked::json ->> 'image' = :image

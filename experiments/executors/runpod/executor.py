@@ -46,7 +46,7 @@ NAME_PREFIX = "autoinfer-"
 THREADS = 4
 """How many calls of an executor may be made at once: each waits for a network."""
 
-UNATTENDED = "a pod that never begins costs that for every hour that no worker of RunPod runs"
+UNATTENDED = "as much again for each hour that a pod which never begins is left alone"
 """What no bound of a quote can hold: RunPod has no time at which it ends a pod by itself."""
 
 COPIED = (RECORDS_NAME, LOG_NAME, EXTRAS_NAME)
@@ -340,19 +340,29 @@ class RunPodExecutor:
         for pod in found:
             self._note(ref, pod.id, pod.usd_per_hr)
         if found and all(pod.status in ("EXITED", "ERROR") for pod in found):
-            return self._end(row, Outcome.LOST, f"RunPod says of the pod: {found[0].status}.")
+            return self._end_unbegun(row, f"RunPod says of the pod: {found[0].status}.")
         if row.owner not in (None, CANCELLED) and row.key in self._submitted:
             self._image_begins = True
         if row.owner is None:
             if age_s > self._patience.startup_s:
                 minutes = self._patience.startup_s / 60
-                return self._end(row, Outcome.LOST, f"The pod did not begin within {minutes:.0f} minutes.")
+                return self._end_unbegun(row, f"The pod did not begin within {minutes:.0f} minutes.")
             return row, RunState.PENDING
         if age_s > self._patience.startup_s:
             limit_s = self._limit_s(row.key)
             if age_s > limit_s + self._patience.startup_s:
                 return self._end(row, Outcome.TIMED_OUT, limit_sentence(limit_s))
         return row, RunState.RUNNING
+
+    def _end_unbegun(self, row: Row, sentence: str) -> tuple[Row, RunState]:
+        """End a run by a fault of its pod: another attempt may help, but for one that never began with an
+        image that never has, which would be paid for again and again."""
+        if row.owner is None and not self._board.has_begun(image := self._board.asked(row.key).image):
+            hint = (
+                f"No pod has begun with the image {image} yet: can RunPod pull it, and was it built for gpu?"
+            )
+            return self._end(row, Outcome.FAILED, f"{sentence} {hint}")
+        return self._end(row, Outcome.LOST, sentence)
 
     def _limit_s(self, key: str) -> float:
         """The limit that a run was submitted with, which the board is asked for once."""

@@ -232,7 +232,7 @@ def test_a_pod_that_never_begins_is_ended_from_here(place: RunPodPlace):
     executor = place.executor(patience=replace(QUICK, startup_s=0.3))
     ref = executor.submit("stuck", a_test_job())
     status = ended(place, executor, ref)
-    assert status.state is RunState.LOST
+    assert status.state is RunState.FAILED
     assert place.fake.pods == {}
 
 

@@ -50,7 +50,10 @@ def test_the_next_that_uses_runpod_ends_a_pod_that_never_began_whoever_asked_for
     other = later.submit("other", a_test_job())
     assert [pod.name for pod in place.fake.pods.values()] == [other]
     status = place.executor().poll(ref)
-    assert (status.state, str(status.failure)[:25]) == (RunState.LOST, "The pod did not begin wit")
+    assert status.state is RunState.FAILED, "another attempt would be paid for, too"
+    assert "No pod has begun with the image example/autoinfer:1 yet: can RunPod pull it" in str(
+        status.failure
+    )
     assert later.cost(ref).usd > 0
     later.cancel(other)
 
@@ -59,7 +62,7 @@ def test_a_pod_that_outlives_the_end_of_its_run_is_ended_by_the_next_that_uses_r
     place.fake.hold, place.fake.fails_to_end = True, True
     executor = place.executor(patience=replace(QUICK, startup_s=0.1))
     ref = executor.submit("stays", a_test_job())
-    place.wait_for(lambda: executor.poll(ref).state is RunState.LOST)
+    place.wait_for(lambda: executor.poll(ref).state is RunState.FAILED)
     assert place.fake.named(ref)
     place.fake.fails_to_end = False
     place.executor(patience=IMPATIENT).poll("autoinfer-another")
@@ -77,7 +80,18 @@ def test_a_run_longer_than_its_limit_is_timed_out_by_the_next_that_uses_runpod(p
     assert executor.poll(ref).state is RunState.TIMED_OUT
 
 
+def test_with_an_image_that_has_begun_before_another_attempt_is_worth_it(place: RunPodPlace):
+    executor = place.executor(patience=IMPATIENT)
+    place.fake.hold = True
+    executor.submit("before", a_test_job())
+    executor._board.claim("before", "pod/boot")
+    ref = executor.submit("slow", a_test_job())
+    place.wait_for(lambda: executor.poll(ref).state is not RunState.PENDING)
+    assert executor.poll(ref).state is RunState.LOST
+    executor.cancel("autoinfer-before")
+
+
 def test_a_quote_says_what_a_pod_costs_that_nobody_looks_at(place: RunPodPlace):
     basis = place.executor("runpod:L4").quote(a_test_job()).basis
     assert "by RunPod's catalog, with disk" in basis
-    assert "a pod that never begins costs that for every hour that no worker of RunPod runs" in basis
+    assert basis.endswith("as much again for each hour that a pod which never begins is left alone")
