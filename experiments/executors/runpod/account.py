@@ -13,6 +13,7 @@ from configs.runpod_variables import (
     RUNPOD_BOARD,
     RUNPOD_BOARD_FROM_POD,
     RUNPOD_CLOUD,
+    RUNPOD_CUDA,
     RUNPOD_IMAGE,
     RUNPOD_SECRET,
     RUNPOD_URL,
@@ -21,13 +22,18 @@ from experiments.executors.runpod.api import API_URL
 
 HELP = "See docs/runpod.md."
 
+OLDEST_CUDA = "13.0"
+"""Of the driver that vLLM 0.26 to 0.32 needs: its PyTorch comes with CUDA 13.0 (their metadata on PyPI)."""
+
+_CUDA = re.compile(r"\d+\.\d+", re.ASCII)
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Account:
     """The key; the image of pods; the board as it is reached from here, and, without a password, from a pod;
-    the name of RunPod's secret with the password of the board; RunPod's cloud and address."""
+    the name of RunPod's secret with the password of the board; RunPod's cloud, the oldest CUDA that a GPU's
+    driver may be of, and RunPod's address."""
 
     key: str = field(repr=False)
     image: str
@@ -35,6 +41,7 @@ class Account:
     board_from_pod: str
     secret: str = "autoinfer_board"
     cloud: str = "SECURE"
+    cuda: str = OLDEST_CUDA
     url: str = API_URL
 
 
@@ -65,6 +72,9 @@ def account_from(environment: Mapping[str, str] | None = None) -> Account:
     cloud = told.get(RUNPOD_CLOUD, Account.cloud).upper()
     if cloud not in ("SECURE", "COMMUNITY"):
         raise UsageError(f"RunPod has no cloud {cloud!r}.", "It has SECURE and COMMUNITY.")
+    cuda = told.get(RUNPOD_CUDA, Account.cuda)
+    if not _CUDA.fullmatch(cuda):
+        raise UsageError("AUTOINFER_RUNPOD_CUDA is no version of CUDA.", "Write it like 13.0.")
     return Account(
         key=told["RUNPOD_API_KEY"],
         image=told[RUNPOD_IMAGE],
@@ -72,5 +82,6 @@ def account_from(environment: Mapping[str, str] | None = None) -> Account:
         board_from_pod=board,
         secret=secret,
         cloud=cloud,
+        cuda=cuda,
         url=told.get(RUNPOD_URL, API_URL),
     )

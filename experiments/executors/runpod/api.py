@@ -69,7 +69,8 @@ class Pod:
 
 @dataclass(frozen=True)
 class NewPod:
-    """What is asked for: one GPU of a type by RunPod's id, or so many cores where that is None."""
+    """What is asked for: one GPU of a type by RunPod's id, whose driver is of the CUDA `cuda` at least, or so
+    many cores where that is None."""
 
     name: str
     image: str
@@ -77,6 +78,7 @@ class NewPod:
     env: dict[str, str] = field(repr=False)
     gpu_id: str | None
     cloud: str
+    cuda: str
     disk_gb: int
     cpu_flavor: str = "cpu3c"
     cores: int = 4
@@ -86,7 +88,7 @@ class NewPod:
         machine: dict[str, object] = (
             {"cpu": {"id": self.cpu_flavor, "vcpuCount": self.cores}}
             if self.gpu_id is None
-            else {"gpu": {"id": self.gpu_id, "count": 1}}
+            else {"gpu": {"id": self.gpu_id, "count": 1, "minCudaVersion": self.cuda}}
         )
         return {
             "name": self.name,
@@ -189,9 +191,8 @@ class RunPodApi:
             return True
         if asked.gpu_id is None:
             return False
-        path = (
-            f"/v2/catalog/gpus/{urllib.parse.quote(asked.gpu_id, safe='')}?include=AVAILABILITY&product=POD"
-        )
+        path = f"/v2/catalog/gpus/{urllib.parse.quote(asked.gpu_id, safe='')}"
+        path += f"?include=AVAILABILITY&product=POD&minCudaVersion={asked.cuda}"
         try:
             told = self._ask("GET", path)
         except AutoinferError:

@@ -77,6 +77,7 @@ def new_pod(name: str, key: str, account: Account, asked: Asked) -> NewPod:
         env=environment,
         gpu_id=None if asked.gpu is None else TYPES[asked.gpu].id,
         cloud=account.cloud,
+        cuda=account.cuda,
         disk_gb=DISK_GB,
     )
 

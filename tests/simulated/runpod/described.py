@@ -78,7 +78,7 @@ def violations(body: dict) -> list[str]:
 def pod_described(pod_id: str, asked: dict, status: str, usd_per_hr: float, since: str) -> dict:
     """A pod as it is told; a GPU's has no `cpu`, and the reverse."""
     machine = (
-        {"gpu": {"count": 1, **asked["gpu"]}}
+        {"gpu": {name: asked["gpu"].get(name, 1) for name in ("id", "count")}}
         if "gpu" in asked
         else {"cpu": {"memory": 8, **asked.get("cpu", {"id": "cpu3c", "vcpuCount": 4})}}
     )

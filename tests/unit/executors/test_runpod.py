@@ -84,6 +84,7 @@ def test_what_the_environment_lacks_is_named(name: str):
         ("AUTOINFER_RUNPOD_BOARD_FROM_POD", "postgresql://pod:secret@db.example/a", "which RunPod shows"),
         ("AUTOINFER_RUNPOD_SECRET", "not a name!", "the name of a secret"),
         ("AUTOINFER_RUNPOD_CLOUD", "mine", "no cloud 'MINE'"),
+        ("AUTOINFER_RUNPOD_CUDA", "new", "CUDA is no version of CUDA"),
     ],
 )
 def test_what_would_show_a_secret_or_means_nothing_is_refused(name: str, value: str, says: str):
@@ -99,9 +100,9 @@ def test_the_key_goes_nowhere_unencrypted():
 
 def test_a_pod_is_asked_for_with_one_gpu_or_with_none():
     def body(gpu_id: str | None) -> dict[str, object]:
-        return NewPod("autoinfer-a", "image", "args", {}, gpu_id, "SECURE", 10).body()
+        return NewPod("autoinfer-a", "image", "args", {}, gpu_id, "SECURE", "13.0", 10).body()
 
-    assert body("NVIDIA L4")["gpu"] == {"id": "NVIDIA L4", "count": 1}
+    assert body("NVIDIA L4")["gpu"] == {"id": "NVIDIA L4", "count": 1, "minCudaVersion": "13.0"}
     assert "cpu" not in body("NVIDIA L4")
     assert "gpu" not in body(None)
 
