@@ -14,6 +14,7 @@ from configs.runpod_variables import (
     RUNPOD_BOARD_FROM_POD,
     RUNPOD_CLOUD,
     RUNPOD_CUDA,
+    RUNPOD_HUB_SECRET,
     RUNPOD_IMAGE,
     RUNPOD_SECRET,
     RUNPOD_URL,
@@ -32,7 +33,8 @@ _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}", re.ASCII)
 @dataclass(frozen=True)
 class Account:
     """The key; the image of pods; the board as it is reached from here, and, without a password, from a pod;
-    the name of RunPod's secret with the password of the board; RunPod's cloud, the oldest CUDA that a GPU's
+    the name of RunPod's secret with the password of the board, and of the one with a token of the hub, None
+    for none; RunPod's cloud, the oldest CUDA that a GPU's
     driver may be of, and RunPod's address."""
 
     key: str = field(repr=False)
@@ -40,6 +42,7 @@ class Account:
     board: str = field(repr=False)
     board_from_pod: str
     secret: str = "autoinfer_board"
+    hub_secret: str | None = None
     cloud: str = "SECURE"
     cuda: str = OLDEST_CUDA
     url: str = API_URL
@@ -67,8 +70,10 @@ def account_from(environment: Mapping[str, str] | None = None) -> Account:
             "Leave it out, and put it into a secret of RunPod. " + HELP,
         )
     secret = told.get(RUNPOD_SECRET, Account.secret)
-    if not _SECRET.fullmatch(secret):
-        raise UsageError("AUTOINFER_RUNPOD_SECRET is the name of a secret of RunPod, not its value.", HELP)
+    hub_secret = told.get(RUNPOD_HUB_SECRET) or None
+    for variable, name in ((RUNPOD_SECRET, secret), (RUNPOD_HUB_SECRET, hub_secret)):
+        if name is not None and not _SECRET.fullmatch(name):
+            raise UsageError(f"{variable} is the name of a secret of RunPod, not its value.", HELP)
     cloud = told.get(RUNPOD_CLOUD, Account.cloud).upper()
     if cloud not in ("SECURE", "COMMUNITY"):
         raise UsageError(f"RunPod has no cloud {cloud!r}.", "It has SECURE and COMMUNITY.")
@@ -81,6 +86,7 @@ def account_from(environment: Mapping[str, str] | None = None) -> Account:
         board=told[RUNPOD_BOARD],
         board_from_pod=board,
         secret=secret,
+        hub_secret=hub_secret,
         cloud=cloud,
         cuda=cuda,
         url=told.get(RUNPOD_URL, API_URL),

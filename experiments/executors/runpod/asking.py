@@ -67,6 +67,8 @@ def new_pod(name: str, key: str, account: Account, asked: Asked) -> NewPod:
         URL: account.url,
         "PGPASSWORD": _secret(account.secret),
     }
+    if account.hub_secret is not None:
+        environment["HF_TOKEN"] = _secret(account.hub_secret)
     if asked.shared_artifacts is not None:
         environment |= {variable: _secret(secret) for variable, secret in S3_SECRETS.items()}
         environment |= s3_place()

@@ -28,6 +28,14 @@ pytestmark = pytest.mark.timeout(240)
 
 TARGET = "runpod:L4"
 
+SPACE = """
+name: simulated
+knobs:
+  - {name: simulated.tpot_ms, lever: kernel, values: [10.0, 7.0], default: 10.0, help: The answer.}
+  - {name: simulated.threads, lever: threads, values: [1, 2], default: 1, help: Changes nothing.}
+  - {name: simulated.bits, lever: weights, values: [1000.0, 1100.0], default: 1000.0, help: The quality.}
+"""
+
 
 def commands_of(heading: str) -> list[str]:
     """The commands below a heading of the page, line by line."""
@@ -46,7 +54,7 @@ class OnRunPod:
     ) -> None:
         self.data, self.fake, self.folder = folder / "data", fake, folder
         self.file = folder / "campaign.yaml"
-        made = simulated_spec(folder)
+        made = simulated_spec(folder, SPACE)
         self.checkpoint = Path(made.model)
         self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
         info = folder / "site" / "simulated-1.0.dist-info"

@@ -11,7 +11,8 @@ from configs.prices import load_prices
 from configs.targets import is_rented
 from experiments.executors.runpod.account import account_from
 from experiments.executors.runpod.api import NewPod, RunPodApi
-from experiments.executors.runpod.board import Board, BoardUnreachable
+from experiments.executors.runpod.asking import new_pod, s3_place
+from experiments.executors.runpod.board import Asked, Board, BoardUnreachable
 from experiments.executors.runpod.body import _Teller, as_here
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target, other_than_asked
 from experiments.job.seal import broken_seal
@@ -83,6 +84,7 @@ def test_what_the_environment_lacks_is_named(name: str):
     [
         ("AUTOINFER_RUNPOD_BOARD_FROM_POD", "postgresql://pod:secret@db.example/a", "which RunPod shows"),
         ("AUTOINFER_RUNPOD_SECRET", "not a name!", "the name of a secret"),
+        ("AUTOINFER_RUNPOD_HUB_SECRET", "hf_not a name", "the name of a secret"),
         ("AUTOINFER_RUNPOD_CLOUD", "mine", "no cloud 'MINE'"),
         ("AUTOINFER_RUNPOD_CUDA", "new", "CUDA is no version of CUDA"),
     ],
@@ -116,6 +118,25 @@ def test_a_job_sealed_for_the_target_runs_on_the_pods_one_device_and_a_broken_se
     broken = as_here(job.model_copy(update={"seed": 99}), "L4")
     assert isinstance(broken, TestJob)
     assert broken_seal(broken) is not None
+
+
+def test_a_pod_has_secrets_by_their_names_and_none_that_nobody_named():
+    asked = Asked(version=1, gpu=None, spec={}, limits_s={}, load_limit_s=1.0, usd_per_hr=0.1, limit_s=60.0)
+
+    def variables(shared: str | None = None, **more: str) -> dict[str, str]:
+        account = account_from(ENVIRONMENT | more)
+        return new_pod("a", "a", account, asked.model_copy(update={"shared_artifacts": shared})).env
+
+    assert variables()["PGPASSWORD"] == "{{ RUNPOD_SECRET_autoinfer_board }}"
+    assert not {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY"} & set(variables())
+    assert variables(AUTOINFER_RUNPOD_HUB_SECRET="hub")["HF_TOKEN"] == "{{ RUNPOD_SECRET_hub }}"
+    shared = variables("s3://bucket/prefix")
+    assert shared["AWS_SECRET_ACCESS_KEY"] == "{{ RUNPOD_SECRET_autoinfer_s3_secret }}"
+    assert s3_place({"AWS_ENDPOINT_URL": "https://s3.example", "AWS_REGION": ""}) == {
+        "AWS_ENDPOINT_URL": "https://s3.example"
+    }
+    with pytest.raises(UsageError, match="has a password in it"):
+        s3_place({"AWS_ENDPOINT_URL": "https://me:secret@s3.example"})
 
 
 class HalfDeafBoard:
