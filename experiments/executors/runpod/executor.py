@@ -306,11 +306,14 @@ class RunPodExecutor:
             return
         self._overdue_at_s = time.monotonic() + self._patience.overdue_s
         try:
-            for key in self._board.overdue(self._patience.startup_s, self._patience.end_s):
+            overdue = self._board.overdue(self._patience.startup_s, self._patience.end_s)
+            living = {pod.name for pod in self._pods.all(fresh=True)} if overdue else set()
+            for key in overdue:
                 ref, row = NAME_PREFIX + key, self._board.row(key)
                 if row is not None and row.ended is None:
                     row, _ = self._look(ref, row)
-                if row is not None and row.ended is not None:
+                # Of a pod that is not there, another account with the same board may know more.
+                if row is not None and row.ended is not None and ref in living:
                     self._give_back(ref, key)
         except AutoinferError as error:
             _LOG.warning("%s", error)
