@@ -34,10 +34,12 @@ def test_looking_at_a_thousand_runs_takes_a_small_share_of_a_core(tmp_path: Path
         place = RunPodPlace(fake, tmp_path, server.url(server.empty_database()), "postgresql://pod@none/none")
         fake.hold = True
         executor = place.executor(patience=replace(QUICK, list_s=2.0, startup_s=3600.0))
+        executor.submit("run-0", a_test_job())
+        executor._board.claim("run-0", "pod/boot")  # so that the image is in no doubt
         begun_s = time.monotonic()
         refs = [executor.submit(f"run-{number}", a_test_job()) for number in range(RUNS)]
         submit_s = (time.monotonic() - begun_s) / RUNS
-        for number in range(RUNS):
+        for number in range(1, RUNS):
             executor._board.claim(f"run-{number}", "pod/boot")
         for ref in refs:  # each is known, and its pod noted
             assert executor.poll(ref).state is RunState.RUNNING
