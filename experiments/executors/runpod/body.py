@@ -194,6 +194,8 @@ class _Fetching(threading.Thread):
             self.found = self._fetch()
         except AutoinferError as error:
             self.found = error
+        except Exception as error:  # such as a disk that is full
+            self.found = AutoinferError(f"The checkpoint could not be fetched: {error}.")
 
 
 def _follow(
