@@ -15,7 +15,11 @@ from experiments.executors.runpod.gpus import TYPES
 from experiments.executors.runpod.pod_environment import BOARD, KEY, LIMIT, URL
 
 DISK_GB = 150
-"""The pod's disk: the image with vLLM, a model, and what is made of it."""
+"""The disk of a pod with a GPU: the image with vLLM, a model, and what is made of it."""
+
+CPU_DISK_GB = 40
+"""That of one without: RunPod refuses more than 10 GB a core of the flavor (its own `flash`, and SkyPilot's
+pull request 6450, which met it)."""
 
 DISK_USD_PER_GB_HR = 0.10 / 730
 """RunPod's price of a running pod's disk, 0.10 USD a GB and month (its documentation, August 2026)."""
@@ -38,14 +42,19 @@ S3_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_REGION")
 """Variables that say where the shared store is, which a pod has as this machine has them."""
 
 
-def least_usd_per_hr() -> float:
+def disk_gb(gpu: str | None) -> int:
+    """The disk of a pod with such a GPU, or with none."""
+    return CPU_DISK_GB if gpu is None else DISK_GB
+
+
+def least_usd_per_hr(gpu: str | None) -> float:
     """What a pod costs at least: its disk."""
-    return DISK_GB * DISK_USD_PER_GB_HR
+    return disk_gb(gpu) * DISK_USD_PER_GB_HR
 
 
 def most_usd_per_hr(api: RunPodApi, gpu: str | None, cloud: str) -> tuple[float, str]:
     """The most that a pod with such a GPU may cost an hour, its disk included, and what that rests on."""
-    disk = least_usd_per_hr()
+    disk = least_usd_per_hr(gpu)
     if gpu is None:
         cores = api.cpu_usd_per_hr(NewPod.cpu_flavor, NewPod.cores)
         usd, by = (CPU_USD_PER_HR, "assumed") if cores is None else (cores, "by RunPod's catalog")
@@ -80,7 +89,7 @@ def new_pod(name: str, key: str, account: Account, asked: Asked) -> NewPod:
         gpu_id=None if asked.gpu is None else TYPES[asked.gpu].id,
         cloud=account.cloud,
         cuda=account.cuda,
-        disk_gb=DISK_GB,
+        disk_gb=disk_gb(asked.gpu),
     )
 
 

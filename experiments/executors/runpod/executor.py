@@ -297,7 +297,7 @@ class RunPodExecutor:
                 "Queue the job again for a quote by the new price.",
             )
         self._submitted.add(key)
-        self._board.made(key, pod.id, max(pod.usd_per_hr, least_usd_per_hr()))
+        self._board.made(key, pod.id, max(pod.usd_per_hr, least_usd_per_hr(self.gpu)))
 
     def _end_overdue(self) -> None:
         """End what should be gone by now and is not, whoever asked for it: once when this is first used, and
@@ -328,7 +328,9 @@ class RunPodExecutor:
     def _note(self, name: str, pod_id: str, usd_per_hr: float) -> None:
         """Write a pod down; once, since each look sees the pods anew."""
         if pod_id not in self._noted:
-            self._board.made(name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, least_usd_per_hr()))
+            self._board.made(
+                name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, least_usd_per_hr(self.gpu))
+            )
             self._noted.add(pod_id)
 
     def _look(self, ref: str, row: Row) -> tuple[Row, RunState]:

@@ -244,6 +244,8 @@ def _handler(fake: FakeRunPod) -> type[BaseHTTPRequestHandler]:
                 return self.problem(422, "Request validation failed.", errors=errors)
             if ("gpu" in body) == ("cpu" in body):
                 return self.problem(400, "exactly one of gpu or cpu must be set")
+            if "cpu" in body and body.get("disk", 20) > 10 * body["cpu"]["vcpuCount"]:
+                return self.problem(400, "disk is larger than 10 GB a core")
             if not fake.capacity:
                 return self.problem(400, NO_CAPACITY)
             if fake.status_after_create is not None:
