@@ -1,6 +1,6 @@
 """GPU types of RunPod as targets name them, and whether a driver's name is the type asked for. Pure.
 
-Source of the ids: RunPod's list of GPU types, February 2026.
+Source of the ids: RunPod's list of GPU types, August 2026.
 """
 
 from __future__ import annotations
