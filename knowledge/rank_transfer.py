@@ -21,8 +21,8 @@ from db.states import EvidenceRelation, FindingStatus
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration
 from knowledge.answers import rank_words
+from knowledge.findings.rules import Strength
 from knowledge.queries.stages import StageReport, stage_reports
-from knowledge.rules import Strength
 from knowledge.scope import Scope
 from knowledge.stored import engine_of
 

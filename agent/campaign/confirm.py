@@ -28,9 +28,9 @@ from db.states import (
 )
 from experiments.job.seal import TAMPERED
 from experiments.recording import load_launches
-from knowledge.findings import update_findings
+from knowledge.findings.keeping import update_findings
+from knowledge.findings.ties import tie_between
 from knowledge.queries.ties import side_of
-from knowledge.ties import tie_between
 
 _LOG = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from experiments.measurement.judging import JudgeVerdict, Outcome
 from experiments.recording import load_evidence, load_stages, load_test_spec
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration
-from knowledge.findings import update_findings
+from knowledge.findings.keeping import update_findings
 from knowledge.latency_only import LATENCY_ONLY, latency_only
 from knowledge.rank_transfer import update_rank_transfer
 from knowledge.stored import separates_of

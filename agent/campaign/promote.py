@@ -2,7 +2,7 @@
 
 The test is an experiment of the same campaign, sealed for its own target, with that target's noise profile
 and, where quality is judged, a reference that is scored there. Its verdict becomes a finding of its own scope
-(`knowledge.findings`); what it says of the first is told by `knowledge.ties`.
+(`knowledge.findings.keeping`); what it says of the first is told by `knowledge.findings.ties`.
 """
 
 from __future__ import annotations

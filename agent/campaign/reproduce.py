@@ -23,7 +23,7 @@ from db.session import Database
 from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import effect
-from knowledge.findings import update_findings
+from knowledge.findings.keeping import update_findings
 from knowledge.stored import verdict_metric
 
 

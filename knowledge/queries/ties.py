@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session, aliased
 from db.labels import Noun, format_label
 from db.models import Experiment, Finding, FindingEvidence, Job, Verdict
 from db.states import EvidenceRelation, ExperimentKind, ExperimentState, VerdictOutcome
+from knowledge.findings.ties import Side, Tie, tie_between
 from knowledge.queries.view import EffectView, View, verdict_effect
 from knowledge.stored import quality_held, verdict_metric
-from knowledge.ties import Side, Tie, tie_between
 
 _FIRST, _SECOND = aliased(Experiment), aliased(Experiment)
 _FIRST_VERDICT, _SECOND_VERDICT = aliased(Verdict), aliased(Verdict)

@@ -47,7 +47,7 @@ from db.states import (
 from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
-from knowledge.findings import update_findings
+from knowledge.findings.keeping import update_findings
 from tests.new_database import database_url, new_database
 
 TARGET = "cpu:Example CPU:2 cores"

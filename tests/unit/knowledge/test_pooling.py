@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.pooling import Estimate, pool
+from knowledge.findings.pooling import Estimate, pool
 
 effects = st.floats(-1, 1)
 half_widths = st.floats(0.001, 0.5)

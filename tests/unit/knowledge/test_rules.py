@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.space.configuration import Change, Configuration, KnobValue
-from knowledge.rules import FindingDraft, Rule, Strength, VerdictFact, derive
+from knowledge.findings.rules import FindingDraft, Rule, Strength, VerdictFact, derive
 from knowledge.scope import Scope
 
 SCOPE = Scope.of(

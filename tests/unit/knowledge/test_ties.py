@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.states import EvidenceRelation, VerdictOutcome
-from knowledge.ties import OPEN, Side, tie_between
+from knowledge.findings.ties import OPEN, Side, tie_between
 
 HERE = Side("E-0002", "cpu:here", VerdictOutcome.SUPPORTED, "tpot_ms", -0.30, -0.35, -0.25)
 THERE = replace(HERE, experiment="E-0003", target="there:X")

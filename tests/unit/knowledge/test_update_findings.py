@@ -4,7 +4,7 @@ from sqlalchemy import func, select
 from db.event_kinds import EventKind
 from db.models import Event, Finding, FindingEvidence
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
-from knowledge.findings import update_findings
+from knowledge.findings.keeping import update_findings
 from knowledge.notes import add_note
 from tests.history.campaign_history import TARGET, VERSIONS, History
 

@@ -33,7 +33,7 @@ from knowledge.change_words import LEVERS_OF_WEIGHTS, change_in_words, shown
 from knowledge.draws import rests_on_a_draw
 from knowledge.figures import SHARES, better, counted, effect, gain, metric_word
 from knowledge.figures import margin as margin_words
-from knowledge.pooling import Estimate, pool
+from knowledge.findings.pooling import Estimate, pool
 from knowledge.scope import Scope
 
 

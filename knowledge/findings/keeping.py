@@ -1,4 +1,4 @@
-"""Findings kept up to date: the thin edge between `knowledge.rules` and the database.
+"""Findings kept up to date: the thin edge between `knowledge.findings.rules` and the database.
 
 Call `update_findings` in the transaction that writes the verdict, so that no verdict is ever without what it
 says.
@@ -27,8 +27,8 @@ from db.models import (
     Verdict,
 )
 from db.states import FindingStatus, VerdictOutcome
+from knowledge.findings.rules import FindingDraft, VerdictFact, derive
 from knowledge.latency_only import plan_is_latency_only
-from knowledge.rules import FindingDraft, VerdictFact, derive
 from knowledge.scope import Scope
 from knowledge.stored import (
     configuration_of,

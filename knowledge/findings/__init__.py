@@ -1,0 +1,1 @@
+"""Findings: what verdicts together say, each within its scope."""
