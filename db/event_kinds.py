@@ -130,6 +130,14 @@ class EventKind(StrEnum):
     )
     FINDING_ADDED = ("finding.added", "Verdicts together say something new.")
     FINDING_CHANGED = ("finding.changed", "A finding grew stronger or weaker, or its status changed.")
+    FINDING_IMPORTED = (
+        "finding.imported",
+        "Verdicts of another database were taken in, and what the findings learnt of them.",
+    )
+    FINDING_DISPUTED = (
+        "finding.disputed",
+        "Two findings about one change disagree: what differs between them, and what is tested about it.",
+    )
     DIRECTIVE_GIVEN = (
         "directive.given",
         "The user steered: focus, boost, ban, cap, reserve, priority, pin, question or approval.",

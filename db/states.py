@@ -87,6 +87,8 @@ class FindingStatus(StrEnum):
     CONTRADICTED = "contradicted"
     SUPERSEDED = "superseded"
     STALE = "stale"
+    WITHDRAWN = "withdrawn"
+    """The user took back what they had written."""
 
 
 class EvidenceRelation(StrEnum):

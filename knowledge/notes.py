@@ -16,6 +16,7 @@ from db.labels import Noun, format_label, parse_label
 from db.models import Finding
 from db.models.base import JsonObject
 from db.states import FindingStatus
+from knowledge.findings.staleness import StaleCause
 from knowledge.queries.lookup import existing
 from knowledge.stored import LEVER_JOINT
 
@@ -49,6 +50,7 @@ def add_note(
     data = {"stale": labels, "match": stale} if stale is not None else None
     for finding in found:
         finding.status = FindingStatus.STALE
+        finding.stale_cause = StaleCause.NOTE.value
         finding.status_reason = f"Something changed outside: {said}"
         finding.updated_at = now()
     session.flush()

@@ -10,7 +10,7 @@ from db.models.experiment import Environment, Experiment, Launch, Measurement, N
 from db.models.hypothesis import Hypothesis, HypothesisParent
 from db.models.job import Job, Worker
 from db.models.remote import JobQuote, MoneyBudget, RemoteRun
-from db.models.verdict import Finding, FindingEvidence, Verdict
+from db.models.verdict import Finding, FindingEvidence, ImportedEvidence, ImportedVerdict, Verdict
 
 __all__ = [
     "AccessToken",
@@ -28,6 +28,8 @@ __all__ = [
     "FindingEvidence",
     "Hypothesis",
     "HypothesisParent",
+    "ImportedEvidence",
+    "ImportedVerdict",
     "Job",
     "JobQuote",
     "JsonObject",

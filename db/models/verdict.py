@@ -37,7 +37,10 @@ class Verdict(Base):
 
 
 class Finding(Base):
-    """What verdicts together say, never beyond `scope`; `key` names the statement, `rule` what derived it."""
+    """What verdicts together say, never beyond `scope`; `key` names the statement, `rule` what derived it.
+
+    `stale_cause` says why it is stale (`knowledge.findings.staleness.StaleCause`), empty while it is not.
+    """
 
     __tablename__ = "finding"
 
@@ -52,6 +55,7 @@ class Finding(Base):
     strength: Mapped[str] = mapped_column(String(NAME_LENGTH))
     status: Mapped[FindingStatus] = mapped_column(words(FindingStatus), default=FindingStatus.HOLDS)
     status_reason: Mapped[str | None] = mapped_column(Text)
+    stale_cause: Mapped[str | None] = mapped_column(String(NAME_LENGTH))
     superseded_by_id: Mapped[int | None] = mapped_column(ForeignKey("finding.id"), index=True)
     rule: Mapped[str] = mapped_column(String(NAME_LENGTH))
     created_at: Mapped[datetime] = mapped_column(Instant, default=now())
@@ -65,4 +69,33 @@ class FindingEvidence(Base):
 
     finding_id: Mapped[int] = mapped_column(ForeignKey("finding.id"), primary_key=True)
     verdict_id: Mapped[int] = mapped_column(ForeignKey("verdict.id"), primary_key=True, index=True)
+    relation: Mapped[EvidenceRelation] = mapped_column(words(EvidenceRelation))
+
+
+class ImportedVerdict(Base):
+    """A verdict of another database, as it was told there (`knowledge.findings.exchange.ToldVerdict`).
+
+    `origin` names that database, `key` the statement it bears on (`Finding.key` without a generation),
+    `digest` all that was said but its labels there, so that the same verdict is kept once.
+    """
+
+    __tablename__ = "imported_verdict"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(String(DIGEST_LENGTH), unique=True)
+    origin: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    key: Mapped[str] = mapped_column(Text, index=True)
+    told: Mapped[JsonObject]
+    created_at: Mapped[datetime] = mapped_column(Instant, default=now())
+
+
+class ImportedEvidence(Base):
+    """What one imported verdict says about one finding."""
+
+    __tablename__ = "imported_evidence"
+
+    finding_id: Mapped[int] = mapped_column(ForeignKey("finding.id"), primary_key=True)
+    imported_verdict_id: Mapped[int] = mapped_column(
+        ForeignKey("imported_verdict.id"), primary_key=True, index=True
+    )
     relation: Mapped[EvidenceRelation] = mapped_column(words(EvidenceRelation))

@@ -6,46 +6,34 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import (
-    Campaign,
     Configuration,
     Experiment,
     Finding,
     FindingEvidence,
-    Hypothesis,
-    Launch,
+    ImportedEvidence,
+    ImportedVerdict,
     Verdict,
 )
-from db.states import FindingStatus, VerdictOutcome
-from knowledge.findings.rules import FindingDraft, VerdictFact, derive
-from knowledge.latency_only import plan_is_latency_only
-from knowledge.scope import Scope
-from knowledge.stored import (
-    configuration_of,
-    engine_of,
-    metric_of,
-    min_effect_of,
-    quality_held,
-    versions_of,
-    workload_of,
-)
+from db.states import FindingStatus
+from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
+from knowledge.findings.rules import FindingDraft, Source, VerdictFact, derive
+from knowledge.findings.staleness import StaleCause, follow_versions
+from knowledge.stored import configuration_of
 
 _GENERATION_MARK = "~"
 """Between a key and the number of its generation: a stale finding keeps its key, what comes after it gets the
 next."""
-
-OPEN_OUTCOMES = frozenset({VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED})
-"""Verdicts that decide nothing about the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,151 +47,53 @@ class FindingChange:
 def update_findings(session: Session, verdict_id: int) -> tuple[FindingChange, ...]:
     """Derive again the finding that the verdict bears on; return what changed, empty when nothing did.
 
-    Works on all verdicts of the same change, metric and scope, so calling it twice changes nothing more.
-    Where the finding was marked stale, its verdicts stay with it and later ones make a new finding that
-    supersedes it. A new finding also supersedes the one of the same statement on other versions. Appends the
-    events last.
+    Works on all verdicts of the same change, metric and scope, the imported too, so calling it twice changes
+    nothing more. Where the finding was marked stale by a note, its verdicts stay with it and later ones make
+    a new finding that supersedes it. A new finding also supersedes the one of the same statement on other
+    versions; what else was found with other versions becomes stale. Appends the events last.
     """
-    facts = _facts(session, verdict_id)
-    if not facts:
+    facts = facts_of_pair(session, *pair_of(session, verdict_id))
+    fact = next((each for each in facts if each.verdict_id == verdict_id), None)
+    if fact is None:
         return ()
-    fact = next(each for each in facts if each.verdict_id == verdict_id)
+    same = [each for each in facts if each.key == fact.key]
+    changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
+    experiment_id = session.get_one(Verdict, verdict_id).experiment_id
+    followed = follow_versions(session, fact, format_label(Noun.EXPERIMENT, experiment_id))
+    known = {change.finding_id for change in changes}
+    return (*changes, *(FindingChange(each, added=False) for each in followed if each not in known))
+
+
+def update_from_imported(session: Session, row: ImportedVerdict) -> tuple[FindingChange, ...]:
+    """Derive again the finding that an imported verdict bears on, as `update_findings` of one of here."""
+    fact = imported_fact(row)
+    told = [row.told["control"], row.told["candidate"]]
+    digests = [configuration_of(knobs).digest for knobs in told]
+    ids = dict(
+        session.execute(
+            select(Configuration.digest, Configuration.id).where(Configuration.digest.in_(digests))
+        ).all()
+    )
+    here = facts_of_pair(session, *(ids[each] for each in digests)) if len(ids) == len(set(digests)) else []
+    same = [each for each in here if each.key == fact.key]
+    return _keep(session, fact, [*same, *imported_facts(session, fact.key)])
+
+
+def _keep(session: Session, fact: VerdictFact, facts: Sequence[VerdictFact]) -> tuple[FindingChange, ...]:
     latest, generation = _latest(session, fact.key)
     settled = _settled(session, fact.key, latest)
-    draft = derive([each for each in facts if each.key == fact.key and each.verdict_id not in settled])
+    draft = derive([each for each in facts if each.source not in settled])
     if draft is None:
         return ()
-    if latest is not None and latest.status is not FindingStatus.STALE:
+    if latest is not None and not _is_closed(latest):
         return _change(session, latest, draft)
     key = fact.key if latest is None else f"{fact.key}{_GENERATION_MARK}{generation + 1}"
     return (_add(session, key, draft, fact, latest),)
 
 
-def _facts(session: Session, verdict_id: int) -> list[VerdictFact]:
-    """Return all verdicts on the same pair of configurations as this one, this one included."""
-    this, other = aliased(Experiment), aliased(Experiment)
-    control, candidate = aliased(Configuration), aliased(Configuration)
-    pair = (
-        select(this.control_configuration_id, this.candidate_configuration_id)
-        .join(Verdict, Verdict.experiment_id == this.id)
-        .where(Verdict.id == verdict_id)
-        .subquery()
-    )
-    query = (
-        select(Verdict, other, Campaign, Hypothesis, control.knobs, candidate.knobs)
-        .join(other, Verdict.experiment_id == other.id)
-        .join(Campaign, Campaign.id == other.campaign_id)
-        .join(control, control.id == other.control_configuration_id)
-        .join(candidate, candidate.id == other.candidate_configuration_id)
-        .join(
-            pair,
-            (pair.c.control_configuration_id == other.control_configuration_id)
-            & (pair.c.candidate_configuration_id == other.candidate_configuration_id),
-        )
-        .outerjoin(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
-        .order_by(Verdict.id)
-    )
-    rows = session.execute(query).all()
-    versions = _versions(session, [row[1] for row in rows])
-    levers = [row.Hypothesis.lever for row in rows if row.Hypothesis is not None]
-    judged = {row[1].id: (row[1].reproduces_experiment_id, row.Verdict.outcome) for row in rows}
-    return [
-        _fact(
-            *row,
-            lever=levers[0] if levers else "",
-            versions=versions[row[1].id],
-            of_an_open_test=_reruns_an_open_test(row[1].id, judged),
-        )
-        for row in rows
-    ]
-
-
-def _reruns_an_open_test(experiment_id: int, judged: Mapping[int, tuple[int | None, VerdictOutcome]]) -> bool:
-    """Whether the experiment reruns a test, maybe by way of other reruns, that no verdict decided.
-
-    `judged` are the experiments on the same pair of configurations, where an original is: what each reruns,
-    and its outcome.
-    """
-    original, outcome = judged[experiment_id]
-    if original is None:
-        return False
-    while original is not None:
-        if original not in judged:
-            return True
-        original, outcome = judged[original]
-    return outcome in OPEN_OUTCOMES
-
-
-def _fact(
-    verdict: Verdict,
-    experiment: Experiment,
-    campaign: Campaign,
-    hypothesis: Hypothesis | None,
-    control_knobs: dict[str, object],
-    candidate_knobs: dict[str, object],
-    *,
-    lever: str,
-    versions: Mapping[str, object],
-    of_an_open_test: bool,
-) -> VerdictFact:
-    control = configuration_of(control_knobs)
-    plan = experiment.plan
-    margin = min_effect_of(plan)
-    if margin is None:
-        margin = hypothesis.min_effect if hypothesis is not None else 0.0
-    return VerdictFact(
-        verdict_id=verdict.id,
-        outcome=verdict.outcome,
-        metric=metric_of(plan),
-        changes=control.changes_to(configuration_of(candidate_knobs)),
-        lever=lever,
-        min_effect=margin,
-        scope=Scope.of(
-            model=campaign.model,
-            model_fingerprint=campaign.model_fingerprint,
-            target=experiment.target,
-            engine=engine_of(campaign.spec),
-            versions=versions,
-            workload=workload_of(plan),
-            control=control,
-            latency_only=plan_is_latency_only(plan),
-        ),
-        effect_log=verdict.effect_log,
-        low_log=verdict.interval_low_log,
-        high_log=verdict.interval_high_log,
-        quality_held=quality_held(verdict.quality),
-        cause=experiment.failure or verdict.reason,
-        of_an_open_test=of_an_open_test,
-    )
-
-
-def _versions(session: Session, experiments: Sequence[Experiment]) -> dict[int, Mapping[str, object]]:
-    """Return the versions each experiment ran with, by its id.
-
-    Those that are stored with it, else those its launches told, else (nothing came up) those of the last
-    launch of its campaign.
-    """
-    campaigns = {experiment.campaign_id for experiment in experiments}
-    last = (
-        select(func.max(Launch.id))
-        .join(Experiment, Experiment.id == Launch.experiment_id)
-        .where(Experiment.campaign_id.in_(campaigns))
-        .group_by(Launch.experiment_id)
-    )
-    told: dict[int, Mapping[str, object]] = {}
-    of_campaign: dict[int, Mapping[str, object]] = {}
-    query = (
-        select(Launch.experiment_id, Experiment.campaign_id, Launch.resolved)
-        .join(Experiment, Experiment.id == Launch.experiment_id)
-        .where(Launch.id.in_(last))
-        .order_by(Launch.id)
-    )
-    for experiment_id, campaign_id, resolved in session.execute(query):
-        told[experiment_id] = of_campaign[campaign_id] = versions_of(resolved)
-    return {
-        each.id: each.versions or told.get(each.id) or of_campaign.get(each.campaign_id) or {}
-        for each in experiments
-    }
+def _is_closed(finding: Finding) -> bool:
+    """Whether a note closed it: what its target's versions made stale is only waiting for them."""
+    return finding.status is FindingStatus.STALE and finding.stale_cause != StaleCause.VERSIONS
 
 
 def _generations(session: Session, key: str) -> Sequence[Finding]:
@@ -220,29 +110,34 @@ def _latest(session: Session, key: str) -> tuple[Finding | None, int]:
     return (found[-1] if found else None), len(found)
 
 
-def _settled(session: Session, key: str, latest: Finding | None) -> frozenset[int]:
+def _settled(session: Session, key: str, latest: Finding | None) -> frozenset[Source]:
     """Return the verdicts that stay with stale generations of this finding."""
     if latest is None:
         return frozenset()
     closed = [
-        finding.id
-        for finding in _generations(session, key)
-        if finding is not latest or finding.status is FindingStatus.STALE
+        finding.id for finding in _generations(session, key) if finding is not latest or _is_closed(finding)
     ]
     if not closed:
         return frozenset()
     query = select(FindingEvidence.verdict_id).where(FindingEvidence.finding_id.in_(closed))
-    return frozenset(session.scalars(query))
+    imported = select(ImportedEvidence.imported_verdict_id).where(ImportedEvidence.finding_id.in_(closed))
+    return frozenset(
+        [
+            *((False, each) for each in session.scalars(query)),
+            *((True, each) for each in session.scalars(imported)),
+        ]
+    )
 
 
 def _add(
     session: Session, key: str, draft: FindingDraft, fact: VerdictFact, stale: Finding | None
 ) -> FindingChange:
+    imported, first = draft.evidence[0][0]
     campaign_id = session.scalars(
         select(Experiment.campaign_id)
         .join(Verdict, Verdict.experiment_id == Experiment.id)
-        .where(Verdict.id == draft.evidence[0][0])
-    ).one()
+        .where(Verdict.id == (None if imported else first))
+    ).one_or_none()
     finding = Finding(campaign_id=campaign_id, key=key, scope=draft.scope, rule="", claim="", strength="")
     _write(finding, draft)
     session.add(finding)
@@ -251,7 +146,8 @@ def _add(
     superseded = [stale] if stale is not None else _older_versions(session, fact, finding)
     for older in superseded:
         older.superseded_by_id = finding.id
-        if older.status is not FindingStatus.STALE:
+        if not _is_closed(older):
+            older.stale_cause = None
             older.status = FindingStatus.SUPERSEDED
             older.status_reason = f"{_label(finding)} says it on newer versions."
     session.flush()
@@ -270,10 +166,10 @@ def _older_versions(session: Session, fact: VerdictFact, new: Finding) -> list[F
 
 def _change(session: Session, finding: Finding, draft: FindingDraft) -> tuple[FindingChange, ...]:
     before = (finding.claim, finding.rule, finding.strength, finding.status)
-    held = finding.status
+    held, reason = finding.status, finding.status_reason
     _write(finding, draft)
-    if held is FindingStatus.SUPERSEDED:
-        finding.status = held
+    if held in (FindingStatus.SUPERSEDED, FindingStatus.STALE):
+        finding.status, finding.status_reason = held, reason
     same_evidence = not _write_evidence(session, finding, draft)
     if same_evidence and before == (finding.claim, finding.rule, finding.strength, finding.status):
         return ()
@@ -300,18 +196,29 @@ def _write_evidence(session: Session, finding: Finding, draft: FindingDraft) -> 
     """Write what each verdict says about the finding; return whether that is news."""
     wanted = dict(draft.evidence)
     news = False
-    for row in session.scalars(select(FindingEvidence).where(FindingEvidence.finding_id == finding.id)):
-        relation = wanted.pop(
-            row.verdict_id
-        )  # evidence is never taken back: `derive` sees every verdict again
+    rows: list[FindingEvidence | ImportedEvidence] = [
+        *session.scalars(select(FindingEvidence).where(FindingEvidence.finding_id == finding.id)),
+        *session.scalars(select(ImportedEvidence).where(ImportedEvidence.finding_id == finding.id)),
+    ]
+    for row in rows:
+        # evidence is never taken back: `derive` sees every verdict again
+        relation = wanted.pop(_source(row))
         news = news or row.relation is not relation
         row.relation = relation
-    session.add_all(
-        FindingEvidence(finding_id=finding.id, verdict_id=verdict_id, relation=relation)
-        for verdict_id, relation in wanted.items()
-    )
+    for (imported, number), relation in wanted.items():
+        session.add(
+            ImportedEvidence(finding_id=finding.id, imported_verdict_id=number, relation=relation)
+            if imported
+            else FindingEvidence(finding_id=finding.id, verdict_id=number, relation=relation)
+        )
     session.flush()
     return news or bool(wanted)
+
+
+def _source(row: FindingEvidence | ImportedEvidence) -> Source:
+    if isinstance(row, ImportedEvidence):
+        return True, row.imported_verdict_id
+    return False, row.verdict_id
 
 
 def _announce(

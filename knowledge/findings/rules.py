@@ -7,20 +7,23 @@ The rules, by the outcomes of the verdicts that reached a conclusion there:
 - R2 *no effect*: one is refuted → "the change does not lower the metric by min_effect".
 - R3 *quality*: one is refuted because quality did not hold → "the change does not hold the quality limit".
 - R4 *infeasible*: one is infeasible → "the change does not run: cause".
-- R5 *replicated*: two or more agree → the same statement, effects pooled by inverse variance, stronger.
+- R5 *replicated*: two or more agree → the same statement, stronger, effects pooled: those of one campaign by
+  inverse variance (`pooling`), campaigns by a random-effects model (`random_effects`).
 - R6 *contradicted*: they disagree → both sides are stated, and the status says so.
 
 `supported` beyond a small margin and `refuted` at a larger one do not disagree: the effect lies between them.
 An inconclusive verdict makes no finding, but its estimate is pooled with the others, because leaving it out
-would keep the lucky ones alone; when the pooled interval then no longer lies beyond the margin, the strength
-says `weakened`. So it is with a rerun of a test that was left open, whatever the rerun says: it has no place
-in the campaign's control of false discoveries, and whoever reruns until it is supported would get round that.
+would keep the lucky ones alone; when all measurements by inverse variance then no longer lie beyond the
+margin, the strength says `weakened`. So it is with a rerun of a test that was left open, whatever the rerun
+says: it has no place in the campaign's control of false discoveries, and whoever reruns until it is supported
+would get round that.
 A confounded verdict says nothing about the change and is left out. The smallest claim is made first: nothing
 here joins scopes or changes into a wider statement.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,6 +37,7 @@ from knowledge.draws import rests_on_a_draw
 from knowledge.figures import SHARES, better, counted, effect, gain, metric_word
 from knowledge.figures import margin as margin_words
 from knowledge.findings.pooling import Estimate, pool
+from knowledge.findings.random_effects import Pooled, pool_campaigns
 from knowledge.scope import Scope
 
 
@@ -61,6 +65,13 @@ class Strength(StrEnum):
     """Verdicts that disagree."""
 
 
+Source = tuple[bool, int]
+"""Whether a verdict was imported, and its number among those that were, or were not."""
+
+Evidence = tuple[tuple[Source, EvidenceRelation], ...]
+"""What each verdict says of a finding."""
+
+
 class Saying(StrEnum):
     """What a conclusive verdict says of the change."""
 
@@ -77,7 +88,8 @@ class VerdictFact:
     Effects and `min_effect` are in the metric's scale: natural logs of candidate over control and 0.03 for
     3 %; for a share, differences and 0.02 for two points. `quality_held` is `None` where quality was not
     measured; `cause` is the verdict's own sentence. `of_an_open_test`: it reruns a test that no verdict
-    decided.
+    decided. `campaign` names the campaign it was reached in, `imported` says that another database told it;
+    `verdict_id` counts the verdicts of this one and the imported ones each for themselves.
     """
 
     verdict_id: int
@@ -93,6 +105,13 @@ class VerdictFact:
     quality_held: bool | None
     cause: str
     of_an_open_test: bool = False
+    campaign: str = ""
+    imported: bool = False
+
+    @property
+    def source(self) -> Source:
+        """Which verdict it is; those of this database sort before the imported."""
+        return self.imported, self.verdict_id
 
     @property
     def key(self) -> str:
@@ -139,8 +158,11 @@ class FindingDraft:
     status_reason: str | None
     estimate: Estimate | None
     scope: dict[str, Json]
-    evidence: tuple[tuple[int, EvidenceRelation], ...]
+    evidence: Evidence
 
+
+SAYING = "saying"
+"""Where a finding's scope keeps what it says of the change (`Saying`); absent where verdicts disagree."""
 
 _KEY_DIGITS = 16
 """Hexadecimal digits of a digest in a key: 64 bits, so that no two scopes ever meet by chance."""
@@ -174,9 +196,7 @@ def derive(facts: Sequence[VerdictFact]) -> FindingDraft | None:
 
     The answer does not depend on the order of `facts`. Raises `ValueError` when they have more than one key.
     """
-    ordered = sorted(
-        (f for f in facts if f.outcome is not VerdictOutcome.CONFOUNDED), key=lambda f: f.verdict_id
-    )
+    ordered = sorted((f for f in facts if f.outcome is not VerdictOutcome.CONFOUNDED), key=lambda f: f.source)
     if len({fact.key for fact in ordered}) > 1:
         raise ValueError("verdicts on different statements make no finding together")
     conclusive = [fact for fact in ordered if fact.saying is not None]
@@ -184,11 +204,29 @@ def derive(facts: Sequence[VerdictFact]) -> FindingDraft | None:
         return None
     first = conclusive[0]
     disagreeing = [fact for fact in conclusive if not _agree(first, fact, conclusive)]
-    measured = [fact.estimate for fact in ordered if fact.estimate is not None]
-    pooled = pool(measured) if measured else None
+    pooled = pooled_over_campaigns(ordered)
+    estimate = None if pooled is None else pooled.estimate
     if disagreeing:
-        return _contradicted(ordered, conclusive, disagreeing, pooled)
-    return _agreed(ordered, conclusive, pooled)
+        return _contradicted(ordered, conclusive, disagreeing, estimate)
+    return _agreed(ordered, conclusive, estimate)
+
+
+def by_campaign(facts: Sequence[VerdictFact]) -> dict[str, Estimate]:
+    """Return what each campaign measured, its verdicts pooled by inverse variance.
+
+    Without those that measured nothing, and without confounded verdicts.
+    """
+    measured: dict[str, list[Estimate]] = defaultdict(list)
+    for fact in sorted(facts, key=lambda each: each.source):
+        if fact.estimate is not None and fact.outcome is not VerdictOutcome.CONFOUNDED:
+            measured[fact.campaign].append(fact.estimate)
+    return {campaign: pool(estimates) for campaign, estimates in measured.items()}
+
+
+def pooled_over_campaigns(facts: Sequence[VerdictFact]) -> Pooled | None:
+    """Return what all campaigns measured together, `None` where none measured anything."""
+    estimates = list(by_campaign(facts).values())
+    return pool_campaigns(estimates) if estimates else None
 
 
 def _agree(first: VerdictFact, other: VerdictFact, conclusive: Sequence[VerdictFact]) -> bool:
@@ -210,11 +248,7 @@ def _agreed(
     margin = _margin(same)
     rule = Rule.REPLICATED if len(same) > 1 else _RULES[_said(leading)]
     strength = Strength.REPLICATED if len(same) > 1 else Strength.SINGLE
-    if (
-        leading.saying is Saying.HELPS
-        and pooled is not None
-        and pooled.high_log > _bound(leading.metric, margin)
-    ):
+    if leading.saying is Saying.HELPS and _reaches_back(ordered, _bound(leading.metric, margin)):
         strength = Strength.WEAKENED
     return FindingDraft(
         key=leading.key,
@@ -227,6 +261,7 @@ def _agreed(
         scope={
             **leading.scope.as_json(leading.changes, leading.lever, margin),
             "metric": leading.metric,
+            SAYING: _said(leading).value,
         },
         evidence=_evidence(ordered, same[0], frozenset()),
     )
@@ -261,26 +296,34 @@ def _contradicted(
             **first.scope.as_json(first.changes, first.lever, _margin([first])),
             "metric": first.metric,
         },
-        evidence=_evidence(ordered, first, frozenset(fact.verdict_id for fact in disagreeing)),
+        evidence=_evidence(ordered, first, frozenset(fact.source for fact in disagreeing)),
     )
 
 
-def _evidence(
-    ordered: Sequence[VerdictFact], first: VerdictFact, against: frozenset[int]
-) -> tuple[tuple[int, EvidenceRelation], ...]:
+def _reaches_back(facts: Sequence[VerdictFact], bound: float) -> bool:
+    """Whether all that was measured, by inverse variance, does not lie wholly beyond the bound.
+
+    Not by the random-effects interval: of two campaigns that is wide because two tell little of how much
+    campaigns differ, and a claim that was confirmed is not weakened by that.
+    """
+    measured = [fact.estimate for fact in facts if fact.estimate is not None]
+    return bool(measured) and pool(measured).high_log > bound
+
+
+def _evidence(ordered: Sequence[VerdictFact], first: VerdictFact, against: frozenset[Source]) -> Evidence:
     relations = []
     for fact in ordered:
         if fact.saying is None:
             relation = EvidenceRelation.INFORMS
-        elif fact.verdict_id in against:
+        elif fact.source in against:
             relation = EvidenceRelation.CONTRADICTS
-        elif fact.verdict_id == first.verdict_id:
+        elif fact.source == first.source:
             relation = EvidenceRelation.SUPPORTS
         elif fact.saying is first.saying:
             relation = EvidenceRelation.REPLICATES
         else:
             relation = EvidenceRelation.INFORMS  # reached at another margin: it bounds the effect
-        relations.append((fact.verdict_id, relation))
+        relations.append((fact.source, relation))
     return tuple(relations)
 
 

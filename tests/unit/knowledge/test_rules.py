@@ -249,7 +249,7 @@ def test_an_inconclusive_verdict_that_pulls_the_effect_below_the_margin_weakens_
 def test_a_confounded_verdict_is_no_evidence_at_all() -> None:
     confounded = fact(2, VerdictOutcome.CONFOUNDED)
     assert derive([confounded]) is None
-    assert derived(supported(1), confounded).evidence == ((1, EvidenceRelation.SUPPORTS),)
+    assert derived(supported(1), confounded).evidence == (((False, 1), EvidenceRelation.SUPPORTS),)
 
 
 def test_verdicts_in_different_scopes_make_no_finding_together() -> None:
@@ -309,7 +309,7 @@ def test_every_verdict_but_the_confounded_has_one_relation_and_the_first_conclus
     settled = [each for each in facts if each.saying is not None]
     assert (draft is None) == (not settled)
     if draft is not None:
-        told = [number for number, _ in draft.evidence]
+        told = [number for (_, number), _ in draft.evidence]
         assert told == [f.verdict_id for f in facts if f.outcome is not VerdictOutcome.CONFOUNDED]
         assert (EvidenceRelation.CONTRADICTS in relations(draft)) == (
             draft.status is FindingStatus.CONTRADICTED

@@ -1,0 +1,162 @@
+"""Verdicts that go from one database to another: their form in a file, and what is believed of it. Pure.
+
+A file holds whole verdicts, not findings: what they say together is derived where they arrive, beside what
+was measured there. Their samples stay where they were taken; a digest of them goes along, so that whoever
+holds both can see that they are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+from configs.errors import UsageError
+from db.states import VerdictOutcome
+from experiments.measurement.evidence import Metric
+from experiments.space.configuration import Configuration
+from knowledge.findings.rules import VerdictFact
+from knowledge.scope import Scope
+
+FORMAT: Literal["autoinfer-verdicts-1"] = "autoinfer-verdicts-1"
+"""What such a file says that it is, and so how it is read."""
+
+MOST_BYTES = 64 * 2**20
+"""The largest file that is read: some hundred thousand verdicts."""
+
+MOST_LOG = 20.0
+"""The largest effect that is believed, a natural logarithm: a factor of half a billion."""
+
+Text = Annotated[StrictStr, Field(max_length=4_000)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+Log = Annotated[float, Field(ge=-MOST_LOG, le=MOST_LOG)]
+KnobValues = dict[Name, StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=400)]]
+
+
+class ToldVerdict(BaseModel):
+    """One verdict with all of its scope.
+
+    `campaign` and `experiment` are labels of the database it comes from; effects are natural logarithms of
+    candidate over control, of a share differences; `quality` is whether it held, None where nothing decided
+    that; `samples_digest` is the SHA-256 of its samples there.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    campaign: Name
+    experiment: Name
+    at: Name
+    model: Name
+    model_fingerprint: Name
+    target: Name
+    engine: Name
+    versions: dict[Name, Text]
+    workload: dict[Name, StrictBool | StrictInt | StrictFloat | Text | list[Text] | None]
+    latency_only: StrictBool = False
+    control: KnobValues
+    candidate: KnobValues
+    lever: Text
+    metric: Metric
+    min_effect: Annotated[float, Field(ge=0, lt=1)]
+    outcome: VerdictOutcome
+    effect_log: Log | None
+    low_log: Log | None
+    high_log: Log | None
+    quality: StrictBool | None
+    reason: Text
+    of_an_open_test: StrictBool = False
+    launches: Annotated[int, Field(ge=0)]
+    samples: Annotated[int, Field(ge=0)]
+    samples_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        ends = (self.low_log, self.effect_log, self.high_log)
+        if any(each is None for each in ends) != all(each is None for each in ends):
+            raise ValueError("an effect has an interval, and an interval an effect")
+        if None not in ends and list(ends) != sorted(ends):  # type: ignore[type-var]
+            raise ValueError("the effect lies outside its interval")
+        if self.outcome is VerdictOutcome.SUPPORTED and self.effect_log is None:
+            raise ValueError("a supported verdict has an effect")
+        if Configuration.of(self.control) == Configuration.of(self.candidate):
+            raise ValueError("control and candidate are the same configuration")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all it says but its labels, which are another database's own."""
+        said = self.model_dump(mode="json", exclude={"campaign", "experiment"})
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def fact(self, number: int, origin: str) -> VerdictFact:
+        """Return it as the rules see it; `number` is its own among the imported."""
+        control = Configuration.of(self.control)
+        return VerdictFact(
+            verdict_id=number,
+            outcome=self.outcome,
+            metric=self.metric.value,
+            changes=control.changes_to(Configuration.of(self.candidate)),
+            lever=self.lever,
+            min_effect=self.min_effect,
+            scope=Scope.of(
+                model=self.model,
+                model_fingerprint=self.model_fingerprint,
+                target=self.target,
+                engine=self.engine,
+                versions=self.versions,
+                workload=self.workload,
+                control=control,
+                latency_only=self.latency_only,
+            ),
+            effect_log=self.effect_log,
+            low_log=self.low_log,
+            high_log=self.high_log,
+            quality_held=self.quality,
+            cause=self.reason,
+            of_an_open_test=self.of_an_open_test,
+            campaign=f"{self.campaign} of {origin}",
+            imported=True,
+        )
+
+
+class VerdictFile(BaseModel):
+    """A file of verdicts; `origin` names the database that they come from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["autoinfer-verdicts-1"] = FORMAT
+    origin: Name
+    verdicts: tuple[ToldVerdict, ...]
+
+
+def read_file(text: str, name: str) -> VerdictFile:
+    """Return what a file holds; raises `UsageError` with the first place that is wrong for anything else."""
+    hint = "Such a file is written by: autoinfer finding export --output FILE"
+    try:
+        return VerdictFile.model_validate_json(text)
+    except ValueError as error:
+        raise UsageError(f"{name} is no file of verdicts: {_first(error)}.", hint) from None
+
+
+def _first(error: ValueError) -> str:
+    """The first thing that is wrong, with its place."""
+    found = getattr(error, "errors", None)
+    if found is None:
+        return str(error)
+    first = found()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    said = first["msg"].removeprefix("Value error, ").rstrip(".")
+    said = said[:1].lower() + said[1:]
+    return f"{place}: {said}" if place else said

@@ -1,0 +1,98 @@
+"""Findings whose versions or driver their target no longer has: stale from the first verdict on others.
+
+A finding goes on being true of the versions it was reached with; nothing on its target has these any more, so
+nobody should act on it before it was tested again. It holds again where the versions come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db import events
+from db.clock import now
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Finding
+from db.states import FindingStatus
+from knowledge.findings.rules import Rule, VerdictFact
+from knowledge.scope import Scope
+
+_HELD = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
+
+
+class StaleCause(StrEnum):
+    """Why a finding is stale."""
+
+    NOTE = "note"
+    """The user said that something changed."""
+    VERSIONS = "versions"
+    """A later verdict on its target ran with other versions or another driver."""
+
+
+def moved_on(then: Mapping[str, object], now_: Mapping[str, object]) -> tuple[str, ...]:
+    """Return what differs of the packages that both name, such as `torch 2.13.0 → 2.14.0`. Pure."""
+    return tuple(
+        f"{name} {then[name]} → {now_[name]}"
+        for name in sorted(then)
+        if name in now_ and str(then[name]) != str(now_[name])
+    )
+
+
+def follow_versions(session: Session, fact: VerdictFact, experiment: str) -> tuple[int, ...]:
+    """Mark what the verdict's target has left behind stale, and what it has come back to as holding again.
+
+    `experiment` is the label of the verdict's; the findings are those of the same target and engine. A
+    verdict that was imported tells nothing of a target's versions now. Returns the ids of the findings that
+    changed, and appends an event for each.
+    """
+    query = select(Finding).where(
+        Finding.status.in_([*_HELD, FindingStatus.STALE]),
+        Finding.superseded_by_id.is_(None),
+        Finding.scope["target"].as_string() == fact.scope.target,
+        Finding.scope["engine"].as_string() == fact.scope.engine,
+    )
+    changed = []
+    for finding in session.scalars(query.order_by(Finding.id)):
+        moved = moved_on(finding.scope.get("versions") or {}, dict(fact.scope.versions))
+        if moved and finding.status is not FindingStatus.STALE:
+            _mark_stale(session, finding, fact.scope, moved, experiment)
+        elif not moved and finding.stale_cause == StaleCause.VERSIONS:
+            _take_back(session, finding, fact.scope, experiment)
+        else:
+            continue
+        changed.append(finding.id)
+    return tuple(changed)
+
+
+def _mark_stale(
+    session: Session, finding: Finding, scope: Scope, moved: tuple[str, ...], experiment: str
+) -> None:
+    finding.status = FindingStatus.STALE
+    finding.stale_cause = StaleCause.VERSIONS.value
+    finding.status_reason = (
+        f"{scope.target} has other versions since {experiment} ({', '.join(moved)}), and it was not tested "
+        "with these."
+    )
+    _tell(session, finding, f"is stale: {finding.status_reason}")
+
+
+def _take_back(session: Session, finding: Finding, scope: Scope, experiment: str) -> None:
+    finding.status, finding.status_reason, finding.stale_cause = FindingStatus.HOLDS, None, None
+    if finding.rule == Rule.CONTRADICTED:
+        draft = derive(facts_of_finding(session, finding.id))
+        assert draft is not None  # it was derived from these
+        finding.status, finding.status_reason = draft.status, draft.status_reason
+    said = f"{finding.status.value} again: {scope.target} has its versions since {experiment}."
+    _tell(session, finding, said)
+
+
+def _tell(session: Session, finding: Finding, said: str) -> None:
+    finding.updated_at = now()
+    session.flush()
+    label = format_label(Noun.FINDING, finding.id)
+    data = {"status": finding.status.value, "cause": finding.stale_cause}
+    events.append(session, EventKind.FINDING_CHANGED, f"{label} {said}", label, finding.campaign_id, data)
