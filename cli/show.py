@@ -110,7 +110,7 @@ def _show_hypothesis(session: Session, number: int, as_json: bool) -> None:
 def _show_finding(session: Session, number: int, as_json: bool) -> None:
     from cli.output import print_json
     from cli.sheets.finding import print_finding
-    from knowledge.queries.findings import finding_detail
+    from knowledge.queries.finding_detail import finding_detail
 
     finding = finding_detail(session, number)
     print_json(finding) if as_json else print_finding(finding)

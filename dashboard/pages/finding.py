@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.pages.knowledge import KINDS
 from db.labels import Noun
-from knowledge.queries.findings import FindingView, finding_detail
+from knowledge.queries.finding_detail import FindingDetail, finding_detail
 from knowledge.queries.lookup import labelled
 
 
@@ -15,7 +15,7 @@ class FindingFilters(Filters):
     """Nothing more is asked of a finding."""
 
 
-def read(session: Session, request: Request[FindingFilters], ground: Ground) -> FindingView:
+def read(session: Session, request: Request[FindingFilters], ground: Ground) -> FindingDetail:
     """Read the finding that the path names."""
     return finding_detail(session, labelled(session, Noun.FINDING, request.path["label"]))
 
@@ -30,7 +30,7 @@ PAGE = Page(
     title="Finding",
     path="/knowledge/{label}",
     filters=FindingFilters,
-    shows=FindingView,
+    shows=FindingDetail,
     read=read,
     command=command,
     kinds=KINDS,

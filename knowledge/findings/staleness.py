@@ -18,7 +18,8 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Finding
 from db.states import FindingStatus
-from knowledge.findings.rules import Rule, VerdictFact
+from knowledge.findings.facts import facts_of_finding
+from knowledge.findings.rules import Rule, VerdictFact, derive
 from knowledge.scope import Scope
 
 _HELD = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)

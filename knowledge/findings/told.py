@@ -94,9 +94,7 @@ def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding
             finding.interval_high_log = finding.effect_log + _Z * effect.log_ratio_sd
     session.add(finding)
     session.flush()
-    data = {"rule": RULE, "strength": STRENGTH, "status": finding.status.value, "supersedes": []}
-    said = f"The user wrote down: {finding.claim}"
-    events.append(session, EventKind.FINDING_ADDED, said, _label(finding), campaign_id, data)
+    _announce(session, EventKind.FINDING_ADDED, finding, f"The user wrote down: {finding.claim}")
     return finding
 
 
@@ -121,10 +119,18 @@ def take_back(session: Session, finding_id: int, why: str) -> Finding:
     finding.status_reason = f"Withdrawn: {reason}."
     finding.updated_at = now()
     session.flush()
-    data = {"rule": RULE, "strength": STRENGTH, "status": finding.status.value, "supersedes": []}
-    said = f"{label} is withdrawn: {reason}."
-    events.append(session, EventKind.FINDING_CHANGED, said, label, finding.campaign_id, data)
+    _announce(session, EventKind.FINDING_CHANGED, finding, f"{label} is withdrawn: {reason}.")
     return finding
+
+
+def _announce(session: Session, kind: EventKind, finding: Finding, said: str) -> None:
+    data: JsonObject = {
+        "rule": RULE,
+        "strength": STRENGTH,
+        "status": finding.status.value,
+        "supersedes": [],
+    }
+    events.append(session, kind, said, _label(finding), finding.campaign_id, data)
 
 
 def _scope(session: Session, telling: Telling, campaign_id: int | None) -> JsonObject:

@@ -1,37 +1,50 @@
-"""Findings: the list, and one with its evidence."""
+"""Findings: the list, with what verdicts say about each."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
-from db.models import Experiment, Finding, FindingEvidence, Verdict
+from db.models import (
+    Experiment,
+    Finding,
+    FindingEvidence,
+    ImportedEvidence,
+    ImportedVerdict,
+    Verdict,
+)
 from db.models.base import JsonObject
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
+from knowledge.findings.exchange import ToldVerdict
 from knowledge.queries.ties import FindingTieView, ties_of_findings
 from knowledge.queries.view import EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import metric_of
 
 
 class EvidenceView(View):
-    """What one verdict says about a finding."""
+    """What one verdict says about a finding; `origin` names the database that an imported one comes from, and
+    its labels are those of that database."""
 
+    campaign: str
     experiment: str
     hypothesis: str | None
     outcome: VerdictOutcome
     relation: EvidenceRelation
     effect: EffectView | None
     at: datetime
+    origin: str | None = None
 
 
 class FindingView(View):
     """A finding with its scope, strength and evidence; `elsewhere` are those of other targets that it is tied
-    to."""
+    to. `says_so` and `says_not` count the campaigns whose verdicts agree and disagree with its first: each
+    but that of the first is an independent replication, which a rerun in one campaign is not."""
 
     id: str
     campaign: str | None
@@ -44,6 +57,8 @@ class FindingView(View):
     scope: JsonObject
     superseded_by: str | None
     evidence: tuple[EvidenceView, ...]
+    says_so: int
+    says_not: int
     elsewhere: tuple[FindingTieView, ...]
     created_at: datetime
     updated_at: datetime
@@ -78,22 +93,54 @@ def list_findings(
     return Page[FindingView](items=_views(session, found), total=total, limit=limit, offset=offset)
 
 
-def finding_detail(session: Session, finding_id: int) -> FindingView:
-    """Return one finding, which must exist."""
-    return _views(session, [session.get_one(Finding, finding_id)])[0]
-
-
 def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, ...]:
+    return tuple(FindingView(**each) for each in finding_fields(session, findings))
+
+
+def finding_fields(session: Session, findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return the fields of the views of these findings, in their order."""
+    ids = [finding.id for finding in findings]
+    evidence = evidence_of(session, ids)
+    ties = ties_of_findings(session, ids)
+    return [
+        {
+            "id": format_label(Noun.FINDING, each.id),
+            "campaign": _optional(Noun.CAMPAIGN, each.campaign_id),
+            "claim": each.claim,
+            "status": each.status,
+            "status_reason": each.status_reason,
+            "strength": each.strength,
+            "rule": each.rule,
+            "effect": effect_view(
+                each.effect_log, each.interval_low_log, each.interval_high_log, metric_of(each.scope)
+            ),
+            "scope": each.scope,
+            "superseded_by": _optional(Noun.FINDING, each.superseded_by_id),
+            "evidence": tuple(evidence[each.id]),
+            "says_so": _campaigns(evidence[each.id], _AGREEING),
+            "says_not": _campaigns(evidence[each.id], {EvidenceRelation.CONTRADICTS}),
+            "elsewhere": ties.get(each.id, ()),
+            "created_at": each.created_at,
+            "updated_at": each.updated_at,
+        }
+        for each in findings
+    ]
+
+
+def evidence_of(session: Session, findings: Collection[int]) -> dict[int, list[EvidenceView]]:
+    """Return what verdicts say about each of these findings, those of this database first; two statements."""
     query = (
-        select(FindingEvidence.finding_id, FindingEvidence.relation, Verdict)
+        select(FindingEvidence.finding_id, FindingEvidence.relation, Verdict, Experiment.campaign_id)
         .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
-        .where(FindingEvidence.finding_id.in_([finding.id for finding in findings]))
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(FindingEvidence.finding_id.in_(findings))
         .order_by(Verdict.id)
     )
-    evidence: dict[int, list[EvidenceView]] = defaultdict(list)
-    for finding_id, relation, verdict in session.execute(query):
-        evidence[finding_id].append(
+    found: dict[int, list[EvidenceView]] = defaultdict(list)
+    for finding_id, relation, verdict, campaign_id in session.execute(query):
+        found[finding_id].append(
             EvidenceView(
+                campaign=format_label(Noun.CAMPAIGN, campaign_id),
                 experiment=format_label(Noun.EXPERIMENT, verdict.experiment_id),
                 hypothesis=_optional(Noun.HYPOTHESIS, verdict.hypothesis_id),
                 outcome=verdict.outcome,
@@ -102,28 +149,34 @@ def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, 
                 at=verdict.created_at,
             )
         )
-    ties = ties_of_findings(session, [finding.id for finding in findings])
-    return tuple(
-        FindingView(
-            id=format_label(Noun.FINDING, each.id),
-            campaign=_optional(Noun.CAMPAIGN, each.campaign_id),
-            claim=each.claim,
-            status=each.status,
-            status_reason=each.status_reason,
-            strength=each.strength,
-            rule=each.rule,
-            effect=effect_view(
-                each.effect_log, each.interval_low_log, each.interval_high_log, metric_of(each.scope)
-            ),
-            scope=each.scope,
-            superseded_by=_optional(Noun.FINDING, each.superseded_by_id),
-            evidence=tuple(evidence[each.id]),
-            elsewhere=ties.get(each.id, ()),
-            created_at=each.created_at,
-            updated_at=each.updated_at,
-        )
-        for each in findings
+    imported = (
+        select(ImportedEvidence.finding_id, ImportedEvidence.relation, ImportedVerdict)
+        .join(ImportedVerdict, ImportedVerdict.id == ImportedEvidence.imported_verdict_id)
+        .where(ImportedEvidence.finding_id.in_(findings))
+        .order_by(ImportedVerdict.id)
     )
+    for finding_id, relation, row in session.execute(imported):
+        told = ToldVerdict.model_validate(row.told)
+        found[finding_id].append(
+            EvidenceView(
+                campaign=f"{told.campaign} of {row.origin}",
+                experiment=told.experiment,
+                hypothesis=None,
+                outcome=told.outcome,
+                relation=relation,
+                effect=effect_view(told.effect_log, told.low_log, told.high_log, told.metric.value),
+                at=row.created_at,
+                origin=row.origin,
+            )
+        )
+    return found
+
+
+_AGREEING = {EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES}
+
+
+def _campaigns(evidence: Sequence[EvidenceView], relations: Collection[EvidenceRelation]) -> int:
+    return len({each.campaign for each in evidence if each.relation in relations})
 
 
 def _optional(noun: Noun, number: int | None) -> str | None:

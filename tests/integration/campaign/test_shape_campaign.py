@@ -26,7 +26,7 @@ from knowledge.latency_only import FASTEST, LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.discovery import discovery_sentence
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.findings import finding_detail
+from knowledge.queries.finding_detail import finding_detail
 from knowledge.queries.now import now_view
 from knowledge.summary import summarize
 from tests.new_database import new_database

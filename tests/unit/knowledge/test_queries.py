@@ -16,7 +16,8 @@ from knowledge.queries.campaigns import campaign_detail, list_campaigns
 from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.experiments import list_experiments
 from knowledge.queries.facts import campaign_facts
-from knowledge.queries.findings import finding_detail, list_findings
+from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.findings import list_findings
 from knowledge.queries.hypotheses import list_hypotheses
 from knowledge.queries.hypothesis_detail import hypothesis_detail
 from knowledge.queries.lookup import campaign_of, existing, labelled
