@@ -29,6 +29,7 @@ from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
 from knowledge.findings.rules import FindingDraft, Source, VerdictFact, derive
 from knowledge.findings.staleness import StaleCause, follow_versions
+from knowledge.findings.telling import tell_disputes
 from knowledge.stored import configuration_of
 
 _GENERATION_MARK = "~"
@@ -60,6 +61,7 @@ def update_findings(session: Session, verdict_id: int) -> tuple[FindingChange, .
     changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
     experiment_id = session.get_one(Verdict, verdict_id).experiment_id
     followed = follow_versions(session, fact, format_label(Noun.EXPERIMENT, experiment_id))
+    tell_disputes(session, [change.finding_id for change in changes])
     known = {change.finding_id for change in changes}
     return (*changes, *(FindingChange(each, added=False) for each in followed if each not in known))
 
@@ -76,7 +78,9 @@ def update_from_imported(session: Session, row: ImportedVerdict) -> tuple[Findin
     )
     here = facts_of_pair(session, *(ids[each] for each in digests)) if len(ids) == len(set(digests)) else []
     same = [each for each in here if each.key == fact.key]
-    return _keep(session, fact, [*same, *imported_facts(session, fact.key)])
+    changes = _keep(session, fact, [*same, *imported_facts(session, fact.key)])
+    tell_disputes(session, [change.finding_id for change in changes])
+    return changes
 
 
 def _keep(session: Session, fact: VerdictFact, facts: Sequence[VerdictFact]) -> tuple[FindingChange, ...]:

@@ -44,6 +44,8 @@ from knowledge.scope import Scope
 class Rule(StrEnum):
     """What derived a finding; the module's docstring states each."""
 
+    TOLD = "R0-told"
+    """By nobody but the user (`knowledge.findings.told`)."""
     EFFECT = "R1-effect"
     NO_EFFECT = "R2-no-effect"
     QUALITY = "R3-quality"

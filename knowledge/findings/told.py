@@ -23,11 +23,9 @@ from db.states import FindingStatus
 from experiments.space.configuration import KnobValue
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from knowledge.findings.rules import SAYING, Saying
+from knowledge.findings.rules import SAYING, Rule, Saying
+from knowledge.findings.telling import tell_disputes
 from knowledge.stored import LEVER_JOINT, engine_of
-
-RULE = "R0-told"
-"""What derived such a finding: nobody but the user."""
 
 STRENGTH = "told"
 
@@ -81,7 +79,7 @@ def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding
         key=key if not before else f"{key}~{before + 1}",
         claim=claim if claim[-1] in ".!?" else f"{claim}.",
         scope=scope if effect is None else {**scope, "metric": effect.metric},
-        rule=RULE,
+        rule=Rule.TOLD.value,
         strength=STRENGTH,
         status=FindingStatus.HOLDS,
     )
@@ -95,6 +93,7 @@ def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding
     session.add(finding)
     session.flush()
     _announce(session, EventKind.FINDING_ADDED, finding, f"The user wrote down: {finding.claim}")
+    tell_disputes(session, [finding.id])
     return finding
 
 
@@ -105,7 +104,7 @@ def take_back(session: Session, finding_id: int, why: str) -> Finding:
     """
     finding = session.get_one(Finding, finding_id)
     label = _label(finding)
-    if finding.rule != RULE:
+    if finding.rule != Rule.TOLD:
         raise UsageError(
             f"{label} was measured, and only what you wrote down yourself can be withdrawn.",
             f'If something changed since, say so with: autoinfer note "what changed" --stale {label}',
@@ -125,7 +124,7 @@ def take_back(session: Session, finding_id: int, why: str) -> Finding:
 
 def _announce(session: Session, kind: EventKind, finding: Finding, said: str) -> None:
     data: JsonObject = {
-        "rule": RULE,
+        "rule": Rule.TOLD.value,
         "strength": STRENGTH,
         "status": finding.status.value,
         "supersedes": [],
