@@ -76,6 +76,7 @@ COMMANDS = (
     Entry("budget", "cli.budget:app", "What may be spent on rented machines, in dollars.", _STEER),
     Entry("stop", "cli.stop:stop", "End every run on rented machines.", _STEER),
     Entry("reconcile", "cli.reconcile:reconcile", "Find runs that only a provider knows of.", _STEER),
+    Entry("finding", "cli.finding:app", "Findings of your own; verdicts of another database.", _STEER),
     Entry("withdraw", "cli.withdraw:withdraw", "Take a hypothesis out of the queue.", _STEER),
     Entry("note", "cli.note:note", "Write down work done outside; may mark findings stale.", _STEER),
     Entry(

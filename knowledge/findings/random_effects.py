@@ -23,11 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import ndtr
+from itertools import accumulate
+from math import erfc, exp, fsum, hypot, log, log1p, sqrt
 
 from knowledge.findings.pooling import Estimate
 
@@ -43,7 +40,11 @@ _TAIL = 0.025
 _STEPS = 240
 """Points of the grid over τ: twice as many move the ends of an interval by less than 1 % of its width."""
 
-Vector = NDArray[np.float64]
+_NEGLIGIBLE = 1e-9
+"""Probability of a τ that is left out of a quantile."""
+
+_HALVINGS = 45
+"""Halvings of the range in which a quantile is looked for: to a trillionth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,55 +73,72 @@ def pool_campaigns(estimates: Sequence[Estimate]) -> Pooled:
     if len(estimates) == 1:
         return Pooled(estimates[0], 1)
     ordered = sorted(estimates, key=lambda each: (each.effect_log, each.half_width_log))
-    effects = np.array([each.effect_log for each in ordered])
-    errors = np.array([each.half_width_log for each in ordered]) / Z
-    posterior = _posterior(effects, errors)
-    mean = float(posterior.weights @ posterior.means)
-    low, high = (_quantile(posterior, posterior.sds, tail) for tail in (_TAIL, 1 - _TAIL))
-    spread = np.hypot(posterior.sds, posterior.taus)
-    predicted = _quantile(posterior, spread, _TAIL), _quantile(posterior, spread, 1 - _TAIL)
-    tau = float(np.interp(0.5, np.cumsum(posterior.weights), posterior.taus))
-    return Pooled(Estimate(mean, low, high), len(ordered), tau, _i_squared(effects, errors), predicted)
+    effects = [each.effect_log for each in ordered]
+    errors = [each.half_width_log / Z for each in ordered]
+    grid = _posterior(effects, errors)
+    mean = fsum(each.weight * each.mean for each in grid)
+    of_mean = [(each.weight, each.mean, each.sd) for each in grid]
+    of_another = [(each.weight, each.mean, hypot(each.sd, each.tau)) for each in grid]
+    estimate = Estimate(mean, _quantile(of_mean, _TAIL), _quantile(of_mean, 1 - _TAIL))
+    predicted = _quantile(of_another, _TAIL), _quantile(of_another, 1 - _TAIL)
+    return Pooled(estimate, len(ordered), _median_tau(grid), _i_squared(effects, errors), predicted)
 
 
 @dataclass(frozen=True, slots=True)
-class _Posterior:
-    """Of each τ of the grid: its probability, and mean and standard deviation of μ given it."""
+class _Point:
+    """A τ of the grid: its probability, and mean and standard deviation of μ given it."""
 
-    taus: Vector
-    weights: Vector
-    means: Vector
-    sds: Vector
-
-
-def _posterior(effects: Vector, errors: Vector) -> _Posterior:
-    least = min(float(errors.min()), TAU_SCALE_LOG) / 100
-    most = 50 * max(float(np.ptp(effects)), float(errors.max()), TAU_SCALE_LOG)
-    taus = np.geomspace(least, most, _STEPS)
-    precisions = 1 / (errors[:, None] ** 2 + taus[None, :] ** 2)
-    total = precisions.sum(axis=0)
-    means = (precisions * effects[:, None]).sum(axis=0) / total
-    misfit = (precisions * (effects[:, None] - means) ** 2).sum(axis=0)
-    log_likelihood = 0.5 * (np.log(precisions).sum(axis=0) - np.log(total) - misfit)
-    # The last term is the width of a step of the grid, which is even in log τ.
-    log_weights = log_likelihood - np.log1p((taus / TAU_SCALE_LOG) ** 2) + np.log(taus)
-    weights = np.exp(log_weights - log_weights.max())
-    return _Posterior(taus, weights / weights.sum(), means, total**-0.5)
+    tau: float
+    weight: float
+    mean: float
+    sd: float
 
 
-def _quantile(posterior: _Posterior, sds: Vector, share: float) -> float:
-    """Where a mixture of normals about the means, with these standard deviations, has this share below."""
-    reach = 40 * float(sds.max()) + float(np.ptp(posterior.means))
-    middle = float(posterior.means.mean())
+def _posterior(effects: Sequence[float], errors: Sequence[float]) -> list[_Point]:
+    """The grid, even in log τ, with a flat prior on μ and a half-Cauchy one on τ."""
+    spread = max(effects) - min(effects)
+    least = min(*errors, TAU_SCALE_LOG) / 100
+    most = 50 * max(spread, *errors, TAU_SCALE_LOG)
+    step = log(most / least) / (_STEPS - 1)
+    points = []
+    for place in range(_STEPS):
+        tau = least * exp(step * place)
+        precisions = [1 / (error**2 + tau**2) for error in errors]
+        total = fsum(precisions)
+        mean = fsum(p * y for p, y in zip(precisions, effects, strict=True)) / total
+        misfit = fsum(p * (y - mean) ** 2 for p, y in zip(precisions, effects, strict=True))
+        log_likelihood = 0.5 * (fsum(map(log, precisions)) - log(total) - misfit)
+        # The last term is the width of a step of the grid, which grows as τ does.
+        log_weight = log_likelihood - log1p((tau / TAU_SCALE_LOG) ** 2) + log(tau)
+        points.append((tau, log_weight, mean, total**-0.5))
+    highest = max(log_weight for _, log_weight, _, _ in points)
+    weights = [exp(log_weight - highest) for _, log_weight, _, _ in points]
+    whole = fsum(weights)
+    return [
+        _Point(tau, weight / whole, mean, sd)
+        for (tau, _, mean, sd), weight in zip(points, weights, strict=True)
+    ]
 
-    def beyond(value: float) -> float:
-        return float(posterior.weights @ ndtr((value - posterior.means) / sds)) - share
 
-    return float(brentq(beyond, middle - reach, middle + reach, xtol=1e-9))
+def _quantile(mixture: Sequence[tuple[float, float, float]], share: float) -> float:
+    """Where a mixture of normals (weight, mean, standard deviation) has this share below, by bisection."""
+    kept = [each for each in mixture if each[0] > _NEGLIGIBLE]
+    reach = max(sd for _, _, sd in kept) * 40
+    low, high = min(mean for _, mean, _ in kept) - reach, max(mean for _, mean, _ in kept) + reach
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        below = fsum(weight * 0.5 * erfc((mean - middle) / (sd * sqrt(2))) for weight, mean, sd in kept)
+        low, high = (middle, high) if below < share else (low, middle)
+    return (low + high) / 2
 
 
-def _i_squared(effects: Vector, errors: Vector) -> float:
-    weights = errors**-2.0
-    mean = float(weights @ effects / weights.sum())
-    scatter = float(weights @ (effects - mean) ** 2)
+def _median_tau(grid: Sequence[_Point]) -> float:
+    below = accumulate(point.weight for point in grid)
+    return next((point.tau for point, share in zip(grid, below, strict=True) if share >= 0.5), grid[-1].tau)
+
+
+def _i_squared(effects: Sequence[float], errors: Sequence[float]) -> float:
+    weights = [error**-2 for error in errors]
+    mean = fsum(w * y for w, y in zip(weights, effects, strict=True)) / fsum(weights)
+    scatter = fsum(w * (y - mean) ** 2 for w, y in zip(weights, effects, strict=True))
     return max(0.0, 1 - (len(effects) - 1) / scatter) if scatter > 0 else 0.0

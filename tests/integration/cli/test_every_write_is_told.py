@@ -3,8 +3,10 @@ every command is walked."""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +33,12 @@ WRITES: dict[str, tuple[tuple[str, ...], str]] = {
     "approve": (("approve {waits}",), "directive.given"),
     "withdraw": (("withdraw H-7",), "hypothesis.withdrawn"),
     "note": (("note 'New driver' --stale threads",), "note.added"),
+    "finding add": (("finding add 'One thread is enough here' --set serving.threads=1",), "finding.added"),
+    "finding withdraw": (
+        ("finding add 'One thread is enough here'", "finding withdraw {told}"),
+        "finding.changed",
+    ),
+    "finding import": (("finding import {verdicts}",), "finding.imported"),
     "campaign pause": (("campaign pause",), "campaign.paused"),
     "campaign resume": (("campaign pause", "campaign resume"), "campaign.resumed"),
     "campaign stop": (("campaign stop",), "campaign.stopped"),
@@ -50,6 +58,7 @@ LOOKS = {
     "hypotheses": "hypotheses",
     "experiments": "experiments",
     "findings": "findings",
+    "finding export": "finding export",
     "answers": "answers",
     "show": "show E-0001",
     "graph": "graph",
@@ -104,6 +113,22 @@ def rows(autoinfer: Autoinfer) -> tuple[list[str], list[str]]:
         return others, [kind for (kind,) in raw.execute("SELECT kind FROM event ORDER BY id")]
 
 
+def newest_finding(autoinfer: Autoinfer) -> str:
+    """The label of the finding that was added last."""
+    with sqlite3.connect(database_url(autoinfer.data_dir).removeprefix("sqlite:///")) as raw:
+        return f"F-{raw.execute('SELECT max(id) FROM finding').fetchone()[0]}"
+
+
+def a_file_of_verdicts(autoinfer: Autoinfer) -> Path:
+    """Verdicts as another database would tell them: those of this one, a year earlier."""
+    told = autoinfer("finding export --origin elsewhere").json()
+    for verdict in told["verdicts"]:
+        verdict["at"] = "2025-11-22T10:00:00+00:00"
+    file = autoinfer.data_dir / "verdicts.json"
+    file.write_text(json.dumps(told))
+    return file
+
+
 def the_packaged_model(autoinfer: Autoinfer) -> None:
     """Let the history's campaign be on a checkpoint that is there: what is legal on it is looked up."""
     with sqlite3.connect(database_url(autoinfer.data_dir).removeprefix("sqlite:///")) as raw:
@@ -130,7 +155,12 @@ def test_a_command_that_writes_is_told_in_the_log(with_history: Autoinfer, comma
     for each in before:
         assert with_history(each).code == 0
     stored, told = rows(with_history)
-    done = with_history(line.format(waits=waits))
+    given = {
+        "waits": waits,
+        "told": newest_finding(with_history),
+        "verdicts": a_file_of_verdicts(with_history),
+    }
+    done = with_history(line.format(**given))
     assert done.code == 0, done.err
     now_stored, now_told = rows(with_history)
     assert now_stored != stored, "it wrote nothing"

@@ -27,8 +27,8 @@ def test_it_holds_on_one_card_and_not_on_another_which_asks_for_what_the_cards_d
     (found,) = disputes_of(not_there, [helps])
     assert [each.part for each in found.differences] == [Part.TARGET]
     assert found.question() == (
-        "F-001 says that it helps, F-002 that it does not help: it holds on NVIDIA H200, not on NVIDIA L4: is "
-        "it the bandwidth, the clocks or the kernels that run there?"
+        "F-001 says that it helps, F-002 that it does not help: it holds on NVIDIA H200, not on NVIDIA L4: "
+        "is it the bandwidth, the clocks or the kernels that run there?"
     )
 
 

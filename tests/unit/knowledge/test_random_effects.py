@@ -4,11 +4,14 @@ from math import isclose
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.findings.pooling import Estimate
 from knowledge.findings.random_effects import pool_campaigns
+
+few = settings(max_examples=25, deadline=None)
+"""Each example integrates twice, some 10 ms."""
 
 half_widths = st.floats(0.001, 0.3)
 estimates = st.builds(lambda e, h: Estimate(e, e - h, e + h), st.floats(-1, 1), half_widths)
@@ -35,12 +38,14 @@ def test_nothing_cannot_be_pooled() -> None:
         pool_campaigns([])
 
 
+@few
 @given(several, st.randoms(use_true_random=False))
 def test_the_order_of_campaigns_does_not_matter(found: list[Estimate], random: Random) -> None:
     shuffled = random.sample(found, len(found))
     assert pool_campaigns(shuffled) == pool_campaigns(found)
 
 
+@few
 @given(several)
 def test_the_mean_lies_among_the_campaigns_and_in_its_interval_and_that_within_the_predicted(
     found: list[Estimate],
@@ -53,6 +58,7 @@ def test_the_mean_lies_among_the_campaigns_and_in_its_interval_and_that_within_t
     assert pooled.estimate.high_log <= pooled.predicted[1]
 
 
+@few
 @given(st.lists(st.floats(-0.3, 0.3), min_size=2, max_size=6), half_widths, st.floats(1.05, 4))
 def test_more_variance_between_campaigns_gives_a_wider_interval(
     effects: list[float], half_width: float, factor: float
@@ -68,6 +74,7 @@ def test_more_variance_between_campaigns_gives_a_wider_interval(
     assert apart.tau_log >= near.tau_log * (1 - 0.01)
 
 
+@few
 @given(several, st.floats(-0.5, 0.5))
 def test_moving_all_campaigns_moves_the_pooled_effect_by_as_much(found: list[Estimate], by: float) -> None:
     moved = [Estimate(e.effect_log + by, e.low_log + by, e.high_log + by) for e in found]
