@@ -16,6 +16,18 @@ def findings(
         list[str] | None,
         typer.Option("--status", metavar="STATUS", help="Only this status; may be given again."),
     ] = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            "--about", metavar="WHAT", help="Only about this lever, knob or part of the scope (torch=2.13.0)."
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on", metavar="HARDWARE", help="Only on targets with this in their name, such as H200."
+        ),
+    ] = None,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     as_json: Json = False,
@@ -26,28 +38,40 @@ def findings(
     from cli.vocabulary import members
     from db.states import FindingStatus
     from knowledge.figures import listed
+    from knowledge.findings.rules import Rule
     from knowledge.queries.findings import list_findings
     from knowledge.queries.lookup import campaign_filter
 
     statuses = members(FindingStatus, status or [], "--status")
     with reading(ctx) as session:
         campaign_id = campaign_filter(session, campaign)
-        page = list_findings(session, campaign_id=campaign_id, statuses=statuses, limit=limit, offset=offset)
+        page = list_findings(
+            session,
+            campaign_id=campaign_id,
+            statuses=statuses,
+            about=about,
+            target=on,
+            limit=limit,
+            offset=offset,
+        )
     if as_json:
         print_json(page)
         return
     if page.total == 0:
-        say("No finding is like that." if status or campaign else "There is no finding yet.")
+        say("No finding is like that." if status or campaign or about or on else "There is no finding yet.")
         return
     out = console()
     for finding in page.items:
-        relations = [f"{each.experiment} {each.relation.value}" for each in finding.evidence]
+        relations = [f"{each.named} {each.relation.value}" for each in finding.evidence]
+        places = " · ".join(str(finding.scope.get(name)) for name in ("model", "target"))
+        yours = f"Written down by you, for {places}." if finding.rule == Rule.TOLD else None
         out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
         out.print(
             fields(
                 [
                     ("  ", finding.claim),
                     ("  ", finding.status_reason),
+                    ("  ", yours),
                     ("  ", f"{listed(relations)} it" if relations else None),
                     *(("  ", f"{each.id}: {each.reason}") for each in finding.elsewhere),
                 ]

@@ -24,6 +24,10 @@ SEPARATES = "separates"
 """Where a hypothesis's `change` keeps which confounded experiment it separates the causes of."""
 
 
+DISPUTES = "disputes"
+"""Where a hypothesis's `change` keeps which findings' dispute it takes apart, and by which knob."""
+
+
 def separates_of(change: Mapping[str, object]) -> str | None:
     """Return the label of the confounded experiment that a hypothesis separates, from its `change`."""
     told = change.get(SEPARATES)

@@ -15,6 +15,7 @@ from agent.campaign.measured import Baseline
 from agent.campaign.shape import refused_on_a_shape
 from agent.campaign.steered import settling, used_by, used_up
 from agent.plan.duration import Request, test_seconds
+from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.pruning_rule import losing
@@ -264,7 +265,7 @@ class Desk:
         found = {}
         for each in self.facts.queue:
             kept = each.pinned or each.target or each.id in self.settling
-            if not kept and each.proposer not in (USER, QUESTIONS, SEPARATION):
+            if not kept and each.proposer not in (USER, QUESTIONS, SEPARATION, DISPUTE):
                 why = self._why_it_leaves(each)
                 if why is not None:
                     found[each.id] = why

@@ -27,6 +27,7 @@ from agent.campaign.desk import Choice, Desk
 from agent.campaign.device_faults import GaveOut, device_gave_out, give_up_device
 from agent.campaign.devices import Devices, device_of, leave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
+from agent.campaign.disputing import take_disputes_apart
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
@@ -385,6 +386,7 @@ class CampaignLoop:
             else:
                 learn_test(session, experiment_id)
                 follow_up(session, experiment_id)
+                take_disputes_apart(session, experiment_id)
                 note_best(session, self._campaign_id)
                 tell_of_question(session, self._campaign_id)
             ended = None if gone is None else give_up_device(session, self._campaign_id, devices, gone)

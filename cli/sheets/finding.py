@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from cli.output import console, fields, state, table, when
 from cli.sheets.elsewhere import findings_elsewhere
 from cli.words import configuration_words, effect_words
+from knowledge.figures import listed, unit_of
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 
 if TYPE_CHECKING:
-    from knowledge.queries.findings import FindingView
+    from rich.console import RenderableType as Shown
+
+    from knowledge.queries.finding_detail import FindingDetail, PooledView
 
 
-def print_finding(finding: FindingView) -> None:
+def print_finding(finding: FindingDetail) -> None:
     """Print everything about a finding."""
     out = console()
     out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
@@ -26,6 +29,7 @@ def print_finding(finding: FindingView) -> None:
             [
                 ("status", finding.status_reason),
                 ("effect", None if finding.effect is None else effect_words(finding.effect)),
+                ("campaigns", _campaigns(finding)),
                 ("rule", finding.rule),
                 ("speaks of", f"{LATENCY_ONLY}; {UNKNOWN_QUALITY}" if scope.get("latency_only") else None),
                 ("model", scope.get("model")),
@@ -41,10 +45,19 @@ def print_finding(finding: FindingView) -> None:
             ]
         )
     )
+    if finding.pooled is not None and len(finding.pooled.campaigns) > 1:
+        out.print()
+        out.print(_pooled(finding.pooled))
+        out.print(_heterogeneity(finding.pooled))
+    for dispute in finding.disputes:
+        out.print()
+        out.print(fields([("disputed", dispute.question)]))
+        if dispute.hypotheses:
+            out.print(fields([("tested by", listed(list(dispute.hypotheses)))]))
     if finding.evidence:
         rows = [
             (
-                each.experiment,
+                each.named,
                 each.hypothesis or "—",
                 state(each.outcome.value),
                 each.relation.value,
@@ -57,3 +70,31 @@ def print_finding(finding: FindingView) -> None:
     if finding.elsewhere:
         out.print()
         out.print(findings_elsewhere(finding.elsewhere))
+
+
+def _campaigns(finding: FindingDetail) -> str | None:
+    """How many campaigns say so, where more than one says anything."""
+    if finding.says_so + finding.says_not < 2:
+        return None
+    against = f", {finding.says_not} against" if finding.says_not else ""
+    return f"{finding.says_so} for it{against}"
+
+
+def _pooled(pooled: PooledView) -> Shown:
+    """A row a campaign, what all say together, and where another one is expected."""
+    rows = [
+        (each.id, ", ".join(each.experiments), effect_words(each.effect), f"{each.weight:.0%}")
+        for each in pooled.campaigns
+    ]
+    rows.append(("together", "", effect_words(pooled.effect), ""))
+    if pooled.predicted is not None:
+        rows.append(("another campaign", "", effect_words(pooled.predicted), ""))
+    return table(("campaign", "experiments", "effect", ">weight"), rows)
+
+
+def _heterogeneity(pooled: PooledView) -> str:
+    unit = unit_of(pooled.effect.metric)
+    return (
+        f"Between campaigns: τ {100 * (pooled.spread or 0):.1f} {unit} (posterior median), "
+        f"I² {100 * (pooled.i_squared or 0):.0f} %."
+    )

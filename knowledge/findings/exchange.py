@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -38,8 +40,29 @@ MOST_BYTES = 64 * 2**20
 MOST_LOG = 20.0
 """The largest effect that is believed, a natural logarithm: a factor of half a billion."""
 
-Text = Annotated[StrictStr, Field(max_length=4_000)]
-Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+
+def _printable(text: str) -> str:
+    """Raises `ValueError` for what would steer a terminal instead of being read."""
+    if any(unicodedata.category(each) in _STEERING and each not in "\n\t" for each in text):
+        raise ValueError("it holds characters that are no text")
+    return text
+
+
+def readable(text: str) -> str:
+    """Return a text of here as a file may hold it: without what steers a terminal, and no longer than it may
+    be."""
+    kept = (each for each in text if unicodedata.category(each) not in _STEERING or each in "\n\t")
+    return "".join(kept)[:_LONGEST]
+
+
+_STEERING = ("Cc", "Cs")
+"""Categories of Unicode: control characters and halves of characters."""
+
+_LONGEST = 4_000
+"""Characters of a text, at most."""
+
+Text = Annotated[StrictStr, Field(max_length=_LONGEST), AfterValidator(_printable)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Log = Annotated[float, Field(ge=-MOST_LOG, le=MOST_LOG)]
 KnobValues = dict[Name, StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=400)]]
 
@@ -49,13 +72,14 @@ class ToldVerdict(BaseModel):
 
     `campaign` and `experiment` are labels of the database it comes from; effects are natural logarithms of
     candidate over control, of a share differences; `quality` is whether it held, None where nothing decided
-    that; `samples_digest` is the SHA-256 of its samples there.
+    that; `ran` is what the candidate's resolved configuration told of what knobs can fix (a kernel, say);
+    `samples_digest` is the SHA-256 of its samples there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    campaign: Name
-    experiment: Name
+    campaign: Annotated[str, Field(pattern=r"^C-[0-9]{1,15}$")]
+    experiment: Annotated[str, Field(pattern=r"^E-[0-9]{1,15}$")]
     at: Name
     model: Name
     model_fingerprint: Name
@@ -66,6 +90,7 @@ class ToldVerdict(BaseModel):
     latency_only: StrictBool = False
     control: KnobValues
     candidate: KnobValues
+    ran: dict[Name, Text] = {}
     lever: Text
     metric: Metric
     min_effect: Annotated[float, Field(ge=0, lt=1)]
@@ -82,13 +107,13 @@ class ToldVerdict(BaseModel):
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
-        ends = (self.low_log, self.effect_log, self.high_log)
-        if any(each is None for each in ends) != all(each is None for each in ends):
-            raise ValueError("an effect has an interval, and an interval an effect")
-        if None not in ends and list(ends) != sorted(ends):  # type: ignore[type-var]
-            raise ValueError("the effect lies outside its interval")
-        if self.outcome is VerdictOutcome.SUPPORTED and self.effect_log is None:
-            raise ValueError("a supported verdict has an effect")
+        if (self.low_log is None) is not (self.high_log is None):
+            raise ValueError("an interval has two ends")
+        if self.low_log is not None and self.high_log is not None:
+            if self.effect_log is None:
+                raise ValueError("an interval is one of an effect")
+            if not self.low_log <= self.effect_log <= self.high_log:
+                raise ValueError("the effect lies outside its interval")
         if Configuration.of(self.control) == Configuration.of(self.candidate):
             raise ValueError("control and candidate are the same configuration")
         return self

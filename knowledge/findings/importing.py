@@ -17,10 +17,11 @@ from db.models import Configuration, Experiment, ImportedVerdict, Launch, Measur
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration as Point
 from knowledge.figures import counted
-from knowledge.findings.exchange import ToldVerdict, VerdictFile
+from knowledge.findings.exchange import ToldVerdict, VerdictFile, readable
 from knowledge.findings.facts import facts_of_pair
 from knowledge.findings.keeping import FindingChange, update_from_imported
 from knowledge.findings.rules import VerdictFact
+from knowledge.findings.running import pinned_of, ran
 from knowledge.stored import workload_of
 
 
@@ -133,6 +134,7 @@ def _told(session: Session, fact: VerdictFact) -> ToldVerdict:
         latency_only=scope.latency_only,
         control=dict(scope.control),
         candidate=candidate,
+        ran=pinned_of(ran(session, experiment.id)),
         lever=fact.lever,
         metric=Metric(fact.metric),
         min_effect=fact.min_effect,
@@ -141,7 +143,7 @@ def _told(session: Session, fact: VerdictFact) -> ToldVerdict:
         low_log=fact.low_log,
         high_log=fact.high_log,
         quality=fact.quality_held,
-        reason=fact.cause,
+        reason=readable(fact.cause),
         of_an_open_test=fact.of_an_open_test,
         launches=verdict.launches,
         samples=verdict.samples,

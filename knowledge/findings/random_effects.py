@@ -84,6 +84,13 @@ def pool_campaigns(estimates: Sequence[Estimate]) -> Pooled:
     return Pooled(estimate, len(ordered), _median_tau(grid), _i_squared(effects, errors), predicted)
 
 
+def weights_of(estimates: Sequence[Estimate], pooled: Pooled) -> tuple[float, ...]:
+    """Return the share of each campaign in the pooled effect, at the median spread between campaigns."""
+    tau = pooled.tau_log or 0.0
+    precisions = [1 / ((each.half_width_log / Z) ** 2 + tau**2) for each in estimates]
+    return tuple(each / fsum(precisions) for each in precisions)
+
+
 @dataclass(frozen=True, slots=True)
 class _Point:
     """A τ of the grid: its probability, and mean and standard deviation of μ given it."""

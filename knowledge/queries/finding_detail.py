@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db.models import Finding
+from db.labels import Noun, format_label
+from db.models import Finding, Hypothesis
+from knowledge.findings.disputes import suspects
 from knowledge.findings.facts import facts_of_finding
-from knowledge.findings.random_effects import Pooled
+from knowledge.findings.random_effects import Pooled, weights_of
 from knowledge.findings.rules import by_campaign, pooled_over_campaigns
+from knowledge.findings.telling import disputes
 from knowledge.queries.findings import FindingView, evidence_of, finding_fields
 from knowledge.queries.view import EffectView, View, effect_view
-from knowledge.stored import metric_of
+from knowledge.stored import DISPUTES, metric_of
 
 
 class CampaignEffectView(View):
     """What one campaign measured, its verdicts pooled; `id` is its label, of an imported one with its origin.
-    `experiments` are those behind it."""
+    `experiments` are those behind it, `weight` is its share of the pooled effect."""
 
     id: str
     effect: EffectView
     verdicts: int
     experiments: tuple[str, ...]
     imported: bool
+    weight: float
 
 
 class PooledView(View):
@@ -41,17 +47,32 @@ class PooledView(View):
     predicted: EffectView | None
 
 
+class DisputeView(View):
+    """A finding about the same change that disagrees, None where its own verdicts do.
+
+    With what is asked of it, what differs, such as `vllm (0.32.0 against 0.26.0)`, and the hypotheses that
+    take it apart.
+    """
+
+    other: str | None
+    place: str | None
+    question: str
+    differs: str
+    hypotheses: tuple[str, ...]
+
+
 class FindingDetail(FindingView):
     """A finding in full; `pooled` is None where nothing was measured, or nobody measured."""
 
     pooled: PooledView | None
+    disputes: tuple[DisputeView, ...]
 
 
 def finding_detail(session: Session, finding_id: int) -> FindingDetail:
     """Return one finding, which must exist."""
     finding = session.get_one(Finding, finding_id)
     (fields,) = finding_fields(session, [finding])
-    return FindingDetail(**fields, pooled=_pooled(session, finding))
+    return FindingDetail(**fields, pooled=_pooled(session, finding), disputes=_disputes(session, finding))
 
 
 def _pooled(session: Session, finding: Finding) -> PooledView | None:
@@ -65,7 +86,9 @@ def _pooled(session: Session, finding: Finding) -> PooledView | None:
     names = _experiments(session, finding_id=finding.id)
     imported = {fact.campaign: fact.imported for fact in measured}
     views = []
-    for campaign, estimate in by_campaign(facts).items():
+    estimates = by_campaign(facts)
+    weights = weights_of(list(estimates.values()), together)
+    for (campaign, estimate), weight in zip(estimates.items(), weights, strict=True):
         effect = effect_view(estimate.effect_log, estimate.low_log, estimate.high_log, metric)
         assert effect is not None
         views.append(
@@ -75,6 +98,7 @@ def _pooled(session: Session, finding: Finding) -> PooledView | None:
                 verdicts=counts[campaign],
                 experiments=tuple(names[campaign]),
                 imported=imported[campaign],
+                weight=weight,
             )
         )
     return _pooled_view(together, tuple(views), metric)
@@ -93,6 +117,36 @@ def _pooled_view(found: Pooled, campaigns: tuple[CampaignEffectView, ...], metri
         spread=found.tau_log,
         i_squared=found.i_squared,
         predicted=predicted,
+    )
+
+
+def _disputes(session: Session, finding: Finding) -> tuple[DisputeView, ...]:
+    found = []
+    label = format_label(Noun.FINDING, finding.id)
+    for dispute in disputes(session, finding):
+        other = next((each for each in (dispute.one, dispute.other) if each and each.label != label), None)
+        found.append(
+            DisputeView(
+                other=None if other is None else other.label,
+                place=None if other is None else other.place,
+                question=dispute.question(),
+                differs=suspects(dispute),
+                hypotheses=hypotheses_about(session, dispute.labels),
+            )
+        )
+    return tuple(found)
+
+
+def hypotheses_about(session: Session, findings: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of the hypotheses that take a dispute between these findings apart."""
+    query = select(Hypothesis.id, Hypothesis.change).where(
+        Hypothesis.change[DISPUTES]["findings"].as_string().is_not(None)
+    )
+    wanted = list(findings)
+    return tuple(
+        format_label(Noun.HYPOTHESIS, number)
+        for number, change in session.execute(query.order_by(Hypothesis.id))
+        if change[DISPUTES]["findings"] == wanted
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -22,6 +22,7 @@ from db.models import (
 from db.models.base import JsonObject
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.findings.exchange import ToldVerdict
+from knowledge.notes import concerns
 from knowledge.queries.ties import FindingTieView, ties_of_findings
 from knowledge.queries.view import EffectView, Page, View, effect_view, verdict_effect
 from knowledge.stored import metric_of
@@ -39,6 +40,11 @@ class EvidenceView(View):
     effect: EffectView | None
     at: datetime
     origin: str | None = None
+
+    @property
+    def named(self) -> str:
+        """The experiment as it is called here: an imported one with where it comes from."""
+        return self.experiment if self.origin is None else f"{self.experiment} of {self.origin}"
 
 
 class FindingView(View):
@@ -69,14 +75,17 @@ def list_findings(
     *,
     campaign_id: int | None = None,
     statuses: Collection[FindingStatus] = (),
+    about: str | None = None,
+    target: str | None = None,
     limit: int,
     offset: int = 0,
 ) -> Page[FindingView]:
     """Return findings, the last changed first.
 
-    A finding counts to a campaign when one of its verdicts was reached there.
+    A finding counts to a campaign when one of its verdicts was reached there. `about` is a lever, a knob or
+    its group, or a part of the scope (`knowledge.notes.concerns`); `target` a part of the target's name.
     """
-    conditions = []
+    conditions: list[ColumnElement[bool]] = []
     if campaign_id is not None:
         there = (
             select(FindingEvidence.finding_id)
@@ -87,10 +96,25 @@ def list_findings(
         conditions.append(Finding.id.in_(there))
     if statuses:
         conditions.append(Finding.status.in_(list(statuses)))
+    if about is not None or target is not None:
+        conditions.append(Finding.id.in_(_concerned(session, conditions, about, target)))
     total = session.scalar(select(func.count()).select_from(Finding).where(*conditions)) or 0
     query = select(Finding).where(*conditions).order_by(Finding.updated_at.desc(), Finding.id.desc())
     found = session.scalars(query.limit(limit).offset(offset)).all()
     return Page[FindingView](items=_views(session, found), total=total, limit=limit, offset=offset)
+
+
+def _concerned(
+    session: Session, conditions: Sequence[ColumnElement[bool]], about: str | None, target: str | None
+) -> list[int]:
+    """The ids of the findings that have to do with both, None of them with anything."""
+    rows = session.execute(select(Finding.id, Finding.scope).where(*conditions))
+    return [
+        number
+        for number, scope in rows
+        if (about is None or concerns(scope, about))
+        and (target is None or target.casefold() in str(scope.get("target", "")).casefold())
+    ]
 
 
 def _views(session: Session, findings: Sequence[Finding]) -> tuple[FindingView, ...]:

@@ -28,7 +28,7 @@ def upgrade() -> None:
         "imported_evidence",
         sa.Column("finding_id", sa.Integer(), nullable=False),
         sa.Column("imported_verdict_id", sa.Integer(), nullable=False),
-        sa.Column("relation", sa.String(40), nullable=False),
+        sa.Column("relation", sa.String(24), nullable=False),
         sa.ForeignKeyConstraint(
             ["finding_id"], ["finding.id"], name="fk_imported_evidence_finding_id_finding"
         ),

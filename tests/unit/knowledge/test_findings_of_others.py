@@ -167,14 +167,16 @@ def test_a_note_closes_imported_evidence_too(history: History, elsewhere: Histor
     ("change", "told"),
     [
         ({"effect_log": 1.0}, "the effect lies outside its interval"),
-        ({"low_log": None}, "an effect has an interval"),
-        ({"effect_log": None, "low_log": None, "high_log": None}, "a supported verdict has an effect"),
+        ({"low_log": None}, "an interval has two ends"),
+        ({"effect_log": None}, "an interval is one of an effect"),
         ({"min_effect": 2}, "min_effect"),
         ({"metric": "happiness"}, "metric"),
         ({"samples_digest": "no"}, "samples_digest"),
         ({"outcome": "splendid"}, "outcome"),
         ({"candidate": {"serving.threads": {"a": 1}}}, "candidate"),
         ({"more": 1}, "more"),
+        ({"reason": "\x1b[2J"}, "it holds characters that are no text"),
+        ({"experiment": "E-1; rm"}, "experiment"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_the_place(
@@ -192,6 +194,15 @@ def test_a_file_that_is_wrong_is_refused_with_the_place(
 def test_what_is_no_such_file_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no file of verdicts"):
         read_file(text, "x.json")
+
+
+def test_what_a_log_left_in_a_reason_is_told_without_what_would_steer_a_terminal(history: History) -> None:
+    broken = history.propose({"serving.compile": "default"})
+    failure = ("build_failed", "\x1b[31mno compiler\x1b[0m" + "x" * 5000)
+    history.judge(broken, VerdictOutcome.INFEASIBLE, effect=None, failure=failure)
+    (verdict,) = told_by(history).verdicts
+    assert verdict.reason.startswith("[31mno compiler[0mxxx")
+    assert len(verdict.reason) == 4000
 
 
 def test_a_verdict_of_a_rerun_with_other_versions_makes_what_was_found_before_stale(history: History) -> None:

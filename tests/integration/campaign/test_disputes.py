@@ -1,0 +1,139 @@
+"""Findings of two cards that disagree, and what a campaign tests about it; kernels as vLLM recorded them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from agent.campaign.accept import accept
+from agent.campaign.disputing import take_disputes_apart
+from agent.campaign.facts import read_facts
+from agent.campaign.legal import legal_here
+from agent.proposers.dispute import PROPOSER
+from agent.proposers.port import Draft
+from db.models import Configuration, Experiment, Hypothesis, Verdict
+from db.session import Database
+from db.states import Arm, HypothesisState, VerdictOutcome
+from experiments.measurement.plan import Prediction, StoppingPlan
+from knowledge.findings.exchange import read_file
+from knowledge.findings.importing import export_verdicts, import_verdicts
+from knowledge.findings.keeping import update_findings
+from knowledge.queries.finding_detail import finding_detail
+from tests.history.campaign_history import add_experiment, add_launch
+from tests.recorded.vllm_kernels import SPACE
+from tests.simulated.by_hand import measure_baseline
+from tests.simulated.campaign import start
+
+GROUP, KERNEL = "quantization.group_size", "serving.linear_kernel"
+EXPECTED = Prediction(log_ratio_mean=-0.05, log_ratio_sd=0.05)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
+    database, campaign_id = start(tmp_path, space_text=SPACE, **{"baseline.sweep": []})
+    measure_baseline(database, campaign_id)
+    yield database, campaign_id
+    database.close()
+
+
+def refuted_here(session: Session, campaign_id: int) -> int:
+    """Groups of 128 are tested here, where Marlin runs both arms, and are no faster; the experiment's id."""
+    facts = read_facts(session, campaign_id)
+    space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
+    awq = {"quantization.method": "awq"}
+    draft = Draft(
+        claim="Groups of 128 make a token at least 3 % faster than groups of 32.",
+        control=space.configuration({**awq, GROUP: 32}),
+        candidate=space.configuration({**awq, GROUP: 128}),
+        lever="quantization",
+        prediction=EXPECTED,
+        min_effect=0.03,
+        refuted_if="They do not.",
+        rationale="Fewer scales are read.",
+        proposer="user",
+    )
+    hypothesis = session.get_one(
+        Hypothesis, accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
+    )
+    hypothesis.state, hypothesis.rank = HypothesisState.REFUTED, None
+    experiment = add_experiment(session, hypothesis, StoppingPlan(prediction=EXPECTED, min_effect=0.03))
+    for arm in Arm:
+        resolved = {"linear_kernel": "MarlinLinearKernel", "versions": {"vllm": "0.26.0"}}
+        add_launch(session, experiment, arm, "full", resolved, [], {})
+    verdict = Verdict(
+        experiment_id=experiment.id,
+        hypothesis_id=hypothesis.id,
+        outcome=VerdictOutcome.REFUTED,
+        effect_log=0.0,
+        interval_low_log=-0.01,
+        interval_high_log=0.01,
+        launches=4,
+        samples=8,
+        quality={"state": "held"},
+        reason="It is no faster.",
+        judge={"name": "launch-interval", "version": "1", "details": {}},
+    )
+    session.add(verdict)
+    session.flush()
+    update_findings(session, verdict.id)
+    return experiment.id
+
+
+def supported_elsewhere(session: Session, kernel: str) -> None:
+    """The same on another card, where another kernel ran, and where it helped."""
+    told = json.loads(export_verdicts(session, "lab").model_dump_json())
+    for verdict in told["verdicts"]:
+        verdict |= {
+            "target": "gpu:NVIDIA H200:141 GB",
+            "outcome": "supported",
+            "effect_log": -0.1,
+            "low_log": -0.12,
+            "high_log": -0.08,
+            "ran": {"linear_kernel": kernel},
+        }
+    import_verdicts(session, read_file(json.dumps(told), "lab.json"))
+
+
+def test_a_finding_that_another_card_disputes_is_tested_with_the_kernel_that_ran_there(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        experiment_id = refuted_here(session, campaign_id)
+        assert take_disputes_apart(session, experiment_id) == ()  # nothing disputes it yet
+        supported_elsewhere(session, "MacheteLinearKernel")
+        (number,) = take_disputes_apart(session, experiment_id)
+        assert take_disputes_apart(session, experiment_id) == ()  # once is enough
+    with database.read() as session:
+        found = session.get_one(Hypothesis, number)
+        arms = [
+            session.get_one(Configuration, each).knobs
+            for each in (found.control_configuration_id, found.candidate_configuration_id)
+        ]
+        assert [(arm[GROUP], arm[KERNEL]) for arm in arms] == [(32, "machete"), (128, "machete")]
+        assert (found.proposer, found.state) == (PROPOSER, HypothesisState.QUEUED)
+        assert found.claim.endswith(f"with {KERNEL} at machete in both arms.")
+        assert found.rationale.startswith(
+            "F-002 says that it helps, F-001 that it does not help: it holds on"
+        )
+        assert found.change["disputes"] == {
+            "findings": ["F-002", "F-001"],
+            "knob": KERNEL,
+            "value": "machete",
+        }
+        (dispute,) = finding_detail(session, 1).disputes
+        assert (dispute.other, dispute.hypotheses) == ("F-002", (f"H-{number:03d}",))
+
+
+def test_where_the_same_kernel_ran_there_is_nothing_that_a_knob_could_take_apart(
+    campaign: tuple[Database, int],
+) -> None:
+    database, campaign_id = campaign
+    with database.write() as session:
+        experiment_id = refuted_here(session, campaign_id)
+        supported_elsewhere(session, "MarlinLinearKernel")
+        assert take_disputes_apart(session, experiment_id) == ()
+        assert session.get_one(Experiment, experiment_id).campaign_id == campaign_id
+        assert len(finding_detail(session, 1).disputes) == 1

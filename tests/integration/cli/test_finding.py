@@ -1,0 +1,78 @@
+"""`autoinfer finding`: what a user sees, and how what can't be meant is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.command import Autoinfer
+from tests.new_database import new_database
+
+
+def test_what_is_written_down_is_listed_as_ones_own_found_by_its_knob_and_taken_back(
+    with_history: Autoinfer,
+) -> None:
+    told = with_history(
+        "finding add 'Two threads are plenty' --set serving.threads=2 --target 'gpu:NVIDIA L4'"
+    )
+    assert told.code == 0, told.err
+    assert told.out.startswith("F-004 is written down as yours, for reference · gpu:NVIDIA L4 · reference.")
+    listed = with_history("findings --about serving.threads --on l4")
+    assert "F-004" in listed.out
+    assert "Written down by you" in listed.out
+    assert "F-001" not in listed.out  # of another target
+    assert with_history("finding withdraw F-4 --why 'it was three'").code == 0
+    shown = with_history("show F-4 --json").json()
+    assert (shown["status"], shown["status_reason"]) == ("withdrawn", "Withdrawn: it was three.")
+
+
+def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(
+    with_history: Autoinfer,
+) -> None:
+    file = with_history.data_dir / "lab.json"
+    assert with_history(f"finding export --origin lab --output {file}").code == 0
+    told = json.loads(file.read_text())
+    told["verdicts"] = [each for each in told["verdicts"] if each["outcome"] == "supported"][:1]
+    told["verdicts"][0] |= {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.01, "high_log": 0.01}
+    file.write_text(json.dumps(told))
+    done = with_history(f"finding import {file}")
+    assert (done.code, done.out) == (0, "1 verdict of lab taken in.\nChanged: F-001.\n"), done.err
+    sheet = with_history("show F-001").out
+    assert "contradicted" in sheet
+    assert "C-1 of lab" in sheet
+    assert "Between campaigns: τ" in sheet
+    assert "disputed" in sheet
+    again = with_history(f"finding import {file} --json").json()
+    assert (again["new"], again["known"], again["findings_changed"]) == (0, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("finding add ' '", "is empty"),
+        ("finding add 'It is so' --says maybe", "'maybe' is nothing that a finding says"),
+        ("finding add 'It is so' --set serving.none=1", "serving.none"),
+        ("finding add 'It is so' --campaign C-9", "C-9 does not exist"),
+        ("finding withdraw F-001", "F-001 was measured"),
+        ("finding withdraw F-099", "F-099 does not exist"),
+        ("finding import nothing.json", "nothing.json can't be read"),
+        ("finding import .", "can't be read"),
+        ("finding import wrong.json", "wrong.json is no file of verdicts"),
+        ("finding import bytes.json", "bytes.json is no text"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_in_a_sentence(
+    with_history: Autoinfer, tmp_path: Path, line: str, said: str
+) -> None:
+    (with_history.data_dir.parent / "wrong.json").write_text('{"format": "autoinfer-verdicts-1"}')
+    (with_history.data_dir.parent / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    done = with_history(line)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_without_a_campaign_where_it_holds_must_be_said(autoinfer: Autoinfer) -> None:
+    new_database(autoinfer.data_dir).close()
+    done = autoinfer("finding add 'It is so'")
+    assert (done.code, "Give --model and --target with it." in done.err) == (2, True)
