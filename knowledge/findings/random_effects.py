@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import erfc, exp, fsum, hypot, log, log1p, sqrt
 
@@ -37,14 +38,14 @@ Z = 1.959964
 """Half-width of an ordinary 95 % interval in standard errors."""
 
 _TAIL = 0.025
-_STEPS = 240
-"""Points of the grid over τ: twice as many move the ends of an interval by less than 1 % of its width."""
+_STEPS = 160
+"""Points of the grid over τ: four times as many move an end of an interval by less than 0.1 % of it."""
 
 _NEGLIGIBLE = 1e-9
 """Probability of a τ that is left out of a quantile."""
 
-_HALVINGS = 45
-"""Halvings of the range in which a quantile is looked for: to a trillionth of it."""
+_HALVINGS = 32
+"""Halvings of the range in which a quantile is looked for: to a billionth of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,11 @@ def pool_campaigns(estimates: Sequence[Estimate]) -> Pooled:
         raise ValueError("there is nothing to pool")
     if len(estimates) == 1:
         return Pooled(estimates[0], 1)
-    ordered = sorted(estimates, key=lambda each: (each.effect_log, each.half_width_log))
+    return _pool(tuple(sorted(estimates, key=lambda each: (each.effect_log, each.half_width_log))))
+
+
+@lru_cache(maxsize=512)  # a page asks for the same again at every look, and integrating takes 10 ms
+def _pool(ordered: tuple[Estimate, ...]) -> Pooled:
     effects = [each.effect_log for each in ordered]
     errors = [each.half_width_log / Z for each in ordered]
     grid = _posterior(effects, errors)
