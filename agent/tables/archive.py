@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.tables.beside import undisturbed
 from agent.tables.cell import after_first
 from agent.tables.journal import Line
 
@@ -27,11 +28,12 @@ _PATH = re.compile(r"(?<![\w./:-])/(?:[\w.@+~-]+/)+([\w.@+~-]+)")
 def archived(journals: Iterable[Iterable[Line]], gaps_up_to: int) -> Iterator[Line]:
     """The lines of all journals, each once, with gaps of cells up to the concurrency `gaps_up_to` alone.
 
-    An archive that is archived again with new journals gets what is new.
+    An archive that is archived again with new journals gets what is new. What was measured in batches beside
+    which other work ran is left out.
     """
     seen: set[str] = set()
     for journal in journals:
-        for line in journal:
+        for line in undisturbed(journal):
             short = _short(line, gaps_up_to)
             told = json.dumps(short, sort_keys=True)
             if told not in seen:

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from agent.tables.beside import MOST_BESIDE_CORES
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.validation import validated
@@ -166,7 +167,8 @@ class _Same(BaseModel):
 class SideBySide(BaseModel):
     """Launches that are timed in turns while all are up: `launches` of them, the grid's first load among them
     each time, a turn of `prompts_a_turn` requests each, `passes` fresh launches of each load in all. Loads
-    are shuffled among so many that follow each other in the file."""
+    are shuffled among so many that follow each other in the file. A batch beside which other work takes more
+    than `most_beside_cores`, in the mean, is measured again."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -174,6 +176,7 @@ class SideBySide(BaseModel):
     passes: int = Field(default=1, ge=1)
     prompts_a_turn: int = Field(default=2, ge=1)
     shuffled_among: int = Field(default=60, ge=1)
+    most_beside_cores: float = Field(default=MOST_BESIDE_CORES, gt=0.0)
 
 
 class Quality(BaseModel):

@@ -9,7 +9,7 @@ does to all of a batch alike, and between batches the control tells it.
 Which loads make a batch is drawn with the grid's seed, among loads that stand near each other in the file, so
 that no kind of load meets a slow hour alone, and what tells most still comes first. Each pass draws anew and
 takes fresh launches of each load. A batch is in the journal when it is measured: a call that is killed loses
-one.
+one. One beside which other work took the processor is measured again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 import psutil
 
+from agent.tables.beside import beside_cores, is_disturbed, undisturbed
 from agent.tables.cell import kept
 from agent.tables.device import leased
 from agent.tables.grid import PlannedLoad
@@ -42,6 +43,9 @@ from experiments.measurement.evidence import Json
 
 ORIGINAL = "original"
 """Names the checkpoint of the grid's model, which no artifact made."""
+
+MOST_DISTURBED = 3
+"""Disturbed batches in a row after which nothing more is tried."""
 
 
 @dataclass
@@ -62,6 +66,7 @@ class SideBySideRun:
         self._ground, self._tell = ground, tell
         self._batch_s: list[float] = []
         self._resolved: dict[str, dict[str, Json]] = {}
+        self._disturbed = 0  # batches in a row
 
     def run(self) -> Ended:
         """Measure until nothing is left or the budget is over.
@@ -82,23 +87,40 @@ class SideBySideRun:
             "begin", {"grid": ground.grid.name, "command": ground.command, "budget_s": ground.budget.wall_s}
         )
         with leased(ground.device.device, ground.leases):
-            for number in range(ground.turns.passes):
-                for batch in batches(ground, self._left(number), number):
-                    if ground.budget.left_s < max(self._batch_s, default=1.0):
-                        break
-                    self._measure(batch, number)
-        left = sum(len(self._left(number)) for number in range(ground.turns.passes))
+            left, before = self._all_left(), None
+            while left and left != before and self._goes_on():
+                self._measure_once_more()
+                left, before = self._all_left(), left
         unprepared = self._unprepared()
         why = "it was told to end" if ground.budget.is_stopped else "the budget is over"
+        if self._disturbed >= MOST_DISTURBED:
+            why = "other work keeps the processor busy; when the machine is quiet, the same command goes on"
         why = why if left else "all that is prepared is measured"
         why += f"; {unprepared} are not prepared" if unprepared else ""
         journal.add("end", {"loads_left": left, "reason": why})
         return Ended(left, why)
 
+    def _goes_on(self) -> bool:
+        """Whether a batch would have time, and the machine has not been busy for several in a row."""
+        return (
+            self._ground.budget.left_s >= max(self._batch_s, default=1.0) and self._disturbed < MOST_DISTURBED
+        )
+
+    def _measure_once_more(self) -> None:
+        """Go over the batches of all passes of what is left."""
+        for number in range(self._ground.turns.passes):
+            for batch in batches(self._ground, self._left(number), number):
+                if not self._goes_on():
+                    return
+                self._measure(batch, number)
+
+    def _all_left(self) -> int:
+        return sum(len(self._left(number)) for number in range(self._ground.turns.passes))
+
     def _read(self) -> list[Line]:
-        """The lines of this kind of device and version."""
+        """The lines of this kind of device and version, without disturbed batches."""
         found = read_journal(self._ground.journal_path)
-        return [line for line in found if scope_of(line) == self._ground.device.scope]
+        return undisturbed(line for line in found if scope_of(line) == self._ground.device.scope)
 
     def _unprepared(self) -> int:
         """How many loads are neither prepared nor failed."""
@@ -145,16 +167,25 @@ class SideBySideRun:
                 "wall_s": round(time.monotonic() - timed_s, 2),
                 "ours_processor_s": round(_processor_s(ups) - ours_s, 2),
                 "machine_processor_s": round(_machine_s() - all_s, 2),
+                "most_beside_cores": self._ground.turns.most_beside_cores,
             }
             self._journal.add("batch", machine)
-            for up in ups:
+            disturbed = is_disturbed(machine)
+            self._disturbed = self._disturbed + 1 if disturbed else 0
+            for up in () if disturbed else ups:
                 self._keep(up, batch, number)
-            for up in ups[:1]:
+            for up in () if disturbed else ups[:1]:
                 self._profile(up)
         finally:
             for up in ups:
                 up.launch.close()
         self._batch_s.append(time.monotonic() - begun_s)
+        if disturbed:
+            self._tell(
+                f"pass {number + 1}: other work took {beside_cores(machine):.1f} cores beside {len(ups)} "
+                "launches, so they are to be measured again"
+            )
+            return
         self._tell(
             f"pass {number + 1}: {len(ups)} launches loaded in {loaded_s:.0f} s and served in "
             f"{time.monotonic() - timed_s:.0f} s; {len(self._left(number))} loads of it are left"

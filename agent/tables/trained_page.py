@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median, stdev
 
 from agent.tables.aa import MOST, launch_noise, repeated
+from agent.tables.beside import beside_cores, is_disturbed
 from agent.tables.cell import figures
 from agent.tables.export import Exported
 from agent.tables.journal import Line
@@ -126,16 +127,18 @@ def _steadiness(lines: Sequence[Line]) -> list[str]:
         f"{min(tpot_ms):.2f} to {max(tpot_ms):.2f} ms, {median(tpot_ms):.2f} ms in the middle"
         + (f", with a standard deviation of {stdev(tpot_ms):.2f} ms." if len(tpot_ms) > 1 else ".")
     ]
-    batches = [line for line in lines if line["kind"] == "batch" and "machine_processor_s" in line]
-    shares = [
-        max(0.0, line["machine_processor_s"] - line["ours_processor_s"]) / line["wall_s"]
-        for line in batches
-        if line["wall_s"] > 0
-    ]
+    batches = [line for line in lines if line["kind"] == "batch"]
+    calm = [line for line in batches if not is_disturbed(line)]
+    shares = [cores for line in calm if (cores := beside_cores(line)) is not None]
     if shares:
         told.append(
             f"Beside the launches {median(shares):.2f} cores were busy in the median batch and "
             f"{max(shares):.2f} in the busiest; what asks the launches is part of that."
+        )
+    if len(calm) < len(batches):
+        told.append(
+            f"{len(batches) - len(calm)} more batches, beside which other work took the processor, are not "
+            "counted."
         )
     return told
 

@@ -43,7 +43,7 @@ weights: checkpoint
 space: SPACE
 base: {BASE}
 lengths: [{prompt_tokens: 8, new_tokens: 5, requests: {1: 4}}]
-side_by_side: {launches: 3, passes: 2, prompts_a_turn: 1, shuffled_among: 4}
+side_by_side: {launches: 3, passes: 2, prompts_a_turn: 1, shuffled_among: 4, most_beside_cores: 1000}
 quality: {documents: 2, tokens_per_document: 8, items: 2, drafting_prompts: 1, drafting_new_tokens: 4}
 loads:
   - {}

@@ -7,17 +7,22 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from agent.tables.archive import archived
+from agent.tables.beside import is_disturbed
 from agent.tables.clock import Budget
 from agent.tables.export import export
+from agent.tables.grid import SideBySide
 from agent.tables.journal import read_journal
 from agent.tables.side_by_side import SideBySideRun, batches
 from agent.tables.trained_page import trained_page
+from configs.cpu import usable_cores
 from configs.errors import UsageError
 from tests.integration.tables.side_by_side import grid_in, ground_in, prepare
 
@@ -76,6 +81,32 @@ def test_every_load_has_a_launch_of_each_pass_and_the_control_one_of_each_batch(
     assert (profile["number"], bool(profile["parts"])) == (0, True)
     turns = {tuple(each["turn"] for each in line["requests"]) for line in lines if line["kind"] == "cell"}
     assert turns == {(0, 1, 2, 3)}
+
+
+def test_batches_beside_which_other_work_ran_count_for_nothing_and_are_measured_again(tmp_path: Path) -> None:
+    slow = "simulated.request_s: 0.05"
+    prepare(ground_in(tmp_path, grid_in(tmp_path, slow)))
+    strict = replace(
+        grid_in(tmp_path, slow),
+        side_by_side=SideBySide(launches=3, passes=2, prompts_a_turn=1, most_beside_cores=0.2),
+    )
+    said: list[str] = []
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(usable_cores())]
+    try:
+        ended = SideBySideRun(ground_in(tmp_path, strict), said.append).run()
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert ended.reason.startswith("other work keeps the processor busy")
+    assert "so they are to be measured again" in said[-1]
+    assert not cells(tmp_path)
+    ended = SideBySideRun(ground_in(tmp_path, grid_in(tmp_path, slow)), said.append).run()
+    assert ended.loads_left == 0
+    kept = {line["batch"] for line in archived([lines_of(tmp_path)], 4) if line["kind"] == "cell"}
+    assert kept == {line["batch"] for line in lines_of(tmp_path) if line["kind"] == "batch"} - {
+        line["batch"] for line in lines_of(tmp_path) if line["kind"] == "batch" and is_disturbed(line)
+    }
 
 
 def test_a_row_has_quality_samples_costs_and_the_ratio_to_the_control(tmp_path: Path) -> None:
