@@ -33,6 +33,8 @@ from experiments.measurement.noise import noise_key
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.approvals import approve_above_s
+from knowledge.hit_rates import Record
+from knowledge.queries.proposers import records
 from knowledge.stored import separates_of
 
 FOUND = "found"
@@ -173,6 +175,9 @@ class Facts:
     """What the driver calls the target's GPU, where it is one."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
+
+    records: Mapping[str, Record] = field(default_factory=dict)
+    """What became of each proposer's hypotheses, here and in other campaigns."""
 
     @property
     def in_turn(self) -> bool:
@@ -362,6 +367,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         targets=read_targets(session, campaign_id, spec.confirm_on, found, trials),
         confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
         gpu_name=(found.get(GPU) or {}).get("name"),
+        records=records(session, campaign_id),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

@@ -13,6 +13,7 @@ from agent.campaign.accept import Duplicate, accept, refuse
 from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
 from agent.campaign.shape import judged_here
+from agent.proposers.asking import ask
 from agent.proposers.port import Draft
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
@@ -28,11 +29,11 @@ from knowledge import steering
 from knowledge.approvals import UP_TO_S, awaits_approval, quote_words
 from knowledge.directives import stored_allowance
 
-QUEUE_TARGET = 8
+QUEUE_TARGET = 10
 """Hypotheses the loop likes to have waiting: enough to choose from and to read on one screen."""
 
-LEAST_DRAFTS = 1
-"""Drafts a proposer is asked for even when the queue is full: a verdict may have opened something better."""
+LEAST_DRAFTS = 2
+"""Drafts that are asked for even when the queue is full: a verdict may have opened something better."""
 
 CAUSES = (
     EventKind.EXPERIMENT_JUDGED,
@@ -83,22 +84,21 @@ def _directive(row: DirectiveRow) -> Directive:
 
 
 def proposals(desk: Desk) -> list[Draft]:
-    """What the campaign's proposers would test next, each draft once; they are asked in the spec's order.
+    """What the campaign's proposers would test next, each asked for as much as its hit rate earns it.
 
     On made-up weights nothing but claims on time.
     """
-    waiting = sum(not each.target for each in desk.facts.queue)
+    facts = desk.facts
+    waiting = sum(not each.target for each in facts.queue)
     wanted = QUEUE_TARGET - (waiting - len(desk.leaving) - _set_aside(desk))
-    drafts: dict[tuple[str, str], Draft] = {}
-    for name in desk.facts.spec.proposers:
-        count = max(LEAST_DRAFTS, wanted - len(drafts))
-        for draft in load_proposer(name).propose(desk.view, count):
-            if desk.spoken_against(draft.control, draft.candidate) is not None:
-                continue
-            if not judged_here(desk.facts.spec, draft.metric or desk.facts.objective):
-                continue
-            drafts.setdefault((draft.control.digest, draft.candidate.digest), draft)
-    return list(drafts.values())
+
+    def keeps(draft: Draft) -> bool:
+        """Whether it may be judged here, and no verdict speaks against it already."""
+        judged = judged_here(facts.spec, draft.metric or facts.objective)
+        return judged and desk.spoken_against(draft.control, draft.candidate) is None
+
+    proposers = [load_proposer(name) for name in facts.spec.proposers]
+    return ask(desk.view, proposers, max(LEAST_DRAFTS, wanted), facts.records, keeps)
 
 
 def _set_aside(desk: Desk) -> int:

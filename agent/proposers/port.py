@@ -119,11 +119,15 @@ class CampaignView:
 
 
 class Proposer(Protocol):
-    """Turns what is known into drafts."""
+    """Turns what is known into drafts.
+
+    One that is made of several may name them as `parts`, a tuple of proposers: a campaign then asks these,
+    each by its own hit rate.
+    """
 
     name: str
 
     def propose(self, view: CampaignView, count: int) -> list[Draft]:
         """At most `count` drafts, legal in the space and not refused, none in `taken`; deterministic for a
-        view."""
+        view. Each draft names as `proposer` who it is of, which is its hit rate's name too."""
         ...

@@ -1,16 +1,45 @@
-"""Supported changes put together: what was shown apart is claimed to hold jointly. Pure."""
+"""The proposer `recombination`: supported changes put together; what was shown apart is claimed to hold
+jointly. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.proposers.port import CampaignView, Trial
+from agent.proposers.idea import Idea
+from agent.proposers.port import CampaignView, Draft, Trial
+from agent.proposers.turns import Rule, in_turns
 from agent.surrogate.levers import NOISE_KNOBS
 from configs.errors import UsageError
 from db.labels import Noun, format_label
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
+
+NAME = "recombination"
+
+
+class RecombinationProposer:
+    """What was supported apart, together; see the module's page."""
+
+    name = NAME
+
+    def propose(self, view: CampaignView, count: int) -> list[Draft]:
+        """At most `count` drafts, the largest expected gain first; none before something was supported that
+        the incumbent lacks."""
+        return in_turns(view, [Rule(NAME, recombined(view))], count)
+
+
+def recombined(view: CampaignView) -> list[Idea]:
+    """Supported changes that the incumbent lacks, each and all together on top of it."""
+    return [
+        Idea(
+            found.candidate,
+            f"{found.described} supported apart from the incumbent; together their effects should add on the "
+            f"log scale.",
+            found.parents,
+        )
+        for found in recombinations(view)
+    ]
 
 
 @dataclass(frozen=True)

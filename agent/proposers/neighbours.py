@@ -1,0 +1,102 @@
+"""The proposer `neighbours`: one step from the best so far, whatever lever it is on. Pure.
+
+A neighbour differs in one knob: by the next value up or down where its values are numbers, by any other where
+they are names. It needs no theory of its own, so it reaches levers that no rule knows, and values that the
+others pass over; what suits one knob may have changed with every change of the others. Nothing leads back to
+the baseline, which is measured already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.proposers.idea import Idea, changed, other_values
+from agent.proposers.port import CampaignView, Draft, Trial
+from agent.proposers.turns import Rule, in_turns, within_budget
+from agent.surrogate.drafting import METHOD, TOKENS
+from db.labels import Noun, format_label
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import Knob, same_value
+from experiments.space.legality import MOST_DRAFT_TOKENS
+from knowledge.figures import percent
+
+NAME = "neighbours"
+
+THREADS, QUANTIZATION = "threads", "quantization"
+"""Levers of which it says more, or that only change time where the engine computes with packed weights."""
+
+
+class NeighboursProposer:
+    """One step from the best; see the module's page."""
+
+    name = NAME
+
+    def propose(self, view: CampaignView, count: int) -> list[Draft]:
+        """At most `count` drafts, the largest expected gain first."""
+        return in_turns(view, [Rule(NAME, within_budget(view, neighbours(view)))], count)
+
+
+def neighbours(view: CampaignView) -> list[Idea]:
+    """Every neighbour of the incumbent that may make a token faster."""
+    ideas = []
+    for knob in view.space.active(view.incumbent):
+        if knob.lever == QUANTIZATION and not view.serves_packed:
+            continue  # no step gets faster by it, and on other metrics the roofline proposes it
+        for value in beside(knob.values, view.incumbent[knob.name]):
+            candidate = changed(view, {knob.name: value})
+            if candidate is None or candidate == view.baseline or _too_many_drafted(candidate):
+                continue
+            ideas.append(Idea(candidate, _why(view, knob, value)))
+    return ideas
+
+
+def of_lever(view: CampaignView, lever: str) -> list[Idea]:
+    """The neighbours on one lever that no rule knows."""
+    if lever == THREADS:
+        return [
+            Idea(candidate, _why(view, knob, value))
+            for knob in view.space.active(view.incumbent)
+            if knob.lever == THREADS
+            for value in beside(knob.values, view.incumbent[knob.name])
+            if (candidate := changed(view, {knob.name: value})) is not None
+        ]
+    why = f"No rule knows the lever {lever}; its effect here is not known until it is measured."
+    return [Idea(candidate, why) for candidate in other_values(view, lever)]
+
+
+def beside(values: Sequence[KnobValue], now: KnobValue) -> tuple[KnobValue, ...]:
+    """The values next to this one: the next number down and up, or every other name."""
+    numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+    if not numbers:
+        return tuple(each for each in values if not same_value(each, now))
+    at = next((k for k, each in enumerate(values) if same_value(each, now)), None)
+    if at is None:  # a value of the user's own
+        return tuple(values)
+    return tuple(values[k] for k in (at - 1, at + 1) if 0 <= k < len(values))
+
+
+def _too_many_drafted(candidate: Configuration) -> bool:
+    tokens, most = candidate.get(TOKENS), MOST_DRAFT_TOKENS.get(str(candidate.get(METHOD)))
+    return isinstance(tokens, int) and most is not None and tokens > most
+
+
+def _why(view: CampaignView, knob: Knob, value: KnobValue) -> str:
+    now = view.incumbent[knob.name]
+    if knob.lever == THREADS:
+        return (
+            f"The incumbent runs {now} threads on {view.cores} cores; small operations gain from "
+            "fewer, large ones from more, and what suits changes with every other lever."
+        )
+    why = f"One step from the best so far: {knob.name} {now} → {value}, all else as it is."
+    return f"{why}{_tried_before(view.trials, knob.name, value)}"
+
+
+def _tried_before(trials: Sequence[Trial], knob: str, value: KnobValue) -> str:
+    """What the newest test of this one step on another configuration found; empty where there is none."""
+    for trial in reversed(trials):
+        changes = trial.control.changes_to(trial.candidate)
+        same = [change.knob for change in changes] == [knob] and same_value(changes[0].after, value)
+        if same and trial.effect_log is not None and trial.on_objective:
+            label = format_label(Noun.HYPOTHESIS, trial.hypothesis_id)
+            return f" On another configuration {label} measured {percent(trial.effect_log)} of it."
+    return ""

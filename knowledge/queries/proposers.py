@@ -1,0 +1,165 @@
+"""Proposers by what became of what they proposed: hit rates, and predicted against measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import case, func, select
+from sqlalchemy.orm import Session
+
+from db.models import Experiment, Hypothesis, Verdict
+from db.states import HypothesisState, VerdictOutcome
+from knowledge.figures import SHARES
+from knowledge.hit_rates import Hits, Record
+from knowledge.queries.view import PREDICTION_Z, View
+
+PROMOTION = "promotion"
+"""The proposer of what confirms on another target: a question of the target, not of the idea."""
+
+JUDGED = (
+    HypothesisState.SUPPORTED,
+    HypothesisState.REFUTED,
+    HypothesisState.INCONCLUSIVE,
+    HypothesisState.INFEASIBLE,
+)
+"""States after a verdict that says something of the claim."""
+
+
+class ProposerView(View):
+    """One proposer. `judged` of its `proposed` hypotheses have a verdict on their claim, `supported` of them
+    hold; `low` and `high` bound that share by the exact 95 % binomial interval, None where there is none.
+
+    `measured` tests measured what was predicted: `predicted_mean` and `measured_mean` are the mean changes
+    (geometric, −0.12 for 12 % less; None where there is none), `inside` counts those within their 80 %
+    prediction.
+    """
+
+    name: str
+    proposed: int
+    waiting: int
+    judged: int
+    supported: int
+    rate: float | None
+    low: float | None
+    high: float | None
+    measured: int
+    inside: int
+    predicted_mean: float | None
+    measured_mean: float | None
+
+    @property
+    def words(self) -> str:
+        """Its hit rate in a clause."""
+        return Hits(self.supported, self.judged).words()
+
+
+def proposers(session: Session, campaign_id: int | None = None) -> tuple[ProposerView, ...]:
+    """All who proposed anything in a campaign, or in any; those who brought most first. Two statements."""
+    by_campaign = _states(session, campaign_id).values()
+    names = dict.fromkeys(name for each in by_campaign for name in each)
+    states = {name: _added(each.get(name, {}) for each in by_campaign) for name in names}
+    compared = _compared(session, campaign_id)
+    found = [_view(name, counts, compared.get(name)) for name, counts in states.items() if name != PROMOTION]
+    return tuple(sorted(found, key=lambda each: (-each.proposed, each.name)))
+
+
+def records(session: Session, campaign_id: int) -> dict[str, Record]:
+    """What the share of each proposer in a campaign rests on, of all who ever proposed; one statement."""
+    found = _states(session)
+    names = dict.fromkeys(name for each in found.values() for name in each)
+    return {
+        name: Record(
+            proposed=_proposed(found.get(campaign_id, {}).get(name, {})),
+            here=_hits(found.get(campaign_id, {}).get(name, {})),
+            elsewhere=_hits(_added(found[each].get(name, {}) for each in found if each != campaign_id)),
+        )
+        for name in names
+    }
+
+
+_Counts = dict[HypothesisState, int]
+
+
+def _states(session: Session, campaign_id: int | None = None) -> dict[int, dict[str, _Counts]]:
+    """Hypotheses by campaign, proposer and state, as an index has them."""
+    columns = (Hypothesis.campaign_id, Hypothesis.state, Hypothesis.proposer)
+    query = select(*columns, func.count()).group_by(*columns)
+    if campaign_id is not None:
+        query = query.where(Hypothesis.campaign_id == campaign_id)
+    found: dict[int, dict[str, _Counts]] = {}
+    for campaign, state, proposer, count in session.execute(query):
+        found.setdefault(campaign, {}).setdefault(proposer, {})[state] = count
+    return found
+
+
+def _added(counts: Iterable[Mapping[HypothesisState, int]]) -> _Counts:
+    total: _Counts = {}
+    for each in counts:
+        for state, count in each.items():
+            total[state] = total.get(state, 0) + count
+    return total
+
+
+def _proposed(counts: Mapping[HypothesisState, int]) -> int:
+    return sum(counts.values())
+
+
+def _hits(counts: Mapping[HypothesisState, int]) -> Hits:
+    return Hits(counts.get(HypothesisState.SUPPORTED, 0), sum(counts.get(state, 0) for state in JUDGED))
+
+
+def _compared(session: Session, campaign_id: int | None) -> dict[str, tuple[int, int, float, float]]:
+    """By proposer: how many tests measured what was predicted, how many inside the 80 % interval, and the
+    mean logs predicted and measured. Effects that are ratios alone; reproductions and confounded tests are
+    left out."""
+    mean = Hypothesis.prediction["log_ratio_mean"].as_float()
+    spread = Hypothesis.prediction["log_ratio_sd"].as_float()
+    off = func.abs(Verdict.effect_log - mean)
+    query = (
+        select(
+            Hypothesis.proposer,
+            func.count(),
+            func.sum(case((off <= PREDICTION_Z * spread, 1), else_=0)),
+            func.avg(mean),
+            func.avg(Verdict.effect_log),
+        )
+        .join_from(Verdict, Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(
+            *(() if campaign_id is None else (Hypothesis.campaign_id == campaign_id,)),
+            Hypothesis.metric.not_in(SHARES),
+            Experiment.reproduces_experiment_id.is_(None),
+            Verdict.effect_log.is_not(None),
+            Verdict.outcome != VerdictOutcome.CONFOUNDED,
+            mean.is_not(None),
+        )
+        .group_by(Hypothesis.proposer)
+    )
+    return {
+        name: (int(count), int(inside), float(predicted), float(measured))
+        for name, count, inside, predicted, measured in session.execute(query)
+    }
+
+
+def _view(
+    name: str, counts: Mapping[HypothesisState, int], compared: tuple[int, int, float, float] | None
+) -> ProposerView:
+    hits = _hits(counts)
+    low, high = hits.interval() if hits.judged else (None, None)
+    measured, inside, predicted_log, measured_log = compared or (0, 0, None, None)
+    waits = (HypothesisState.PROPOSED, HypothesisState.QUEUED, HypothesisState.TESTING)
+    return ProposerView(
+        name=name,
+        proposed=_proposed(counts),
+        waiting=sum(counts.get(state, 0) for state in waits),
+        judged=hits.judged,
+        supported=hits.supported,
+        rate=hits.rate,
+        low=low,
+        high=high,
+        measured=measured,
+        inside=inside,
+        predicted_mean=None if predicted_log is None else math.expm1(predicted_log),
+        measured_mean=None if measured_log is None else math.expm1(measured_log),
+    )
