@@ -218,6 +218,7 @@ class Desk:
                     judges_quality=not self.facts.spec.latency_only,
                     p_feasible=belief.p_feasible,
                     cost_s=belief.cost_s,
+                    builds_s=belief.builds_s,
                     pinned=each.pinned,
                     asked=each.question is not None,
                     separates=each.separates,

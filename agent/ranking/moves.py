@@ -33,6 +33,9 @@ FACTOR = "the factor of the directives"
 PRICE, WAIT = "the price", "the wait for its machine"
 """The parts that another target than the campaign's own has besides."""
 
+SHARED = "what others bear of its building"
+"""The part of a cost that is charged to others which use the same artifact."""
+
 ABSENT = np.iinfo(np.int64).max
 """Stands for the place of a hypothesis that is not in the queue: behind all others."""
 
@@ -169,6 +172,7 @@ def _own_change(was: Place, now: Place) -> tuple[str, str] | None:
         ("the expected cost", was.cost_s, now.cost_s, -1),
         (PRICE, _price_there(was), _price_there(now), -1),
         (WAIT, was.wait_s, now.wait_s, -1),
+        (SHARED, was.spared_s, now.spared_s, 1),
         (FACTOR, was.directive_factor, now.directive_factor, 1),
     )
     way = 1 if rose else -1
@@ -209,7 +213,7 @@ def _shown(name: str, value: float) -> str:
         return "next to nothing" if value < LEAST_GAIN else f"{100 * value:.2g} %"
     if name == PRICE:
         return format_usd(value)
-    if name in ("the expected cost", WAIT):
+    if name in ("the expected cost", WAIT, SHARED):
         return f"{value:.0f} s"
     if name.startswith("the chance"):
         return "< 0.01" if value < LEAST_CHANCE else f"{value:.2g}"

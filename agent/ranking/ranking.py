@@ -2,6 +2,7 @@
 
     score = expected gain × P(quality holds) × P(it runs) / weighed seconds × factor of the directives
     weighed seconds = expected seconds there + 3600 · dollars / usd_per_hour + WAITING_COUNTS · wait
+                      − what of building others share
 
 The expected gain is E[max(0, 1 − r)] for r = TPOT of the candidate over the incumbent's, with log r normal:
 only improvements count, because a candidate that is slower is simply not taken. So a wide belief is worth
@@ -11,6 +12,12 @@ Tests of several targets stand in one queue, so their costs must be of one curre
 target is at work, the dollars it costs by what an hour is worth to the user, and the wait for it, which holds
 up no device and delays one verdict only. Where all are for one target, dollars are so many for a second and
 the wait is the same: neither would change the order, and both are left out.
+
+What must be built and is not there (a checkpoint, compiled code) is shared in equal parts by all that wait
+for it and are worth a test: one of them builds it, and it is there for the others. Equal parts are what the
+Shapley value charges each where an artifact is paid for once, whoever uses it (Littlechild and Owen,
+Management Science 20(3), 1973). The first to run takes all of the seconds all the same, and budgets, caps and
+approvals count these.
 
 A hypothesis on another metric than the objective makes no token faster; what it could save of its own metric
 counts `OFF_OBJECTIVE` as much.
@@ -49,8 +56,11 @@ from agent.ranking.sentences import (
     price_reason,
     question_reason,
     saved_hundredths,
+    sharing_reason,
 )
 from agent.ranking.shares import Allotted, Hold, Item, allot
+from agent.ranking.sharing import shared_builds
+from agent.ranking.stopping import WORTH
 from agent.ranking.values import Candidate, Directive, Place, Ranking, Used, factors
 from configs.campaign import USD_PER_HOUR
 from db.states import DirectiveKind
@@ -122,10 +132,17 @@ def rank(
     gain = expected_gain(mean, sd) * counts
     cited = {levers: factors(directives, levers) for levers in {c.levers for c in candidates}}
     factor = np.array([_factor(cited[c.levers]) for c in candidates])
-    weighed = np.maximum(_weighed_s(candidates, cost, usd_per_hour), LEAST_COST_S)
-    score = gain * quality * feasible / weighed * factor
     pins = _pins(candidates, directives)
     bans = {levers: _ban(directives, levers) for levers in cited}
+    worthy = (gain * quality * feasible * factor >= WORTH).tolist()
+    uses = [
+        bans[c.levers] is None and c.there is None and (worthy[k] or c.is_due or c.hypothesis_id in pins)
+        for k, c in enumerate(candidates)
+    ]
+    shared = shared_builds([c.builds_s for c in candidates], uses)
+    spared = np.array([each.spared_s for each in shared])
+    weighed = np.maximum(_weighed_s(candidates, cost, usd_per_hour) - spared, LEAST_COST_S)
+    score = gain * quality * feasible / weighed * factor
     group = np.array([_group(c, pins, bans) for c in candidates])
     turn = np.array([_turn(c, pins) for c in candidates])
     # the last key of lexsort is the first to decide
@@ -149,6 +166,7 @@ def rank(
     worth = (gain * quality * feasible * factor).tolist()
     scored = [group[k] == SCORED and each.hypothesis_id not in hands for k, each in enumerate(candidates)]
     across = across_words(order, candidates, costs, worth, scored, usd_per_hour)
+    allotments: dict[tuple[int, ...], str] = {}
     places = []
     for place, k in enumerate(order, start=1):
         candidate = candidates[k]
@@ -163,7 +181,13 @@ def rank(
         covered = approval is not None and candidate.cost_s <= approval.up_to_s
         why = place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand)
         why += "" if question is None else question_reason(question)
-        why += allotment_reason(cap, early, reserve, used)
+        if cap is not None or early is not None or reserve is not None:
+            key = tuple(0 if each is None else each.event_id for each in (cap, early, reserve))
+            if key not in allotments:
+                allotments[key] = allotment_reason(cap, early, reserve, used)
+            why += allotments[key]
+        if shared[k].others:
+            why += sharing_reason(shared[k])
         why += "" if there is None else elsewhere_reason(there, candidate, costs[k], usd_per_hour)
         why += "" if candidate.usd is None else price_reason(candidate.usd, gains[k])
         places.append(
@@ -197,6 +221,7 @@ def rank(
                 0.0 if there is None else there.wait_s,
                 0.0 if there is None else there.build_s,
                 "" if there is None else there.target,
+                shared[k].spared_s,
             )
         )
     return Ranking(tuple(places))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from agent.ranking.sharing import Shared
 from agent.ranking.values import Candidate, Directive, Used
 from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
@@ -106,6 +107,15 @@ def _so_far(directive: Directive, used: Used) -> str:
     if directive.time_s is not None:
         return f", {format_duration(used.seconds_of.get(lever, 0.0))} of which are used"
     return f", with {used.of_lever.get(lever, 0)} of {used.tests} tests so far"
+
+
+def sharing_reason(shared: Shared) -> str:
+    """The end of a reason, of what builds what others use too."""
+    if round(shared.spared_s) < 1:
+        return ""
+    others = "another" if shared.others == 1 else f"{shared.others} others"
+    built, own = f"{shared.builds_s:.0f} s", f"{shared.own_s:.0f} s"
+    return f"; {built} of it build what {others} in the queue can use too, and count as {own}"
 
 
 def price_reason(usd: float, gain: float) -> str:

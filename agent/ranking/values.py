@@ -61,6 +61,8 @@ class Candidate:
     """The label of the question of the night, where it is that one or separates its causes."""
     confirms: bool = False
     """Whether it is the last test, of the best against the baseline, which no cap holds back."""
+    builds_s: Mapping[str, float] = field(default_factory=dict)
+    """Which of its expected seconds build an artifact that is not there, by the artifact's key."""
     there: There | None = None
     """Where it confirms what was found, and what that takes; None of a test on the campaign's own target. The
     belief is then over the incumbent of *that* target."""
@@ -125,7 +127,8 @@ class Place:
     takes if all of its plan is measured. `awaits_approval`: it keeps its place and is not run before the user
     said so; `approved_by` is the event by which it may. Events too are `capped_by`, the cap that pauses it,
     `reserved_by`, the reserve that it stands here for, and `question_of`, the question of the night that it
-    settles. `early`: a cap of a share lets it run only after others. `owed`: what was tested so far is less
+    settles. `early`: a cap of a share lets it run only after others. `spared_s`: what of its cost
+    builds what others use too, and counts with them. `owed`: what was tested so far is less
     than its reserve.
     """
 
@@ -156,6 +159,7 @@ class Place:
     wait_s: float = 0.0
     build_s: float = 0.0
     target: str = ""
+    spared_s: float = 0.0
 
     @property
     def may_run(self) -> bool:

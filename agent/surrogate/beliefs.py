@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from agent.proposers.port import LATENCY_METRICS, Trial
 from agent.surrogate.cost import CostBelief
@@ -23,12 +23,14 @@ from experiments.space.space import Space
 @dataclass(frozen=True)
 class Belief:
     """What is believed of one candidate: log of its TPOT over the control's, the probabilities that quality
-    holds and that it runs, and the expected seconds of its experiment."""
+    holds and that it runs, the expected seconds of its experiment, and which of them build what is not there,
+    by artifact."""
 
     prediction: Prediction
     p_quality: float
     p_feasible: float
     cost_s: float
+    builds_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,9 @@ class Beliefs:
         quality = dict(zip(candidates, chances, strict=True))
         feasible = dict(zip(candidates, self.feasibility.probability(candidates), strict=True))
         cost = dict(zip(candidates, self.cost.expected_s(candidates, chances), strict=True))
+        builds = dict(zip(candidates, self.cost.builds_s(candidates, chances), strict=True))
         return [
-            Belief(predictions[pair], quality[pair[1]], feasible[pair[1]], cost[pair[1]]) for pair in pairs
+            Belief(predictions[pair], quality[arm], feasible[arm], cost[arm], builds[arm])
+            for pair in pairs
+            for arm in pair[1:]
         ]

@@ -107,21 +107,39 @@ class CostBelief:
             for candidate, lever, chance in zip(candidates, names, p_quality, strict=True)
         ]
 
+    def builds_s(
+        self,
+        candidates: Sequence[Configuration],
+        p_quality: Sequence[float],
+        levers: Sequence[str] | None = None,
+    ) -> list[Mapping[str, float]]:
+        """For each candidate what of its expected seconds builds an artifact that is not there, by its key:
+        who else needs the same artifact need not build it again."""
+        names = levers or [joined(tuple(self.view.settings(candidate))) for candidate in candidates]
+        return [
+            {
+                key: cost * (chance if self._looks_first(lever) and _is_late(key) else 1.0)
+                for key, cost in self._missing(candidate).items()
+            }
+            for candidate, lever, chance in zip(candidates, names, p_quality, strict=True)
+        ]
+
     def whole_s(self, candidates: Sequence[Configuration], plan_s: float) -> list[float]:
         """For each candidate the seconds of its experiment if its quality holds and all of its plan is
         measured, which takes `plan_s` without builds."""
         found = []
         for candidate in candidates:
             lever = joined(tuple(self.view.settings(candidate)))
-            built_s = math.fsum(
-                cost
-                for key, cost in build_keys(self.view, candidate, self.priors).items()
-                if key not in self.built
-            )
+            built_s = math.fsum(self._missing(candidate).values())
             screened_s = _shrunk(self.screened_s, self.priors.screen_s) if self._looks_first(lever) else 0.0
             whole_s = built_s + screened_s + plan_s + _traced_s(candidate)
             found.append(max(whole_s, self._of(candidate, lever, 1.0)))
         return found
+
+    def _missing(self, candidate: Configuration) -> dict[str, float]:
+        """What must be built for it and is not there."""
+        keys = build_keys(self.view, candidate, self.priors)
+        return {key: cost for key, cost in keys.items() if key not in self.built}
 
     def _looks_first(self, lever: str) -> bool:
         """Whether a test of this lever looks at the quality of changed weights first."""
@@ -130,11 +148,7 @@ class CostBelief:
     def _of(self, candidate: Configuration, lever: str, p_quality: float) -> float:
         overall = _shrunk(self.timed_s.get("", (0.0, 0)), self.priors.measure_s)
         rest = _shrunk(self.timed_s.get(lever, (0.0, 0)), overall) + _traced_s(candidate)
-        missing = {
-            key: cost
-            for key, cost in build_keys(self.view, candidate, self.priors).items()
-            if key not in self.built
-        }
+        missing = self._missing(candidate)
         if not self._looks_first(lever):
             return max(LEAST_COST_S, rest + math.fsum(missing.values()))
         first = math.fsum(cost for key, cost in missing.items() if not _is_late(key))

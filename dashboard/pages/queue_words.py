@@ -196,7 +196,7 @@ def steered(reason: str) -> str:
 
 def arithmetic(score: dict[str, object]) -> Arithmetic:
     """The score in per cent a minute, and how it comes about: gain × P(quality) × P(runs) ÷ minutes, in which
-    price and wait are counted where several targets are in the queue."""
+    price and wait are counted where several targets are in the queue, and what others use too by its part."""
     gain, quality, runs, cost_s, factor, product = (
         _number(score.get(name)) or 0.0
         for name in ("gain", "p_quality", "p_feasible", "cost_s", "directive_factor", "score")
@@ -204,6 +204,8 @@ def arithmetic(score: dict[str, object]) -> Arithmetic:
     weighed_s = _number(score.get("weighed_s")) or cost_s
     minutes = weighed_s / MINUTE_S
     counted_in = ", price and wait counted as time" if round(weighed_s) > round(cost_s) else ""
+    if round(_number(score.get("spared_s")) or 0.0) >= 1:
+        counted_in += ", of what others use too its part alone"
     times = f" × {factor:g}" if factor != 1 else ""
     return Arithmetic(
         score=f"{100 * MINUTE_S * product:.2f}",
