@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
 from agent.proposers.port import CampaignView
@@ -17,11 +18,12 @@ from agent.proposers.step_profile import StepProfile
 from agent.surrogate.weight_bytes import bits_per_weight
 from db.labels import Noun, format_label
 from experiments.measurement.evidence import Metric
+from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import KEEP
 
 METHOD, LM_HEAD = "quantization.method", "quantization.lm_head"
-KERNEL = "serving.linear_backend"
+KERNEL, CORPUS = "serving.linear_backend", "quantization.corpus"
 GROUP_SIZE, BITS = "quantization.group_size", "quantization.bits"
 
 STARTS: tuple[Mapping[str, KnobValue], ...] = (
@@ -59,7 +61,7 @@ def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
         if not found:  # a space of one's own, with other methods
             found = other_values(view, "quantization")
         ideas = [_idea(view, candidate, f"{where}{_bits_of(candidate)}") for candidate in found]
-        return ideas + _on_other_kernels(view)
+        return ideas + _on_other_kernels(view) + _with_other_corpora(view)
     ideas = []
     for knob in WHY_OF_KNOB:
         for value in enumerated(view, knob) if knob in view.incumbent else ():
@@ -92,6 +94,27 @@ def _on_other_kernels(view: CampaignView) -> list[Idea]:
                     f"{_bits_of(candidate)}"
                 )
                 ideas.append(_idea(view, candidate, why))
+    return ideas
+
+
+def _with_other_corpora(view: CampaignView) -> list[Idea]:
+    """What was quantized and lost the quality, calibrated on each other corpus: what calibration protects is
+    what its text uses. Nothing where the engine computes with other weights."""
+    ideas = []
+    for trial in view.trials if view.serves_packed else ():
+        slow = trial.effect_log is not None and trial.effect_log > math.log1p(-view.min_effect)
+        tried = {knob: value for knob, value in trial.candidate.items() if knob.startswith("quantization.")}
+        if slow or trial.outcome is not Outcome.REFUTED or not trial.on_objective or CORPUS not in tried:
+            continue
+        for value in enumerated(view, CORPUS):
+            candidate = changed(view, {**tried, CORPUS: value})
+            if candidate is not None and value != tried[CORPUS]:
+                why = (
+                    f"{format_label(Noun.EXPERIMENT, trial.experiment_id)} lost the quality calibrated on "
+                    f"{tried[CORPUS]}: AWQ protects the channels that its calibration text uses, and {value} "
+                    f"was not measured. {_bits_of(candidate)}"
+                )
+                ideas.append(replace(_idea(view, candidate, why), parents=(trial.hypothesis_id,)))
     return ideas
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.proposers.port import Trial
 from agent.surrogate.cost_priors import (
@@ -57,6 +57,10 @@ class CostBelief:
     timed_s: Mapping[str, tuple[float, int]]
     screened_s: tuple[float, int]
     priors: CostPriors = REFERENCE_PRIORS
+    _found: dict[Configuration, dict[str, float]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """What must be built for a configuration, once that was worked out."""
 
     @classmethod
     def learn(
@@ -138,8 +142,11 @@ class CostBelief:
 
     def _missing(self, candidate: Configuration) -> dict[str, float]:
         """What must be built for it and is not there."""
-        keys = build_keys(self.view, candidate, self.priors)
-        return {key: cost for key, cost in keys.items() if key not in self.built}
+        found = self._found.get(candidate)
+        if found is None:
+            keys = build_keys(self.view, candidate, self.priors)
+            found = self._found[candidate] = {k: cost for k, cost in keys.items() if k not in self.built}
+        return found
 
     def _looks_first(self, lever: str) -> bool:
         """Whether a test of this lever looks at the quality of changed weights first."""

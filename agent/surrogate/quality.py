@@ -86,10 +86,9 @@ QUANTIZATION_FACTORS: Mapping[tuple[str, KnobValue], float] = {
     ("quantization.lm_head", "quantized"): 1.4,
     ("quantization.keep", "attention"): 0.85,
     ("quantization.keep", "edges"): 0.8,
-    ("quantization.corpus", "instruct"): 1.1,
 }
-"""What multiplies that loss, by knob and value; judgement. Quality is scored on running text, from which a
-corpus of instructions is further away."""
+"""What multiplies that loss, by knob and value; judgement. No calibration corpus is named: which one keeps
+most is to be measured."""
 
 QUANTIZATION_SD_SHARE = 0.7
 """Standard deviation of the loss by quantization, as a share of what its bits cost. It is one for all groups,
