@@ -25,6 +25,7 @@ from knowledge.queries.hypotheses import (
 )
 from knowledge.queries.lookup import campaign_filter, newest_campaign
 from knowledge.queries.predictions import PredictionsView, predictions
+from knowledge.queries.proposers import ProposerView, proposers
 from knowledge.queries.standing import GROUPS, Group, StandingView, standing
 from knowledge.queries.view import EffectView, View
 
@@ -110,7 +111,7 @@ class HypothesesFilters(Filters):
 
 class HypothesesView(View):
     """A page of hypotheses: `total` counts all that match; `standing` is of the campaign asked for, else of
-    the newest, None where there is none."""
+    the newest, None where there is none; `proposers` of the campaign asked for, else of all."""
 
     items: tuple[HypothesisRow, ...]
     total: int
@@ -119,6 +120,7 @@ class HypothesesView(View):
     facets: FacetsView
     standing: StandingView | None
     predictions: PredictionsView
+    proposers: tuple[ProposerView, ...]
 
     def count(self, group: str) -> int:
         """How many there are of a group's states."""
@@ -164,6 +166,7 @@ def read(session: Session, request: Request[HypothesesFilters], ground: Ground) 
         facets=facets(session, campaign_id),
         standing=None if shown is None else standing(session, shown),
         predictions=predictions(session, which, MOST_DRAWN),
+        proposers=proposers(session, campaign_id),
     )
 
 

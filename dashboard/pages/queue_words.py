@@ -22,6 +22,11 @@ PROPOSERS = {
     "llm": "a language model",
     "questions": "the campaign",
     "promotion": "what was found here",
+    "profile": "the profile",
+    "roofline": "the roofline",
+    "neighbours": "the neighbours of the best",
+    "recombination": "what was supported apart",
+    "separation": "a confounded test",
 }
 
 _OWN_LINE = ("approved by", "waits for approval", "put before all else")

@@ -32,7 +32,8 @@ class ProposerView(View):
 
     `measured` tests measured what was predicted: `predicted_mean` and `measured_mean` are the mean changes
     (geometric, −0.12 for 12 % less; None where there is none), `inside` counts those within their 80 %
-    prediction.
+    prediction. `chance` is the hit rate after shrinkage by which a campaign shares out its proposals
+    (`knowledge.hit_rates`), None over all campaigns.
     """
 
     name: str
@@ -47,6 +48,7 @@ class ProposerView(View):
     inside: int
     predicted_mean: float | None
     measured_mean: float | None
+    chance: float | None
 
     @property
     def words(self) -> str:
@@ -56,17 +58,27 @@ class ProposerView(View):
 
 def proposers(session: Session, campaign_id: int | None = None) -> tuple[ProposerView, ...]:
     """All who proposed anything in a campaign, or in any; those who brought most first. Two statements."""
-    by_campaign = _states(session, campaign_id).values()
-    names = dict.fromkeys(name for each in by_campaign for name in each)
-    states = {name: _added(each.get(name, {}) for each in by_campaign) for name in names}
+    found = _states(session)
+    counts = [each for number, each in found.items() if campaign_id in (None, number)]
     compared = _compared(session, campaign_id)
-    found = [_view(name, counts, compared.get(name)) for name, counts in states.items() if name != PROMOTION]
-    return tuple(sorted(found, key=lambda each: (-each.proposed, each.name)))
+    chances = {} if campaign_id is None else {n: r.chance for n, r in _records(found, campaign_id).items()}
+    views = [
+        _view(name, _added(each.get(name, {}) for each in counts), compared.get(name), chances.get(name))
+        for name in dict.fromkeys(name for each in counts for name in each)
+        if name != PROMOTION
+    ]
+    return tuple(sorted(views, key=lambda each: (-each.proposed, each.name)))
 
 
 def records(session: Session, campaign_id: int) -> dict[str, Record]:
     """What the share of each proposer in a campaign rests on, of all who ever proposed; one statement."""
-    found = _states(session)
+    return _records(_states(session), campaign_id)
+
+
+_Counts = dict[HypothesisState, int]
+
+
+def _records(found: Mapping[int, Mapping[str, _Counts]], campaign_id: int) -> dict[str, Record]:
     names = dict.fromkeys(name for each in found.values() for name in each)
     return {
         name: Record(
@@ -78,15 +90,10 @@ def records(session: Session, campaign_id: int) -> dict[str, Record]:
     }
 
 
-_Counts = dict[HypothesisState, int]
-
-
-def _states(session: Session, campaign_id: int | None = None) -> dict[int, dict[str, _Counts]]:
+def _states(session: Session) -> dict[int, dict[str, _Counts]]:
     """Hypotheses by campaign, proposer and state, as an index has them."""
     columns = (Hypothesis.campaign_id, Hypothesis.state, Hypothesis.proposer)
     query = select(*columns, func.count()).group_by(*columns)
-    if campaign_id is not None:
-        query = query.where(Hypothesis.campaign_id == campaign_id)
     found: dict[int, dict[str, _Counts]] = {}
     for campaign, state, proposer, count in session.execute(query):
         found.setdefault(campaign, {}).setdefault(proposer, {})[state] = count
@@ -143,7 +150,10 @@ def _compared(session: Session, campaign_id: int | None) -> dict[str, tuple[int,
 
 
 def _view(
-    name: str, counts: Mapping[HypothesisState, int], compared: tuple[int, int, float, float] | None
+    name: str,
+    counts: Mapping[HypothesisState, int],
+    compared: tuple[int, int, float, float] | None,
+    chance: float | None,
 ) -> ProposerView:
     hits = _hits(counts)
     low, high = hits.interval() if hits.judged else (None, None)
@@ -162,4 +172,5 @@ def _view(
         inside=inside,
         predicted_mean=None if predicted_log is None else math.expm1(predicted_log),
         measured_mean=None if measured_log is None else math.expm1(measured_log),
+        chance=chance,
     )
