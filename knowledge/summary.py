@@ -11,6 +11,7 @@
 - *confounded*: tests that say nothing about their claim, what else differed, and what separates the causes;
 - *surprised*: measured effects outside the prediction's 80 % interval, the furthest first; confounded ones
   are effects of more than what was predicted, and left out;
+- *proposers*: how often what each proposed was supported, with the exact 95 % interval;
 - *spent*, *best* and *stopped*.
 """
 
@@ -39,6 +40,7 @@ from knowledge.figures import (
 from knowledge.latency_only import FASTEST
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from knowledge.queries.night import QuestionView
+from knowledge.queries.proposers import ProposerView
 from knowledge.queries.view import View
 from knowledge.stored import number
 
@@ -113,6 +115,8 @@ class CampaignFacts:
     """Hypotheses that wait for approval."""
     question: QuestionView | None = None
     """The question of the night."""
+    proposers: tuple[ProposerView, ...] = ()
+    """Who proposed, and what became of it."""
     discovery: DiscoveryView | None = None
     """What the online control of false discoveries bounds."""
     outcome: JsonObject = field(default_factory=dict)
@@ -142,6 +146,7 @@ class SummaryView(View):
     inconclusive: PartView
     confounded: PartView
     surprised: PartView
+    proposers: PartView
     spent: PartView
     best: PartView
     stopped_because: str | None
@@ -158,6 +163,7 @@ class SummaryView(View):
             self.inconclusive,
             self.confounded,
             self.surprised,
+            self.proposers,
             self.spent,
         )
 
@@ -181,6 +187,7 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         surprised=_surprised(
             [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED]
         ),
+        proposers=_proposers(facts.proposers),
         spent=_spent(facts),
         best=_best(facts),
         stopped_because=facts.stopped_because,
@@ -344,6 +351,33 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
         )
     sentence = f"{len(outside)} of {counted(len(predicted), 'outcome')} outside the 80 % prediction."
     return PartView(title=title, sentence=sentence, lines=_named(lines))
+
+
+def _proposers(found: Sequence[ProposerView]) -> PartView:
+    title = "Proposers"
+    judged = [each for each in found if each.judged]
+    if not judged:
+        return PartView(title=title, sentence="Nothing that anyone proposed is judged yet.")
+    lines = [f"{_who(each.name)}  {each.words}{_came_out(each)}" for each in judged]
+    silent = [_who(each.name) for each in found if not each.judged]
+    waits = f"; nothing of {listed(silent)} is judged yet" if silent else ""
+    sentence = f"{counted(len(judged), 'proposer has', 'proposers have')} verdicts{waits}."
+    return PartView(title=title, sentence=sentence, lines=tuple(lines))
+
+
+def _who(proposer: str) -> str:
+    return "you" if proposer == "user" else proposer
+
+
+def _came_out(proposer: ProposerView) -> str:
+    """What it was predicted to change on average, and what that came to."""
+    predicted, measured = proposer.predicted_mean, proposer.measured_mean
+    if predicted is None or measured is None:
+        return ""
+    return (
+        f"; predicted {signed(100 * predicted)} % on average, measured {signed(100 * measured)} % "
+        f"({proposer.inside} of {proposer.measured} inside the 80 % prediction)"
+    )
 
 
 def _spent(facts: CampaignFacts) -> PartView:

@@ -44,7 +44,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("rank", rank),
                 ("why there", detail.rank_reason if detail.rank is not None else None),
                 ("approval", _approval(detail)),
-                ("proposed by", f"{detail.proposer}, {when(detail.created_at)}"),
+                ("proposed by", f"{detail.proposer}, {when(detail.created_at)}; here {detail.proposer_hits}"),
                 ("follows from", ", ".join(detail.parents)),
                 ("led to", ", ".join(detail.children)),
                 ("sealed as", detail.preregistration_digest),

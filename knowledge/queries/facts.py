@@ -14,6 +14,7 @@ from db.states import ExperimentState, HypothesisState
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.devices import devices_of_tests
 from knowledge.queries.night import question_now
+from knowledge.queries.proposers import proposers
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of
 from knowledge.summary import CampaignFacts, JudgedFact, WaitingFact
@@ -44,6 +45,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
         question=question_now(session, campaign_id),
+        proposers=proposers(session, campaign_id),
         discovery=campaign.discovery,
     )
 

@@ -21,6 +21,7 @@ from db.states import (
 )
 from knowledge.approvals import ApprovalView, approval_of
 from knowledge.queries.hypotheses import HypothesisRow, hypothesis_label, row_fields, with_verdict
+from knowledge.queries.proposers import hits_of
 from knowledge.queries.ties import TieView, ties_of_experiments
 from knowledge.queries.view import EffectView, View, verdict_effect
 
@@ -73,7 +74,8 @@ class EvidenceView(View):
 
 
 class HypothesisDetail(HypothesisRow):
-    """Everything about one hypothesis; `elsewhere` is what other targets said of its tests."""
+    """Everything about one hypothesis; `elsewhere` is what other targets said of its tests, `proposer_hits`
+    how often what its proposer brought to this campaign was supported."""
 
     refuted_if: str
     rationale: str
@@ -90,6 +92,7 @@ class HypothesisDetail(HypothesisRow):
     moves: tuple[MoveView, ...]
     findings: tuple[EvidenceView, ...]
     elsewhere: tuple[TieView, ...]
+    proposer_hits: str
 
 
 def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
@@ -117,6 +120,7 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
         moves=_moves(session, hypothesis_id),
         findings=_findings(session, hypothesis_id),
         elsewhere=_elsewhere(session, tests),
+        proposer_hits=hits_of(session, hypothesis.campaign_id, hypothesis.proposer).words(),
     )
 
 

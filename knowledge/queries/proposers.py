@@ -75,6 +75,17 @@ def records(session: Session, campaign_id: int) -> dict[str, Record]:
     return _records(_states(session), campaign_id)
 
 
+def hits_of(session: Session, campaign_id: int, proposer: str) -> Hits:
+    """What became of one proposer's hypotheses in a campaign; one statement."""
+    query = select(Hypothesis.state, func.count()).where(
+        Hypothesis.campaign_id == campaign_id, Hypothesis.proposer == proposer
+    )
+    counts: _Counts = {}
+    for state, count in session.execute(query.group_by(Hypothesis.state)):
+        counts[state] = count
+    return _hits(counts)
+
+
 _Counts = dict[HypothesisState, int]
 
 

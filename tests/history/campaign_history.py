@@ -171,6 +171,7 @@ class History:
         campaign_id: int | None = None,
         rank: int | None = None,
         rank_reason: str | None = None,
+        proposer: str = "rules",
     ) -> int:
         candidate = SPACE.with_change(control, change)
         draft = Draft(
@@ -182,7 +183,7 @@ class History:
             min_effect=min_effect,
             refuted_if="TPOT does not fall by 3 %.",
             rationale="Fewer bytes move.",
-            proposer="rules",
+            proposer=proposer,
             parents=tuple(parents),
         )
         with self.database.write() as session:

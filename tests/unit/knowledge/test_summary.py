@@ -67,6 +67,7 @@ def test_an_empty_campaign_says_so_in_every_part() -> None:
         "No test was inconclusive.",
         "No test was confounded.",
         "Nothing predicted was measured yet.",
+        "Nothing that anyone proposed is judged yet.",
         "0 experiments in 0s; the campaign has not started.",
     ]
 
