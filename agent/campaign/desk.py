@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from agent.campaign.beside import counted_from, flying_now
 from agent.campaign.confirming import best_there, candidate_there, target_of
 from agent.campaign.expected_cost import cost_priors
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
@@ -197,6 +198,7 @@ class Desk:
             [(best.get(each.target, self.incumbent).configuration, each.candidate) for each in queue]
         )
         most = self._most_s([each.candidate for each in queue])
+        flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:
@@ -208,12 +210,16 @@ class Desk:
                 prediction = self.prediction_of(each)
             elif each.proposer == USER:
                 prediction = combined(prediction, self._from_incumbent(each))
+            changed = self.space.levers_between(self.incumbent.configuration, each.candidate)
+            beside = counted_from(changed, flying) if metric is None else None
             candidates.append(
                 Candidate(
                     hypothesis_id=each.id,
                     levers=self.space.levers_between(each.control, each.candidate),
-                    log_ratio_mean=prediction.log_ratio_mean,
+                    log_ratio_mean=prediction.log_ratio_mean
+                    - (0.0 if beside is None else beside.expected_log),
                     log_ratio_sd=prediction.log_ratio_sd,
+                    beside=beside,
                     p_quality=belief.p_quality,
                     judges_quality=not self.facts.spec.latency_only,
                     p_feasible=belief.p_feasible,

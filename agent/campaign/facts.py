@@ -167,6 +167,8 @@ class Facts:
     """What a second of a rented target costs, once something ran there."""
     flying: tuple[tuple[Configuration, Configuration], ...] = ()
     """What is under test, each as its control and its candidate."""
+    flying_ids: tuple[int, ...] = ()
+    """The hypotheses of these."""
     targets: tuple[OtherTarget, ...] = ()
     """Those that it confirms on."""
     confirmed: frozenset[tuple[int, str]] = frozenset()
@@ -350,6 +352,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
             for h in hypotheses
             if h.state == HypothesisState.TESTING and not h.target
         ),
+        flying_ids=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING and not h.target),
         proposed=tuple(
             (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
             for h in hypotheses

@@ -52,6 +52,7 @@ from agent.ranking.across import WAITING_COUNTS, across_words, elsewhere_reason,
 from agent.ranking.sentences import (
     allotment_reason,
     approval_reason,
+    beside_reason,
     place_reason,
     price_reason,
     question_reason,
@@ -186,6 +187,8 @@ def rank(
             if key not in allotments:
                 allotments[key] = allotment_reason(cap, early, reserve, used)
             why += allotments[key]
+        if candidate.beside is not None:
+            why += beside_reason(candidate.beside)
         if shared[k].others:
             why += sharing_reason(shared[k])
         why += "" if there is None else elsewhere_reason(there, candidate, costs[k], usd_per_hour)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.sharing import Shared
-from agent.ranking.values import Candidate, Directive, Used
+from agent.ranking.values import Beside, Candidate, Directive, Used
 from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
@@ -107,6 +108,12 @@ def _so_far(directive: Directive, used: Used) -> str:
     if directive.time_s is not None:
         return f", {format_duration(used.seconds_of.get(lever, 0.0))} of which are used"
     return f", with {used.of_lever.get(lever, 0)} of {used.tests} tests so far"
+
+
+def beside_reason(beside: Beside) -> str:
+    """The end of a reason, of what is counted on top of a test under way."""
+    saves = -100 * math.expm1(beside.expected_log)
+    return f"; counted on top of {beside.hypothesis}, under test on the same lever, for {saves:.0f} %"
 
 
 def sharing_reason(shared: Shared) -> str:

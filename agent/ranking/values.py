@@ -30,6 +30,14 @@ class There:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A test under way on another device (its label) and the log ratio that it is expected to lead to."""
+
+    hypothesis: str
+    expected_log: float
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A queued hypothesis as the ranking sees it.
 
@@ -63,6 +71,9 @@ class Candidate:
     """Whether it is the last test, of the best against the baseline, which no cap holds back."""
     builds_s: Mapping[str, float] = field(default_factory=dict)
     """Which of its expected seconds build an artifact that is not there, by the artifact's key."""
+    beside: Beside | None = None
+    """What is under test on the same lever, on top of which its gain is counted: the belief has that taken
+    off already."""
     there: There | None = None
     """Where it confirms what was found, and what that takes; None of a test on the campaign's own target. The
     belief is then over the incumbent of *that* target."""
