@@ -1,6 +1,7 @@
 """Which directives can't hold together, and what to do about it.
 
-A ban contradicts whatever else is said of its lever, and a question of the night that changes it; a cap of a
+A ban contradicts whatever else is said of its lever, a question of the night that changes it, and a pin or a
+move of what does; a cap of a
 share contradicts a larger minimum share of the same lever; minimum shares contradict each other where they
 add up to more than all tests. A cap in tests or in time and a minimum share hold together: the cap holds
 over it, and says so where it does.
@@ -8,7 +9,7 @@ over it, and says so where it does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from configs.errors import UsageError
 from db.labels import Noun, format_label
@@ -40,6 +41,18 @@ def check_question(question: tuple[str, tuple[str, ...]] | None, banned: str) ->
             f"{question[0]} is the question of the night and changes {banned}, so a ban contradicts it.",
             "Take the question back first: autoinfer question --clear",
         )
+
+
+def check_banned(label: str, levers: Collection[str], bans: Sequence[Directive], done: str) -> None:
+    """Raise `UsageError` where what is to be `done` with a hypothesis (pinned, moved) says that it is tested,
+    and a ban that holds says that it is not."""
+    for ban in bans:
+        if ban.lever in levers:
+            raise UsageError(
+                f"{label} changes {ban.lever}, which is banned ({format_label(Noun.DIRECTIVE, ban.id)}), "
+                f"so it can't be {done}: it is not tested.",
+                f"Lift the ban first: autoinfer ban {ban.lever} --clear",
+            )
 
 
 def _check_pair(kind: DirectiveKind, lever: str, allowance: Allowance | None, other: Directive) -> None:

@@ -21,6 +21,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Job
 from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState, JobState
 from experiments.worker.cancelling import cancel
+from knowledge.contradictions import check_banned
 from knowledge.directives import (
     WAITING,
     active,
@@ -31,6 +32,7 @@ from knowledge.directives import (
     hypothesis_label,
     lift,
 )
+from knowledge.stored import LEVER_JOINT
 
 AHEAD = "ahead"
 """Where the `value` of a priority keeps the ids of the hypotheses that it leaves ahead."""
@@ -39,15 +41,21 @@ AHEAD = "ahead"
 def pin(session: Session, hypothesis_id: int) -> Hypothesis:
     """Put a hypothesis, which must exist, first in its queue until it is tested or unpinned.
 
-    Raises `UsageError` when it is not waiting any more.
+    Raises `UsageError` when it is not waiting any more, and when it changes a lever that is banned.
     """
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
     check_waiting(hypothesis, "pinned")
+    _check_bans(session, hypothesis, "pinned")
     if not hypothesis.pinned:
         hypothesis.pinned = True
         text = f"{hypothesis_label(hypothesis)} is tested before all others."
         add(session, hypothesis.campaign_id, DirectiveKind.PIN, text, hypothesis=hypothesis)
     return hypothesis
+
+
+def _check_bans(session: Session, hypothesis: Hypothesis, done: str) -> None:
+    bans = active(session, hypothesis.campaign_id, kind=DirectiveKind.BAN)
+    check_banned(hypothesis_label(hypothesis), hypothesis.lever.split(LEVER_JOINT), bans, done)
 
 
 def unpin(session: Session, hypothesis_id: int) -> Hypothesis:
@@ -70,10 +78,12 @@ def move(session: Session, hypothesis_id: int, place: int) -> Hypothesis:
     """Put a hypothesis, which must exist, at a place of its queue, 1 the first, until it is tested.
 
     It stays behind those that are ahead of that place now, and before all others; a later move of it replaces
-    this one. Raises `UsageError` when it is not waiting any more, is pinned, or there is no such place.
+    this one. Raises `UsageError` when it is not waiting any more, is pinned, changes a lever that is banned,
+    or there is no such place.
     """
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
     check_waiting(hypothesis, "moved")
+    _check_bans(session, hypothesis, "moved")
     label = hypothesis_label(hypothesis)
     if hypothesis.pinned:
         raise UsageError(

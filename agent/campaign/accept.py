@@ -25,6 +25,7 @@ from experiments.measurement.evidence import Json
 from experiments.space.configuration import Change
 from experiments.space.space import Space
 from knowledge.latency_only import latency_only
+from knowledge.steering import pin
 from knowledge.stored import SEPARATES
 
 
@@ -149,7 +150,6 @@ def put_down(
         lever=draft.lever,
         state=HypothesisState.QUEUED if impossible is None else HypothesisState.INFEASIBLE,
         state_reason=impossible,
-        pinned=draft.pinned,
         target=target,
         confirms_experiment_id=confirms,
     )
@@ -174,6 +174,8 @@ def put_down(
             **({} if separates is None else {SEPARATES: dict(separates)}),
         },
     )
+    if draft.pinned and impossible is None:
+        pin(session, row.id)  # with an event of its own, which the ranking cites
     return Accepted(row.id, event_id)
 
 

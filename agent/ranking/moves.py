@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from agent.ranking.sentences import ordinal
+from agent.ranking.sentences import LEAST_GAIN, ordinal
 from agent.ranking.values import Cause, Move, Place, Ranking, Shift, Steering
 from configs.quantities import format_usd
 from db.labels import Noun, format_label
@@ -23,9 +23,6 @@ SAME = 1e-9
 
 LEAST_CHANCE = 0.01
 """Chances below are not told apart."""
-
-LEAST_GAIN = 1e-4
-"""Gains below, as shares of the metric, are not told apart."""
 
 FACTOR = "the factor of the directives"
 """The part of a score that directives about levers make."""

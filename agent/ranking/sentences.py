@@ -19,6 +19,9 @@ from knowledge.figures import metric_word
 Z_80 = 1.2816
 """Half width of the 80 % interval of a normal, in standard deviations: what a range in brackets shows."""
 
+LEAST_GAIN = 1e-4
+"""Gains below, as shares of the metric, are next to nothing and not told apart."""
+
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -129,7 +132,11 @@ def price_reason(usd: float, gain: float) -> str:
     """The end of a reason on a target that costs dollars: the expected price, and what each per cent of the
     expected gain, a share, costs by it."""
     words = f"; expected to cost {format_usd(usd)}"
-    return words if gain <= 0 else f"{words}, {format_usd(usd / (100 * gain))} a per cent of expected gain"
+    return (
+        words
+        if gain < LEAST_GAIN
+        else f"{words}, {format_usd(usd / (100 * gain))} a per cent of expected gain"
+    )
 
 
 def approval_reason(cost_s: float, approve_above_s: float, approval: Directive | None, covered: bool) -> str:

@@ -1,4 +1,13 @@
-"""When nothing that is left is worth its price. Pure."""
+"""When nothing that is left is worth its price. Pure.
+
+The rule is that of Weitzman's problem of Pandora ("Optimal search for the best alternative", Econometrica
+47(3), 1979): a box is opened only while the improvement that it is expected to bring over the best so far,
+E[(reward − best)⁺], exceeds what opening it costs; the search stops when none does. For Bayesian optimization
+with costs it is that of arXiv 2507.12453. The improvement here is `Place.worth`; the price of a test is
+`WORTH`, the same share of TPOT for each, since what a night's seconds are worth is said by the budget and not
+by a rate. Weitzman's order would be by reservation prices; the queue's is by worth per second, which can be
+arbitrarily bad where something next to worthless is very cheap, and this price bars just that.
+"""
 
 from __future__ import annotations
 

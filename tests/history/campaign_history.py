@@ -173,8 +173,26 @@ class History:
         rank_reason: str | None = None,
         proposer: str = "rules",
     ) -> int:
+        draft = self.draft(change, claim, predicted, sd_log, min_effect, control, parents, proposer)
+        with self.database.write() as session:
+            accepted = accept(session, campaign_id or self.campaign_id, draft, "tpot_ms", SPACE)
+            row = session.get_one(Hypothesis, accepted.hypothesis_id)
+            row.rank, row.rank_reason = rank, rank_reason
+        return accepted.hypothesis_id
+
+    def draft(
+        self,
+        change: Mapping[str, KnobValue],
+        claim: str = "It is faster.",
+        predicted: float = -0.10,
+        sd_log: float = 0.05,
+        min_effect: float = 0.03,
+        control: Configuration = BASE,
+        parents: Sequence[int] = (),
+        proposer: str = "rules",
+    ) -> Draft:
         candidate = SPACE.with_change(control, change)
-        draft = Draft(
+        return Draft(
             claim=claim,
             control=control,
             candidate=candidate,
@@ -186,11 +204,6 @@ class History:
             proposer=proposer,
             parents=tuple(parents),
         )
-        with self.database.write() as session:
-            accepted = accept(session, campaign_id or self.campaign_id, draft, "tpot_ms", SPACE)
-            row = session.get_one(Hypothesis, accepted.hypothesis_id)
-            row.rank, row.rank_reason = rank, rank_reason
-        return accepted.hypothesis_id
 
     def move(self, hypothesis_id: int, from_rank: int | None, to_rank: int | None, reason: str) -> None:
         with self.database.write() as session:

@@ -1,9 +1,12 @@
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 
 import pytest
 from sqlalchemy import select
 
+from agent.campaign.accept import accept
 from configs.errors import UsageError
 from db import campaign_lease, queue
 from db.campaign_owner import is_dead, new_owner
@@ -17,7 +20,7 @@ from db.states import (
     VerdictOutcome,
 )
 from knowledge import lever_steering, steering
-from tests.history.campaign_history import History
+from tests.history.campaign_history import SPACE, History
 
 LEVERS = ("threads", "dtype", "compile", "pruning")
 
@@ -244,3 +247,32 @@ def test_an_ended_campaign_cannot_be_steered(history: History) -> None:
         steering.stop_campaign(session, 1)
     with pytest.raises(UsageError, match="C-1 has ended: the user stopped it"):
         steer(history, DirectiveKind.FOCUS, "threads")
+
+
+@pytest.mark.parametrize("done", ["pinned", "moved"])
+def test_what_is_banned_is_neither_pinned_nor_moved_and_the_answer_says_why(
+    history: History, done: str
+) -> None:
+    threads, other = history.propose({"serving.threads": 1}), history.propose({"serving.dtype": "bfloat16"})
+    ban = steer(history, DirectiveKind.BAN, "threads")
+    act = steering.pin if done == "pinned" else partial(steering.move, place=2)
+    with history.database.write() as session, pytest.raises(UsageError) as refused:
+        act(session, threads)
+    assert refused.value.message == (
+        f"H-001 changes threads, which is banned (D-{ban.id}), so it can't be {done}: it is not tested."
+    )
+    assert refused.value.hint == "Lift the ban first: autoinfer ban threads --clear"
+    with history.database.write() as session:
+        assert steering.pin(session, other).pinned
+
+
+def test_a_pin_that_came_with_its_hypothesis_has_an_event_as_any_other(history: History) -> None:
+    with history.database.write() as session:
+        draft = replace(history.draft({"serving.threads": 1}), pinned=True)
+        number = accept(session, history.campaign_id, draft, "tpot_ms", SPACE).hypothesis_id
+    assert active(history) == [("pin", None)]
+    (given,) = events(history, "directive.given")
+    assert (given.text, given.subject) == ("H-001 is tested before all others.", "H-001")
+    with history.database.write() as session:
+        assert not steering.unpin(session, number).pinned
+    assert active(history) == []
