@@ -13,16 +13,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from agent.ranking.sentences import LEAST_GAIN, ordinal
+from agent.ranking.sentences import LEAST_CHANCE, LEAST_GAIN, ordinal
 from agent.ranking.values import Cause, Move, Place, Ranking, Shift, Steering
 from configs.quantities import format_usd
 from db.labels import Noun, format_label
 
 SAME = 1e-9
 """Relative difference up to which two values of a part are the same."""
-
-LEAST_CHANCE = 0.01
-"""Chances below are not told apart."""
 
 FACTOR = "the factor of the directives"
 """The part of a score that directives about levers make."""

@@ -22,6 +22,9 @@ Z_80 = 1.2816
 LEAST_GAIN = 1e-4
 """Gains below, as shares of the metric, are next to nothing and not told apart."""
 
+LEAST_CHANCE = 0.01
+"""Chances below are not told apart."""
+
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
@@ -182,5 +185,9 @@ def _belief(candidate: Candidate, saved: tuple[int, int, int]) -> str:
         )
     if worst < 0 or best < 0:  # only then can there be a minus to write as one
         numbers = numbers.replace("-", "−")
-    quality = f", quality held with P {candidate.p_quality:.2f}" if candidate.judges_quality else ""
-    return f"{numbers}{quality}, runs with P {candidate.p_feasible:.2f}, {candidate.cost_s:.0f} s"
+    quality = f", quality held with P {_chance(candidate.p_quality)}" if candidate.judges_quality else ""
+    return f"{numbers}{quality}, runs with P {_chance(candidate.p_feasible)}, {candidate.cost_s:.0f} s"
+
+
+def _chance(value: float) -> str:
+    return "< 0.01" if value < LEAST_CHANCE else f"{value:.2f}"
