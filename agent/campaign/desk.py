@@ -210,8 +210,10 @@ class Desk:
                 prediction = self.prediction_of(each)
             elif each.proposer == USER:
                 prediction = combined(prediction, self._from_incumbent(each))
-            changed = self.space.levers_between(self.incumbent.configuration, each.candidate)
-            beside = counted_from(changed, flying) if metric is None else None
+            beside = None
+            if flying and metric is None:
+                levers = self.space.levers_between(self.incumbent.configuration, each.candidate)
+                beside = counted_from(levers, flying)
             candidates.append(
                 Candidate(
                     hypothesis_id=each.id,

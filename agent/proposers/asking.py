@@ -40,7 +40,11 @@ def ask(
         for name, wanted in slots({each: known[each] for each in asked}, count - len(drafts)).items():
             if not wanted:
                 continue
-            brought = asked[name].propose(view, wanted)
+            brought = [
+                each
+                for each in asked[name].propose(view, wanted)
+                if each.candidate.digest not in view.taken  # one that repeats itself has nothing more to say
+            ]
             view = replace(view, taken=view.taken | {each.candidate.digest for each in brought})
             kept = [each for each in brought if keeps(each)]
             drafts += kept
