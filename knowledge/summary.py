@@ -358,7 +358,7 @@ def _proposers(found: Sequence[ProposerView]) -> PartView:
     judged = [each for each in found if each.judged]
     if not judged:
         return PartView(title=title, sentence="Nothing that anyone proposed is judged yet.")
-    lines = [f"{_who(each.name)}  {each.words}{_came_out(each)}" for each in judged]
+    lines = [f"{_who(each.name)}  {each.words}{_shrunk(each)}{_came_out(each)}" for each in judged]
     silent = [_who(each.name) for each in found if not each.judged]
     waits = f"; nothing of {listed(silent)} is judged yet" if silent else ""
     sentence = f"{counted(len(judged), 'proposer has', 'proposers have')} verdicts{waits}."
@@ -367,6 +367,11 @@ def _proposers(found: Sequence[ProposerView]) -> PartView:
 
 def _who(proposer: str) -> str:
     return "you" if proposer == "user" else proposer
+
+
+def _shrunk(proposer: ProposerView) -> str:
+    """What its share of the next proposals goes by (`knowledge.hit_rates`)."""
+    return "" if proposer.chance is None else f", {100 * proposer.chance:.0f} % after shrinkage"
 
 
 def _came_out(proposer: ProposerView) -> str:

@@ -100,6 +100,6 @@ def test_the_summary_and_the_hypothesis_tell_of_it(told: History) -> None:
         assert hypothesis_detail(session, 1).proposer_hits == "1 of 3 judged supported, 33 % (1 to 91 %)"
     assert part.sentence == ("1 proposer has verdicts; nothing of neighbours and optuna is judged yet.")
     assert part.lines == (
-        "profile  1 of 3 judged supported, 33 % (1 to 91 %); predicted −10.0 % on average, "
-        "measured +7.0 % (1 of 2 inside the 80 % prediction)",
+        "profile  1 of 3 judged supported, 33 % (1 to 91 %), 43 % after shrinkage; "
+        "predicted −10.0 % on average, measured +7.0 % (1 of 2 inside the 80 % prediction)",
     )
