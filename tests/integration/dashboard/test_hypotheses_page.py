@@ -99,3 +99,26 @@ def test_what_makes_no_sense_is_told(full: TestClient, path: str, status: int, w
 def test_an_empty_database_says_what_to_do_next(empty: TestClient) -> None:
     assert "autoinfer run" in empty.get("/hypotheses").text
     assert "No prediction was tested yet" in empty.get("/predictions").text
+
+
+def test_the_list_says_how_often_each_proposer_was_right(full: TestClient) -> None:
+    [found] = full.get("/hypotheses.json?campaign=C-1").json()["proposers"]
+    states = full.get("/hypotheses.json").json()["facets"]["states"]
+    assert found["name"] == "rules"
+    assert found["proposed"] == sum(states.values())
+    assert found["judged"] == sum(
+        states.get(each, 0) for each in ("supported", "refuted", "inconclusive", "infeasible")
+    )
+    assert found["supported"] == states["supported"]
+    page = full.get("/hypotheses?campaign=C-1").text
+    told = page.partition('id="hy-from-rules"')[2].partition("</tr>")[0]
+    assert f"{found['supported']} of {found['judged']}" in told
+    assert f"{100 * found['low']:.0f} to {100 * found['high']:.0f}" in told
+    assert f"shrunk {100 * found['chance']:.0f}" in told
+    everywhere = full.get("/hypotheses").text
+    assert "all campaigns" in everywhere
+    assert "shrunk" not in everywhere, "a share is of one campaign"
+
+
+def test_where_nobody_proposed_anything_nothing_is_said_of_proposers(empty: TestClient) -> None:
+    assert 'id="hy-proposers"' not in empty.get("/hypotheses").text
