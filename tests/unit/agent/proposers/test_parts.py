@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +30,8 @@ from tests.unit.agent.campaigns import (
     view,
 )
 from tests.unit.agent.proposers.conformance import ProposerConformance
+
+ROOT = Path(__file__).parents[4]
 
 
 class TestProfile(ProposerConformance):
@@ -139,3 +144,12 @@ def test_recombination_speaks_once_something_was_supported_that_the_best_lacks()
     assert draft.candidate == pruned(1, control=COMPILED)
     assert draft.parents == (1, 2)
     assert "H-002 was supported apart from the incumbent" in draft.rationale
+
+
+def test_each_is_registered_under_its_own_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    registered = project["entry-points"]["autoinfer.proposers"]
+    assert set(registered) >= {"profile", "roofline", "neighbours", "recombination", "rules", "optuna"}
+    for name, target in registered.items():
+        module, _, made = target.partition(":")
+        assert getattr(import_module(module), made)().name == name
