@@ -89,6 +89,8 @@ MOVABLE = (DUE, SCORED)
 """The groups in which a move by hand counts."""
 
 NOTHING_USED = Used()
+NO_BUILDS: Mapping[str, float] = {}
+"""What is built on another target is charged there."""
 
 Array = npt.NDArray[np.float64]
 
@@ -135,26 +137,25 @@ def rank(
     factor = np.array([_factor(cited[c.levers]) for c in candidates])
     pins = _pins(candidates, directives)
     bans = {levers: _ban(directives, levers) for levers in cited}
-    worthy = (gain * quality * feasible * factor >= WORTH).tolist()
-    uses = [
-        bans[c.levers] is None and c.there is None and (worthy[k] or c.is_due or c.hypothesis_id in pins)
-        for k, c in enumerate(candidates)
-    ]
-    shared = shared_builds([c.builds_s for c in candidates], uses)
+    group = np.array([_group(c, pins, bans) for c in candidates])
+    worthy = gain * quality * feasible >= WORTH
+    uses = (group != BANNED) & (worthy | (group != SCORED))
+    builds = [each.builds_s if each.there is None else NO_BUILDS for each in candidates]
+    shared = shared_builds(builds, uses.tolist())
     spared = np.array([each.spared_s for each in shared])
     weighed = np.maximum(_weighed_s(candidates, cost, usd_per_hour) - spared, LEAST_COST_S)
     score = gain * quality * feasible / weighed * factor
-    group = np.array([_group(c, pins, bans) for c in candidates])
     turn = np.array([_turn(c, pins) for c in candidates])
     # the last key of lexsort is the first to decide
     by_score = np.lexsort((ids, -score, turn, group)).tolist()
+    groups = group.tolist()
     hands = _of_hypotheses(directives, DirectiveKind.PRIORITY)
     approvals = _of_hypotheses(directives, DirectiveKind.APPROVAL)
     asked = _of_question(directives)
-    moved = _with_moves(by_score, ids.tolist(), group.tolist(), hands)
-    running, banned = _apart(moved, group.tolist())
+    moved = _with_moves(by_score, ids.tolist(), groups, hands)
+    running, banned = _apart(moved, groups)
     own = [k for k in running if candidates[k].there is None]
-    allotted = _allotted(own, candidates, group.tolist(), hands, directives, used)
+    allotted = _allotted(own, candidates, groups, hands, directives, used)
     at = {k: each for each, k in enumerate(own)}
     turns = iter(own[k] for k in allotted.order)
     merged = [k if candidates[k].there is not None else next(turns) for k in running]
@@ -165,7 +166,7 @@ def rank(
     share = np.array([c.metric is not None and c.metric.is_share for c in candidates])
     saved = saved_hundredths(mean, sd, share)
     worth = (gain * quality * feasible * factor).tolist()
-    scored = [group[k] == SCORED and each.hypothesis_id not in hands for k, each in enumerate(candidates)]
+    scored = [groups[k] == SCORED and each.hypothesis_id not in hands for k, each in enumerate(candidates)]
     across = across_words(order, candidates, costs, worth, scored, usd_per_hour)
     allotments: dict[tuple[int, ...], str] = {}
     places = []
@@ -173,9 +174,10 @@ def rank(
         candidate = candidates[k]
         pin = pins.get(candidate.hypothesis_id)
         ban = bans[candidate.levers]
-        hand = hands.get(candidate.hypothesis_id) if group[k] in MOVABLE else None
-        cap, early = allotted.held.get(at.get(k, -1)), allotted.early.get(at.get(k, -1))
-        reserve, question = allotted.reserved.get(at.get(k, -1)), asked if group[k] == QUESTION else None
+        hand = hands.get(candidate.hypothesis_id) if groups[k] in MOVABLE else None
+        own_turn = at.get(k, -1)
+        cap, early = allotted.held.get(own_turn), allotted.early.get(own_turn)
+        reserve, question = allotted.reserved.get(own_turn), asked if groups[k] == QUESTION else None
         there = candidate.there
         asks = candidate.cost_s > approve_above_s and (there is None or candidate.usd is None)
         approval = approvals.get(candidate.hypothesis_id) if asks else None

@@ -34,6 +34,9 @@ def shared_builds(builds_s: Sequence[Mapping[str, float]], uses: Sequence[bool])
     users = Counter(key for each, is_user in zip(builds_s, uses, strict=True) if is_user for key in each)
     found = []
     for each, is_user in zip(builds_s, uses, strict=True):
+        if not each:
+            found.append(NOTHING)
+            continue
         built = own = 0.0
         most = 0
         for key, seconds in each.items():
