@@ -13,12 +13,13 @@ from agent.campaign.target import check_engine_is_here, check_serves, find_targe
 from agent.plan.at_once import launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, card_asked, card_of
 from agent.plan.fitting import sentence
-from agent.plan.memory import Room, needed_bytes
+from agent.plan.memory import Room
 from agent.plan.model import ModelFound, model_at
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.registry import Port, names
 from configs.targets import CPU, CUDA, check_one_device, is_rented
+from experiments.engines.launch_memory import needed_bytes
 from experiments.engines.port import Infeasible
 from experiments.job.named import engine_for
 from experiments.measurement.evidence import Json

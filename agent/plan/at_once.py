@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from agent.campaign.legal import drafter_parameters
 from agent.plan.card import Card
-from agent.plan.memory import Asked, Part, launch_parts, needed_bytes, usable_bytes
+from agent.plan.memory import usable_bytes
 from agent.plan.model import ModelFound
 from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
 from configs.models import BFLOAT16_BYTES
+from experiments.engines.launch_memory import Asked, Part, launch_parts, needed_bytes
 from experiments.space.configuration import Configuration
 
 TEST_LAUNCHES = 2

@@ -23,12 +23,12 @@ from agent.plan.duration import (
     test_seconds,
     warm_seconds,
 )
-from agent.plan.memory import weight_bytes
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
 from configs.campaign import PlanSpec, WorkloadSpec
 from configs.errors import AutoinferError
 from db.models import Campaign
+from experiments.engines.launch_memory import weight_bytes
 from experiments.engines.port import Infeasible
 from experiments.job.spec import AnyJob, BaselineJob, TestJob
 from experiments.measurement.plan import StoppingPlan, Workload

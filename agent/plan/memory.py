@@ -1,82 +1,14 @@
-"""How much memory of a GPU a launch takes on an engine that computes with packed weights, by part. Pure.
+"""Whether launches fit into what may be taken of a card. Pure.
 
-Weights, caches and states are exact sums of the model's shape and the configuration. What compiled graphs, a
-prefill and the process take is an upper guess, each with its basis (`Part.basis`), so that a plan that misses
-by a few per cent either way may be wrong, and says what it counted.
-
-A test holds two launches at once: its control, which is the campaign's baseline at first, and its candidate.
-One launch alone is told beside it.
+What a launch takes is counted by `experiments.engines.launch_memory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-from agent.plan.hybrid_cache import draft_tokens, gdn_channels, hybrid_cache
-from agent.surrogate.weight_bytes import part_bytes
-from configs.models import BFLOAT16_BYTES, FLOAT32_BYTES, ModelProfile, PartKind
-from configs.weight_formats import BFLOAT16, BITS_PER_BYTE, SIXTEEN_BIT
-from experiments.engines.device_memory import (
-    ALLOCATOR_SHARE,
-    GB,
-    GDN_COPIES,
-    LARGE_CARD_BYTES,
-    MLP_COPIES,
-    PROCESS_BYTES,
-    Held,
-    reserved_cache_bytes,
-)
-from experiments.space.configuration import KnobValue
-from experiments.space.legality import KINDS_OF
 
 USABLE_SHARE = 0.9
 """Share of a card that an engine takes at most: vLLM's own default of `gpu_memory_utilization`."""
-
-GRAPH_BYTES = round(0.73 * 2**30)
-"""What captured graphs take: vLLM's own estimate for a Qwen3.5 with 51 + 35 captured sizes, as a log in
-vllm-project/vllm#39559 has it. Fewer sizes take less."""
-
-PREFILL_TOKENS = 2048
-"""Tokens that go through a layer at once: vLLM's `max_num_batched_tokens` of a server on cards below 70 GB;
-on larger ones it is four times that, which is little beside the card."""
-
-SAMPLED_SEQUENCES = 256
-"""Sequences whose logits vLLM tries out at once while it starts (`max_num_seqs` on such cards)."""
-
-LOGIT_COPIES = 3
-"""Copies of those logits in float32, sorted and as probabilities. A guess."""
-
-MODEL_LENGTH, MOST_SEQUENCES = "serving.max_model_len", "serving.max_sequences"
-"""Knobs of the longest sequence, for one of which an engine wants room, and of the most at once."""
-
-GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
-"""The knob of compiled graphs, and its values without any."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Bytes of one part of a launch, and what the figure rests on."""
-
-    name: str
-    bytes: int
-    basis: str
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of an engine: how many sequences at once, and the tokens of each.
-
-    `stored_weight_bytes` are those of a checkpoint whose weights are quantized as they are stored, and count
-    for the shape's; `drafter_bytes` those of a drafter with weights of its own; `card_bytes` is the memory
-    of the card, by which a cache is reserved.
-    """
-
-    context_tokens: int
-    sequences: int = 1
-    stored_weight_bytes: int | None = None
-    drafter_bytes: int = 0
-    card_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -98,142 +30,7 @@ class Room:
         return not self.missing_bytes
 
 
-def launch_parts(
-    profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked
-) -> tuple[Part, ...]:
-    """What one launch takes, part by part; parts that take nothing are left out."""
-    served = after_pruning(profile, configuration)
-    tokens = asked.context_tokens
-    longest = max(tokens, _whole(configuration, MODEL_LENGTH) or 0)
-    cache, whole = (hybrid_cache(served, configuration, each) for each in (tokens, longest))
-    found = [_weights(served, configuration, asked)]
-    if configuration.get("drafting.method") == "mtp":
-        head = served.mtp_parameters * SIXTEEN_BIT / BITS_PER_BYTE
-        found.append(Part("MTP head", round(head), "its parameters in 16 bits"))
-    found += [
-        Part("drafter", asked.drafter_bytes, "its parameters in 16 bits"),
-        Part(
-            "KV cache",
-            max(asked.sequences * cache.kv_bytes, whole.kv_bytes),
-            f"{asked.sequences} × {tokens:,} tokens, or one of {longest:,}, in pages of {cache.page_tokens}",
-        ),
-        Part("GDN and conv state", asked.sequences * cache.state_bytes, "a page for each state"),
-        _reserved(
-            served,
-            configuration,
-            asked,
-            max(asked.sequences * cache.kv_bytes, whole.kv_bytes) + asked.sequences * cache.state_bytes,
-        ),
-        Part("CUDA graphs", _graph_bytes(configuration), "reported by an engine's log for 86 sizes"),
-        Part(
-            "activations",
-            _activation_bytes(served, configuration),
-            f"a prefill of {PREFILL_TOKENS:,} tokens; a guess",
-        ),
-        Part("process", PROCESS_BYTES, "context, kernels, libraries; a guess"),
-    ]
-    # weights are given room once, in whole tensors, and nothing of them is handed back
-    lost = round(ALLOCATOR_SHARE * sum(part.bytes for part in found[1:]))
-    basis = f"{ALLOCATOR_SHARE:.0%} of everything but weights; a guess"
-    found.append(Part("lost by the allocator", lost, basis))
-    return tuple(part for part in found if part.bytes)
-
-
-def needed_bytes(parts: Iterable[Part]) -> int:
-    """Bytes of a launch."""
-    return sum(part.bytes for part in parts)
-
-
 def usable_bytes(memory_bytes: int, free_bytes: int | None = None) -> int:
     """Bytes of a card that may be taken, of which `free_bytes` are free (None: all of it)."""
     usable = round(USABLE_SHARE * memory_bytes)
     return usable if free_bytes is None else min(usable, free_bytes)
-
-
-def after_pruning(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> ModelProfile:
-    """The shape without the layers that go; which they are is not known before they are ranked, so the
-    smallest of those that may go are taken."""
-    count = configuration.get("pruning.layers_removed")
-    if isinstance(count, bool) or not isinstance(count, int):
-        return profile
-    kinds = KINDS_OF.get(str(configuration.get("pruning.restrict", "any")), KINDS_OF["any"])
-    sizes: dict[int, float] = {}
-    for part in profile.parts:
-        if part.layer is not None and profile.layer_types[part.layer] in kinds:
-            size = part_bytes(profile, part, configuration)
-            sizes[part.layer] = sizes.get(part.layer, 0.0) + size
-    smallest = sorted(sizes, key=lambda layer: (sizes[layer], layer))
-    return profile.without_layers(frozenset(smallest[: min(count, profile.layers - 1)]))
-
-
-def _reserved(
-    profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked, counted_bytes: int
-) -> Part:
-    """What an engine reserves beyond the requests' own: vLLM gets room for `serving.max_sequences` sequences
-    of `serving.max_model_len` tokens, whatever is asked of it."""
-    length, sequences = _whole(configuration, MODEL_LENGTH), _whole(configuration, MOST_SEQUENCES)
-    if length is None or sequences is None:
-        return Part("cache reserved beyond that", 0, "")
-    one = Held(
-        profile,
-        BFLOAT16,
-        length,
-        draft_tokens=draft_tokens(configuration),
-        mtp=configuration.get("drafting.method") == "mtp",
-    )
-    reserved = reserved_cache_bytes(one, sequences, asked.card_bytes)
-    return Part(
-        "cache reserved beyond that",
-        max(0, reserved - counted_bytes),
-        f"for {sequences} sequences of {length:,} tokens, with slack; less on a card below "
-        f"{LARGE_CARD_BYTES / GB:.0f} GB",
-    )
-
-
-def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked) -> Part:
-    if asked.stored_weight_bytes is not None:
-        return Part("weights", asked.stored_weight_bytes, "as the files store them")
-    return Part("weights", round(weight_bytes(profile, configuration)), _format_words(configuration))
-
-
-def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
-    """Bytes of the weights that stay in memory, without an MTP head: the embedding whole, and a head that is
-    tied to it only where it is quantized, for then it is a copy of its own."""
-    total = 0.0
-    for part in profile.parts:
-        if part.kind is PartKind.MTP:
-            continue
-        if part.kind is PartKind.EMBEDDING:
-            total += part.parameters * SIXTEEN_BIT / BITS_PER_BYTE
-        elif part.kind is PartKind.LM_HEAD and not part.parameters:
-            own = configuration.get("quantization.lm_head") == "quantized"
-            total += part_bytes(profile, part, configuration) if own else 0.0
-        else:
-            total += part_bytes(profile, part, configuration)
-    return total
-
-
-def _format_words(configuration: Mapping[str, KnobValue]) -> str:
-    method, bits = configuration.get("quantization.method", "none"), configuration.get("quantization.bits")
-    if method == "none" or bits is None:
-        return "every parameter in 16 bits"
-    group = configuration.get("quantization.group_size")
-    return f"projections in {bits} bits, groups of {group}; the rest in 16"
-
-
-def _graph_bytes(configuration: Mapping[str, KnobValue]) -> int:
-    return 0 if str(configuration.get(GRAPH_MODE, "")).lower() in EAGER else GRAPH_BYTES
-
-
-def _whole(configuration: Mapping[str, KnobValue], knob: str) -> int | None:
-    """What a knob holds where it is a whole number."""
-    value = configuration.get(knob)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _activation_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> int:
-    mlp = MLP_COPIES * profile.intermediate * BFLOAT16_BYTES
-    gdn = GDN_COPIES * gdn_channels(profile) * FLOAT32_BYTES
-    sampled = _whole(configuration, MOST_SEQUENCES) or SAMPLED_SEQUENCES
-    logits = LOGIT_COPIES * sampled * profile.vocabulary * FLOAT32_BYTES
-    return PREFILL_TOKENS * max(mlp, gdn) + logits

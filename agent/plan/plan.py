@@ -21,9 +21,10 @@ from agent.plan.duration import (
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
 from agent.plan.levers import Check, LeverRow, lever_rows
-from agent.plan.memory import Part, Room, needed_bytes, weight_bytes
+from agent.plan.memory import Room
 from agent.plan.model import ModelFound
 from configs.campaign import CampaignSpec
+from experiments.engines.launch_memory import Part, needed_bytes, weight_bytes
 from experiments.measurement.plan import Workload
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue

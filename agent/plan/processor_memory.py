@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.plan.memory import Asked, Part
 from configs.models import ModelProfile
+from experiments.engines.launch_memory import Asked, Part
 from experiments.engines.reference.memory import HEADROOM
 from experiments.space.configuration import KnobValue
 from experiments.stages.pruning.room import ITEM_BYTES, PROCESS_BYTES

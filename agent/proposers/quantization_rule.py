@@ -15,8 +15,8 @@ from agent.proposers.idea import Idea, changed, enumerated, other_values
 from agent.proposers.port import CampaignView
 from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
-from agent.surrogate.weight_bytes import bits_per_weight
 from db.labels import Noun, format_label
+from experiments.engines.stored_bytes import bits_per_weight
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue

@@ -1,9 +1,4 @@
-"""Bytes of weights that a decode step reads, as stored, by exact arithmetic from the model's shape. Pure.
-
-A quantized weight takes its bits plus its share of the group's scale (and zero point): 4.156 bits for groups
-of 128, 4.625 for groups of 32. What stays in high precision is what the quantization stage keeps so:
-`in_proj_a`, `in_proj_b`, convolution, norms, embedding, MTP head, and the output head unless it is asked for.
-"""
+"""Bytes of weights that a decode step reads, as stored (`experiments.engines.stored_bytes`). Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from configs.models import ModelProfile, Part, PartKind
-from configs.weight_formats import BITS_PER_BYTE, SCALE_BITS, SIXTEEN_BIT
+from configs.models import ModelProfile, PartKind
+from configs.weight_formats import SIXTEEN_BIT
 from experiments.engines.port import PartTime
+from experiments.engines.stored_bytes import head_quantized, part_bytes, quantized_bits
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.legality import KINDS_OF
 
 STORED_SD_SHARE = 0.003
 """What the arithmetic leaves out, as a share: padding, and the few bytes that name each tensor's shape."""
-
-QUANTIZED_METHODS = ("awq", "rtn")
-"""Values of `quantization.method` under which weights take fewer bits."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +58,12 @@ class WeightBytesBelief:
     def _share(self, configuration: Configuration) -> float:
         """Bytes over those of 16-bit weights, from the kinds of the profile's parts."""
         whole = math.fsum(part.weight_bytes for part in self.profile)
-        bits = _quantized_bits(configuration)
+        bits = quantized_bits(configuration)
         if bits is None or whole <= 0:
             return 1.0
-        kinds = (*PROJECTION_KINDS, *(["lm_head"] if _head_quantized(configuration) else []))
+        kinds = (*PROJECTION_KINDS, *(["lm_head"] if head_quantized(configuration) else []))
         packed = math.fsum(part.weight_bytes for part in self.profile if part.kind in kinds)
         return 1 - packed / whole * (1 - bits / SIXTEEN_BIT)
-
-
-def bits_per_weight(bits: int, group_size: int, symmetric: bool) -> float:
-    """Bits of a quantized weight with its share of a 16-bit scale and, if asymmetric, of a zero point."""
-    return bits + (SCALE_BITS + (0 if symmetric else bits)) / group_size
 
 
 def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue]) -> StepBytes:
@@ -101,36 +89,3 @@ def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue
     spread = math.sqrt(math.fsum((size - mean) ** 2 for size in sizes) / len(sizes))
     count = min(count, len(by_layer) - 1)
     return StepBytes(whole - count * mean, math.sqrt(count) * spread)
-
-
-def part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
-    """Bytes of a part's weights that a step reads under a configuration; unquantized ones take 16 bits."""
-    bits = _quantized_bits(configuration)
-    high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE
-    if bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):
-        return high
-    if part.kind is PartKind.LM_HEAD:
-        return part.reads_parameters * bits / BITS_PER_BYTE if _head_quantized(configuration) else high
-    kept = configuration.get("quantization.keep")
-    if kept == "attention" and part.kind is PartKind.ATTENTION:
-        return high
-    if kept == "edges" and part.layer in (0, shape.layers - 1):
-        return high
-    others = part.other_parameters * SIXTEEN_BIT
-    out = shape.hidden * shape.gdn_v_heads * shape.gdn_v_head_dim if part.kind is PartKind.GDN else 0
-    out_bits = _quantized_bits(configuration, "quantization.out_proj_bits") or bits
-    return ((part.matmul_parameters - out) * bits + out * out_bits + others) / BITS_PER_BYTE
-
-
-def _quantized_bits(configuration: Mapping[str, KnobValue], knob: str = "quantization.bits") -> float | None:
-    """Bits a weight with its overhead; None where nothing is quantized or the knob is not active."""
-    bits, group = configuration.get(knob), configuration.get("quantization.group_size")
-    if configuration.get("quantization.method") not in QUANTIZED_METHODS:
-        return None
-    if not isinstance(bits, int) or not isinstance(group, int):
-        return None
-    return bits_per_weight(bits, group, configuration.get("quantization.symmetric") is True)
-
-
-def _head_quantized(configuration: Mapping[str, KnobValue]) -> bool:
-    return configuration.get("quantization.lm_head") == "quantized"

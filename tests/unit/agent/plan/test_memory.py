@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.plan.hybrid_cache import hybrid_cache
-from agent.plan.memory import Asked, after_pruning, launch_parts, needed_bytes, usable_bytes, weight_bytes
+from agent.plan.memory import usable_bytes
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import ModelProfile, load_model_profile
+from experiments.engines.hybrid_cache import hybrid_cache
+from experiments.engines.launch_memory import Asked, after_pruning, launch_parts, needed_bytes, weight_bytes
 from experiments.space.configuration import KnobValue
 
 GB = 1e9

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.surrogate.cost import build_keys
-from agent.surrogate.weight_bytes import bits_per_weight, step_weight_bytes
+from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.models import load_model_profile
 from configs.weight_formats import BFLOAT16, grouped_4_bit
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.stored_weights import step_weight_bytes as stored_bytes
+from experiments.engines.stored_bytes import bits_per_weight
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.reference_model.load import reference_model_path

@@ -1,0 +1,56 @@
+"""Bytes of a part's weights as a configuration stores them, by exact arithmetic from the model's shape. Pure.
+
+A quantized weight takes its bits plus its share of the group's scale (and zero point): 4.156 bits for groups
+of 128, 4.625 for groups of 32. What stays in high precision is what the quantization stage keeps so:
+`in_proj_a`, `in_proj_b`, convolution, norms, embedding, MTP head, and the output head unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from configs.models import ModelProfile, Part, PartKind
+from configs.weight_formats import BITS_PER_BYTE, SCALE_BITS, SIXTEEN_BIT
+from experiments.space.configuration import KnobValue
+
+QUANTIZED_METHODS = ("awq", "rtn")
+"""Values of `quantization.method` under which weights take fewer bits."""
+
+
+def bits_per_weight(bits: int, group_size: int, symmetric: bool) -> float:
+    """Bits of a quantized weight with its share of a 16-bit scale and, if asymmetric, of a zero point."""
+    return bits + (SCALE_BITS + (0 if symmetric else bits)) / group_size
+
+
+def part_bytes(shape: ModelProfile, part: Part, configuration: Mapping[str, KnobValue]) -> float:
+    """Bytes of a part's weights that a step reads under a configuration; unquantized ones take 16 bits."""
+    bits = quantized_bits(configuration)
+    high = part.reads_parameters * SIXTEEN_BIT / BITS_PER_BYTE
+    if bits is None or part.kind in (PartKind.EMBEDDING, PartKind.NORM):
+        return high
+    if part.kind is PartKind.LM_HEAD:
+        return part.reads_parameters * bits / BITS_PER_BYTE if head_quantized(configuration) else high
+    kept = configuration.get("quantization.keep")
+    if kept == "attention" and part.kind is PartKind.ATTENTION:
+        return high
+    if kept == "edges" and part.layer in (0, shape.layers - 1):
+        return high
+    others = part.other_parameters * SIXTEEN_BIT
+    out = shape.hidden * shape.gdn_v_heads * shape.gdn_v_head_dim if part.kind is PartKind.GDN else 0
+    out_bits = quantized_bits(configuration, "quantization.out_proj_bits") or bits
+    return ((part.matmul_parameters - out) * bits + out * out_bits + others) / BITS_PER_BYTE
+
+
+def quantized_bits(configuration: Mapping[str, KnobValue], knob: str = "quantization.bits") -> float | None:
+    """Bits a weight with its overhead; None where nothing is quantized or the knob is not active."""
+    bits, group = configuration.get(knob), configuration.get("quantization.group_size")
+    if configuration.get("quantization.method") not in QUANTIZED_METHODS:
+        return None
+    if not isinstance(bits, int) or not isinstance(group, int):
+        return None
+    return bits_per_weight(bits, group, configuration.get("quantization.symmetric") is True)
+
+
+def head_quantized(configuration: Mapping[str, KnobValue]) -> bool:
+    """Whether the output head is quantized like the projections."""
+    return configuration.get("quantization.lm_head") == "quantized"
