@@ -53,11 +53,12 @@ GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 
 @dataclass(frozen=True)
 class Part:
-    """Bytes of one part of a launch, and what the figure rests on."""
+    """Bytes of one part of a launch, and what the figure rests on; `guessed`: an upper guess, no sum."""
 
     name: str
     bytes: int
     basis: str
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Asked:
 
     `stored_weight_bytes` are those of a checkpoint whose weights are quantized as they are stored, and count
     for the shape's; `drafter_bytes` those of a drafter with weights of its own; `card_bytes` is the memory
-    of the card, by which a cache is reserved.
+    of the card, by which a cache is reserved; `graphs` tells whether steps may be captured there, which a
+    processor's are not.
     """
 
     context_tokens: int
@@ -74,6 +76,7 @@ class Asked:
     stored_weight_bytes: int | None = None
     drafter_bytes: int = 0
     card_bytes: int | None = None
+    graphs: bool = True
 
 
 def launch_parts(
@@ -102,18 +105,24 @@ def launch_parts(
             asked,
             max(asked.sequences * cache.kv_bytes, whole.kv_bytes) + asked.sequences * cache.state_bytes,
         ),
-        Part("CUDA graphs", _graph_bytes(configuration), "reported by an engine's log for 86 sizes"),
+        Part(
+            "CUDA graphs",
+            _graph_bytes(configuration) if asked.graphs else 0,
+            "reported by an engine's log for 86 sizes",
+            guessed=True,
+        ),
         Part(
             "activations",
             _activation_bytes(served, configuration),
             f"a prefill of {PREFILL_TOKENS:,} tokens; a guess",
+            guessed=True,
         ),
-        Part("process", PROCESS_BYTES, "context, kernels, libraries; a guess"),
+        Part("process", PROCESS_BYTES, "context, kernels, libraries; a guess", guessed=True),
     ]
     # weights are given room once, in whole tensors, and nothing of them is handed back
     lost = round(ALLOCATOR_SHARE * sum(part.bytes for part in found[1:]))
     basis = f"{ALLOCATOR_SHARE:.0%} of everything but weights; a guess"
-    found.append(Part("lost by the allocator", lost, basis))
+    found.append(Part("lost by the allocator", lost, basis, guessed=True))
     return tuple(part for part in found if part.bytes)
 
 

@@ -24,6 +24,10 @@ AWQ_LEFT_OUT = ("visual", "in_proj_a", "in_proj_b", "in_proj_ba", "lm_head", "mt
 """Modules that AutoAWQ's `modules_to_not_convert` names: those that stay in 16 bits."""
 
 
+SIXTEEN_BITS = "bfloat16"
+"""What weights are stored as that nothing quantizes, in words."""
+
+
 class StoredAs(StrEnum):
     """The layout of quantized weights."""
 
@@ -53,7 +57,7 @@ def quantization_of(
 def described(recipe: QuantizationRecipe | None, stored_as: StoredAs) -> str:
     """The layout in words: `awq W4 g128 asymmetric`, `bfloat16`."""
     if recipe is None:
-        return "bfloat16"
+        return SIXTEEN_BITS
     symmetry = "symmetric" if recipe.symmetric else "asymmetric"
     head = ", lm_head too" if recipe.lm_head else ""
     out = f", W{recipe.out_proj_bits} in {OUT_PROJ}" if recipe.out_proj_bits != recipe.bits else ""

@@ -89,18 +89,15 @@ class VllmEngine:
         found = needed_environment(device)
         told = [untried(found)]
         if device != "cpu":
-            needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
-            check_device(
+            doubt = check_device(
                 configuration,
                 checkpoint,
                 device,
-                needed_bytes,
+                context_tokens,
                 launches=self._launches_at_once,
                 has_package=lambda name: package_versions(found.python, (name,))[name] is not None,
             )
-            told.append(
-                f"Whether all of it fits into the memory of {device} is known when vLLM loads it, not before."
-            )
+            told.append(doubt)
         return " ".join(filter(None, told)) or None
 
     def plain(self, configuration: Configuration) -> Configuration:

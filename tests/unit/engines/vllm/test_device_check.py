@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from configs.models import load_model_profile
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.device_check import check_device
 from experiments.reference_model.load import reference_model_path
+from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import load_space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
 
-MIB = 2**20
 
-
-def check(
-    capability: str | None = "9.0", free_bytes: int | None = 2**40, cache: int = MIB, **knobs: KnobValue
-) -> None:
+def check(capability: str | None = "9.0", free_bytes: int | None = 2**40, **knobs: KnobValue) -> str | None:
     gpu = DeviceIdentity("a GPU", 2**40, free_bytes, capability)
     configuration = Configuration.of({f"serving.{name}": value for name, value in knobs.items()})
-    check_device(configuration, reference_model_path(), "cuda:0", cache, lambda device: gpu)
+    return check_device(configuration, reference_model_path(), "cuda:0", identified=lambda device: gpu)
+
+
+def on_a_4b(folder: Path, card_gb: float, launches: int, **knobs: KnobValue) -> str | None:
+    """The check of the 4B's shape, whose folder has 16 bits whatever the configuration asks for."""
+    write_shape(load_model_profile("qwen3.5-4b"), Configuration.of({}), folder)
+    gpu = DeviceIdentity("a GPU", round(card_gb * 1e9), round(card_gb * 1e9), "8.9")
+    configuration = load_space("vllm").configuration(
+        {name.replace("__", "."): value for name, value in knobs.items()}
+    )
+    return check_device(
+        configuration, folder, "cuda:0", 640, identified=lambda device: gpu, launches=launches
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,19 +60,34 @@ def test_a_kernel_of_a_package_that_vllm_s_python_lacks_is_refused_with_how_to_g
         return False
 
     with pytest.raises(Infeasible, match="pip install conch-triton-kernels there") as refused:
-        check_device(given, reference_model_path(), "cuda:0", MIB, lambda _: gpu, has_package=lacks)
+        check_device(given, reference_model_path(), "cuda:0", 1, lambda _: gpu, has_package=lacks)
     assert refused.value.kind == "unsupported"
-    check_device(given, reference_model_path(), "cuda:0", MIB, lambda _: gpu, has_package=lambda _: True)
+    check_device(given, reference_model_path(), "cuda:0", 1, lambda _: gpu, has_package=lambda _: True)
     assert asked == ["conch-triton-kernels"]
 
 
-def test_too_little_free_memory_is_told_in_figures_and_an_unknown_amount_passes() -> None:
+def test_too_little_free_memory_is_told_in_figures_and_an_unknown_amount_passes(tmp_path: Path) -> None:
     with pytest.raises(
-        Infeasible, match=r"need 2\.2 GB at least .* 1\.0 GB are free, 1\.2 GB too few"
+        Infeasible, match=r"A launch needs 10\.2 GB at least .*weights 8\.4 GB, .* 2\.2 GB too few"
     ) as refused:
-        check(free_bytes=10**9, cache=1024 * MIB)
+        on_a_4b(tmp_path, 8, launches=1)
     assert refused.value.kind == "out_of_memory"
-    check(free_bytes=None, cache=1024 * MIB)
+    check(free_bytes=None)
+
+
+def test_weights_count_as_the_configuration_will_have_stored_them(tmp_path: Path) -> None:
+    """The folder is that of the original, which is looked at before anything is quantized."""
+    with pytest.raises(Infeasible, match=r"weights 8\.4 GB"):
+        on_a_4b(tmp_path, 13, launches=2)
+    knobs: dict[str, KnobValue] = {"quantization__method": "rtn", "serving__max_sequences": 1}
+    assert on_a_4b(tmp_path, 13, 2, **knobs) is None
+
+
+def test_what_only_the_guesses_leave_no_room_for_is_told_and_not_refused(tmp_path: Path) -> None:
+    told = on_a_4b(tmp_path, 12, launches=1)
+    assert told is not None
+    assert re.search(r"needs 12\.6 GB on cuda:0 .* 2\.4 GB of which are upper guesses, and 12\.0 GB", told)
+    assert on_a_4b(tmp_path, 16, launches=1) is None
 
 
 def test_a_device_that_is_not_there_is_told() -> None:
@@ -66,5 +95,5 @@ def test_a_device_that_is_not_there_is_told() -> None:
         raise NoSuchDevice(f"There is no {device}.")
 
     with pytest.raises(Infeasible, match="There is no cuda:7") as refused:
-        check_device(Configuration.of({}), reference_model_path(), "cuda:7", MIB, nothing)
+        check_device(Configuration.of({}), reference_model_path(), "cuda:7", 1, nothing)
     assert refused.value.kind == "unsupported"
