@@ -25,7 +25,7 @@ from pydantic import (
 
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
-from configs.fields import Fraction, Seconds
+from configs.fields import Bytes, Fraction, Seconds
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
 from configs.targets import ALL_GPUS, devices_of, is_rented
@@ -105,10 +105,15 @@ class PlanSpec(_Spec):
 
 
 class BaselineSpec(_Spec):
-    """How trial 0 is found: the knobs that the sweep crosses, and its length; see `BaselineJob`.
+    """How trial 0 is found: what it begins from, the knobs that the sweep crosses, and its length; see
+    `BaselineJob`.
 
     Of a knob in a list all values are swept, of one in a mapping those that it names.
     """
+
+    start: Literal["auto", "default"] | Annotated[dict[str, SweptValue], Field(min_length=1)] = "auto"
+    """The engine's own default, whatever is counted of its memory (`default`); the default, or, where it does
+    not fit, what fits with the fewest bits lost (`auto`); or the default with these knobs."""
 
     sweep: tuple[str, ...] | dict[str, Annotated[tuple[SweptValue, ...], Field(min_length=1)]]
     sweep_blocks: int = Field(ge=2)
@@ -168,6 +173,8 @@ class CampaignSpec(_Spec):
     """A job on a rented machine that may cost more waits for the user's approval."""
     parameter_budget: Literal["baseline"] | Annotated[int, Field(ge=1)] | None = None
     """Parameters that target and drafter may have together: those of the baseline, a number, or no limit."""
+    memory: Bytes | None = Field(default=None, gt=0)
+    """Bytes of the target's memory that launches may take; all that is free where it is left out."""
     launches: Literal["auto", "side_by_side", "in_turn"] = "auto"
     """Whether the launches of a test are up side by side, or one after the other; `auto`: in turn where the
     target's memory has no room for two."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from configs.errors import UsageError
-from configs.quantities import parse_duration_s, parse_percent
+from configs.quantities import parse_bytes, parse_duration_s, parse_percent
 
 
 def _as_written(parse: Callable[[str], float]) -> Callable[[object], object]:
@@ -27,6 +27,9 @@ def _as_written(parse: Callable[[str], float]) -> Callable[[object], object]:
 
 Fraction = Annotated[float, BeforeValidator(_as_written(parse_percent))]
 """A fraction: `3%` as text, or the number 0.03."""
+
+Bytes = Annotated[int, BeforeValidator(_as_written(parse_bytes))]
+"""A size of memory: `8GB` as text, or a number of bytes."""
 
 Seconds = Annotated[float, BeforeValidator(_as_written(parse_duration_s))]
 """A duration: `8m` as text, or a number of seconds."""

@@ -72,6 +72,21 @@ def parse_percent(text: str) -> float:
     return float(match[1].replace("−", "-")) / 100
 
 
+BYTES_IN = {"MB": 10**6, "GB": 10**9}
+"""Bytes in each unit of a size of memory, as vendors of cards count them."""
+
+_BYTES = re.compile(r"(\d{1,7}(?:\.\d{1,6})?) ?(MB|GB)", re.ASCII | re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size of memory such as `8GB` or `500MB`; raises `UsageError` for anything else."""
+    match = _BYTES.fullmatch(text.strip())
+    size = 0 if match is None else round(float(match[1]) * BYTES_IN[match[2].upper()])
+    if not size:
+        raise UsageError(f"{text!r} is no size of memory.", "Write a number and MB or GB, such as 8GB.")
+    return size
+
+
 _USD = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,6})?)\$?", re.ASCII)
 
 

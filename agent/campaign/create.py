@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.drafter import check_fits, drafter_of, fetch_weights
-from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, asked_of, is_packaged
+from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, START, asked_of, is_packaged
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
@@ -28,8 +28,10 @@ from agent.campaign.target import (
     machine_asked,
 )
 from agent.plan.at_once import IN_TURN, launches_at_once
-from agent.plan.card import card_of
+from agent.plan.card import card_of, limited
 from agent.plan.model import model_at
+from agent.plan.start import Start, swept_from
+from agent.plan.starting import check_start, start_on
 from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
@@ -51,6 +53,7 @@ from experiments.measurement.prompts import load_tokenizer
 from experiments.reference_model.load import checkpoint_fingerprint
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
+from experiments.space.space import Space
 from knowledge.approvals import APPROVE_ABOVE_S
 from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY, model_words
 
@@ -88,6 +91,17 @@ class Ground:
     note: str | None = None
     at_once: int | None = None
     devices: tuple[str, ...] = ()
+    start: Start | None = None
+    """What it begins from; None: the engine's own default."""
+
+    def begins_from(self, space: Space) -> Configuration:
+        """The configuration that the campaign's sweep starts at."""
+        return space.configuration({}) if self.start is None else self.start.configuration
+
+    @property
+    def start_told(self) -> str | None:
+        """What to say of what it begins from; None of the engine's own default."""
+        return None if self.start is None else self.start.told
 
 
 def survey(
@@ -132,15 +146,18 @@ def survey(
         check_fits(drafter, folder, built_here=not getattr(engine, "runs_drafters_itself", False))
     capability = None if target.gpu is None else target.gpu.compute_capability
     legal = legal_here(spec, folder, target.cpu.cores, compute_capability=capability)
-    default = legal.space.configuration({})
     if not spec.latency_only:
         load_tokenizer(folder)
     of_tasks = check_quality_tasks(spec, folder)
     context = max(of_tasks, Workload.model_validate(spec.plan.workload.model_dump()).context_tokens)
-    at_once = launches_at_once(spec, model_at(spec.model, found), card_of(target), default, context)
+    model, card = model_at(spec.model, found), limited(card_of(target), spec.memory)
+    start = start_on(spec, model, card, legal, context)
+    check_start(spec, card, start)
+    begun = start.configuration
+    at_once = launches_at_once(spec, model, card, begun, context)
     note = " ".join(filter(None, (found.note, of_drafter))) or None
     if target.place is None:
-        sweep = legal.space.crossing(default, spec.baseline.sweep)
+        sweep = swept_from(start, spec, legal.space, where)
         at_once = _checked_sweep(spec, engine, sweep, (folder, target.device), at_once, of_tasks)
     else:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
@@ -157,6 +174,7 @@ def survey(
         note=note,
         at_once=at_once,
         devices=target.devices,
+        start=start,
     )
 
 
@@ -333,7 +351,12 @@ def found_on(ground: Ground) -> dict[str, object]:
         **({} if ground.hub is None else {HUB: dict(ground.hub)}),
         **({} if ground.gpu is None else {GPU: dict(ground.gpu)}),
         **({} if ground.at_once is None else {AT_ONCE: ground.at_once}),
+        **({} if ground.start is None or ground.start.is_default else {START: _as_found(ground.start)}),
     }
+
+
+def _as_found(start: Start) -> dict[str, object]:
+    return {"configuration": dict(start.configuration), "why": start.refused, "told": start.told}
 
 
 def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int:
@@ -372,7 +395,7 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         f"{_dollars(spec)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
         + ("; launches run in turn" if ground.at_once == IN_TURN else "")
-        + ("" if ground.warning is None else f". {ground.warning}"),
+        + "".join(f". {each.rstrip('.')}" for each in (ground.start_told, ground.warning) if each),
         subject=format_label(Noun.CAMPAIGN, campaign.id),
         campaign_id=campaign.id,
     )

@@ -108,7 +108,7 @@ class Desk:
         if self.believed is not None:
             return self.believed
         baseline = self.baseline_configuration
-        swept = self.space.crossing(self.space.configuration({}), self.facts.spec.baseline.sweep)
+        swept = self.space.crossing(self.facts.begins_from(self.space), self.facts.spec.baseline.sweep)
         physics = Physics(
             baseline=baseline,
             tpot_ms=self.baseline.tpot_ms[baseline.digest],

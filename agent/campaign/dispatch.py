@@ -50,7 +50,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
     measures it if none is given."""
     device = device or facts.spec.devices[0]
     naive = space.configuration({})
-    sweep = space.crossing(naive, facts.spec.baseline.sweep)
+    sweep = space.crossing(facts.begins_from(space), facts.spec.baseline.sweep)
     naive_id = store.configuration_id(session, naive)
     baseline = facts.spec.baseline
     experiment = Experiment(
@@ -78,6 +78,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
         seed=facts.spec.seed,
         sweep=tuple(dict(each) for each in sweep),
         naive=dict(naive),
+        naive_refused=facts.start_refused,
         metric=Metric(facts.spec.plan.metric),
         workload=Workload.model_validate(facts.spec.plan.workload.model_dump()),
         sweep_blocks=baseline.sweep_blocks,

@@ -32,6 +32,7 @@ from experiments.measurement.judging import Outcome
 from experiments.measurement.noise import noise_key
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
+from experiments.space.space import Space
 from knowledge.approvals import approve_above_s
 from knowledge.hit_rates import Record
 from knowledge.queries.proposers import records
@@ -42,6 +43,9 @@ FOUND = "found"
 
 AT_ONCE = "at_once"
 """What of the ground tells how many launches may be up at once, where that is limited."""
+
+START = "start"
+"""What of the ground tells from which configuration the campaign begins, where that is not the default."""
 
 HUB, GPU = "hub", "gpu"
 """What of the ground tells where a model of the hub came from, and what a GPU is."""
@@ -173,6 +177,10 @@ class Facts:
     """Those that it confirms on."""
     confirmed: frozenset[tuple[int, str]] = frozenset()
     """Experiments that were put into the queue for another target, or confirmed there by hand; with it."""
+    start: Configuration | None = None
+    """What it begins from; None: the engine's own default."""
+    start_refused: str | None = None
+    """Why it does not begin from that default, as a clause."""
     gpu_name: str | None = None
     """What the driver calls the target's GPU, where it is one."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
@@ -180,6 +188,10 @@ class Facts:
 
     records: Mapping[str, Record] = field(default_factory=dict)
     """What became of each proposer's hypotheses, here and in other campaigns."""
+
+    def begins_from(self, space: Space) -> Configuration:
+        """The configuration that its sweep starts at."""
+        return self.start or space.configuration({})
 
     @property
     def in_turn(self) -> bool:
@@ -317,6 +329,8 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         )
         if each is not None
     ]
+    begun = found.get(START) or {}
+    start = settled(Configuration.of(begun["configuration"]), spec.space) if begun else None
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     baseline = _known(known, campaign.baseline_configuration_id)
     removed = _removed_layers(session, campaign_id)
@@ -361,7 +375,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         ),
         asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
         checkpoint=Path(found["checkpoint"]),
-        stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep),
+        stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep, start),
         profiles=candidate_profiles(session, campaign_id),
         compute_capability=(found.get(GPU) or {}).get("compute_capability"),
         at_once=found.get(AT_ONCE),
@@ -371,6 +385,8 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
         gpu_name=(found.get(GPU) or {}).get("name"),
         records=records(session, campaign_id),
+        start=start,
+        start_refused=begun.get("why"),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

@@ -61,9 +61,9 @@ def hold(session: Session, facts: Facts, asked: Enqueued, metric: Metric, legal:
 
 
 def _control(asked: Enqueued, legal: Legal, facts: Facts) -> Configuration:
-    """What may become the baseline and is changed by what the user asked for: the engine's own default, else
-    the first such configuration of the sweep; the default where none is, or where it can't be said."""
-    default = legal.space.configuration({})
+    """What may become the baseline and is changed by what the user asked for: what the campaign begins from,
+    else the first such configuration of the sweep; the former where none is, or where it can't be said."""
+    default = facts.begins_from(legal.space)
     try:
         assigned = legal.space.parse_assignments(asked.assignments)
         maybe = (default, *legal.space.crossing(default, facts.spec.baseline.sweep))

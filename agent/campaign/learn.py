@@ -9,7 +9,7 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
-from agent.campaign.facts import AT_ONCE, FOUND, STEP_LENGTH
+from agent.campaign.facts import AT_ONCE, FOUND, START, STEP_LENGTH
 from agent.campaign.measured import Baseline, naive_failed, read_baseline
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import clock_tolerance, confounders
@@ -108,6 +108,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
     in_turn = campaign.spec[FOUND].get(AT_ONCE) == 1
     naive = store.configurations(session, [campaign.naive_configuration_id])
     naive_digest = naive[campaign.naive_configuration_id].digest
+    begun_elsewhere = START in campaign.spec[FOUND]
     subject = format_label(Noun.EXPERIMENT, experiment_id)
     quality = "" if measured.bits_per_byte is None else f", {measured.bits_per_byte:.4f} bits per byte"
     if latency_only(campaign.spec):
@@ -117,7 +118,11 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         session,
         EventKind.CAMPAIGN_BASELINE,
         f"Trial 0 is {measured.tpot_ms[baseline.digest]:.2f} ms a token ({baseline}){quality}; "
-        f"{_against_naive(measured, baseline.digest, naive_digest, why, in_turn=in_turn)}",
+        + (
+            f"the engine's own default was not measured: {why}"
+            if begun_elsewhere
+            else _against_naive(measured, baseline.digest, naive_digest, why, in_turn=in_turn)
+        ),
         subject=subject,
         campaign_id=campaign.id,
         data={

@@ -15,7 +15,8 @@ def check_names(spec: CampaignSpec, space: Space, where: str) -> None:
     """Raise `UsageError` that names `where`, the field and the name for what is not there.
 
     Executor, judge and proposers are looked up among the entry points and not loaded, because some import
-    much. The knobs that the baseline sweeps must be active in the engine's own default.
+    much. The knobs that the baseline sweeps must be active in
+    what it begins from.
     """
     names = [
         ("engine", Port.ENGINE, spec.engine),
@@ -29,9 +30,11 @@ def check_names(spec: CampaignSpec, space: Space, where: str) -> None:
         except UsageError as error:
             raise UsageError(f"{where}: {field}: {error.message}", error.hint) from None
     try:
-        space.crossing(space.configuration({}), spec.baseline.sweep)
+        start = spec.baseline.start
+        knobs = {} if isinstance(start, str) else start
+        space.crossing(space.with_change(space.configuration({}), knobs), spec.baseline.sweep)
     except UsageError as error:
-        raise UsageError(f"{where}: baseline.sweep: {error.message}", error.hint) from None
+        raise UsageError(f"{where}: baseline: {error.message}", error.hint) from None
 
 
 def engine_of(spec: CampaignSpec, where: str) -> Engine:

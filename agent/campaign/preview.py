@@ -37,7 +37,9 @@ class Ground:
     @property
     def control(self) -> Configuration:
         """What a new hypothesis is tested against."""
-        return self.legal.space.configuration({}) if self.desk is None else self.desk.incumbent.configuration
+        if self.desk is None:
+            return self.facts.begins_from(self.legal.space)
+        return self.desk.incumbent.configuration
 
 
 @dataclass(frozen=True)

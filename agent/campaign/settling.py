@@ -29,12 +29,15 @@ def settled(stored: Configuration, space_name: str) -> Configuration:
 
 
 def stored_digests(
-    space_name: str, stored: Iterable[Configuration], sweep: Iterable[str]
+    space_name: str,
+    stored: Iterable[Configuration],
+    sweep: Iterable[str],
+    start: Configuration | None = None,
 ) -> Mapping[str, str]:
     """Under which digest a settled configuration was measured, where that differs from its own.
 
-    `stored` are baseline and naive as they were written down; the others of the baseline's sweep had the
-    same knobs.
+    `stored` are baseline and naive as they were written down; the others of the baseline's sweep, which
+    crossed `start` (the default if not given), had the same knobs.
     """
     known = tuple(stored)
     found = {settled(each, space_name).digest: each.digest for each in known}
@@ -44,7 +47,7 @@ def stored_digests(
         return {}
     names = {name for each in known for name in each}
     try:
-        swept = space.crossing(space.configuration({}), sweep)
+        swept = space.crossing(start or space.configuration({}), sweep)
     except UsageError:
         return found
     for each in swept:

@@ -90,9 +90,9 @@ class PairRow:
 
 
 def configuration_of(spec: CampaignSpec, ground: Ground, assignments: Sequence[str]) -> Configuration:
-    """The engine's own default with `KNOB=VALUE` assignments; raises `UsageError` for what can't be here."""
+    """What a campaign begins from, with `KNOB=VALUE` set; raises `UsageError` for what can't be here."""
     legal = legal_here(spec, ground.checkpoint, ground.cores)
-    default = legal.space.configuration({})
+    default = ground.begins_from(legal.space)
     given = parse_assignments_in(spec.space, assignments)
     never = legal.why_never(given)
     if never is not None:

@@ -16,6 +16,7 @@ from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
 from configs.models import BFLOAT16_BYTES
 from experiments.engines.launch_memory import Asked, Part, launch_parts, needed_bytes
+from experiments.job.named import serves_packed
 from experiments.space.configuration import Configuration
 
 TEST_LAUNCHES = 2
@@ -36,14 +37,16 @@ def parts_on(
         model.stored_bytes,
         BFLOAT16_BYTES * sum(drafter_parameters(configuration).values()),
         card.memory_bytes if card.is_gpu else None,
+        graphs=card.is_gpu,
     )
-    counted = launch_parts if card.is_gpu else dense_parts
+    counted = launch_parts if serves_packed(spec.engine) else dense_parts
     return counted(model.profile, configuration, asked)
 
 
 def usable_on(card: Card) -> int:
     """Bytes of the card that launches may take."""
-    return usable_bytes(card.memory_bytes, card.free_bytes) if card.is_gpu else card.free_bytes or 0
+    usable = usable_bytes(card.memory_bytes, card.free_bytes) if card.is_gpu else card.free_bytes or 0
+    return usable if card.limit_bytes is None else min(usable, card.limit_bytes)
 
 
 def launches_at_once(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-
-import psutil
+from dataclasses import dataclass, replace
 
 from agent.campaign.target import Target
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.hardware import HardwareProfile, load_hardware_profile, profile_of_device
+from configs.memory import available_memory_bytes
 
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?) ?GB", re.ASCII | re.IGNORECASE)
 
@@ -26,6 +25,7 @@ class Card:
 
     `free_bytes` is what is free now, None for a card that is not here; `listed` is what its vendor states,
     None for one that no packaged profile lists. `is_gpu` is False for this machine's processor.
+    `limit_bytes` is what launches may take of it at most, None for all that is free.
     """
 
     name: str
@@ -36,6 +36,12 @@ class Card:
     compute_capability: str | None = None
     driver: str | None = None
     listed: HardwareProfile | None = None
+    limit_bytes: int | None = None
+
+
+def limited(card: Card, limit_bytes: int | None) -> Card:
+    """The card of which launches may take at most so many bytes, where that is limited."""
+    return card if limit_bytes is None else replace(card, limit_bytes=limit_bytes)
 
 
 def card_asked(text: str) -> Card:
@@ -69,7 +75,7 @@ def card_of(target: Target) -> Card:
         name, memory = f"{target.cpu.name} of {target.place}", target.cpu.memory_bytes
         return Card(name, memory, is_gpu=False, free_bytes=memory)
     if gpu is None:
-        free = int(psutil.virtual_memory().available)
+        free = available_memory_bytes()
         return Card(target.cpu.name, target.cpu.memory_bytes, is_gpu=False, here=True, free_bytes=free)
     return Card(
         gpu.name,

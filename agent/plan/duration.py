@@ -118,11 +118,18 @@ class Duration:
 
 
 def expected_request(
-    profile: ModelProfile, workload: WorkloadSpec, hardware: HardwareProfile | None, *, on_gpu: bool
+    profile: ModelProfile,
+    workload: WorkloadSpec,
+    hardware: HardwareProfile | None,
+    *,
+    on_gpu: bool,
+    step_bytes: float | None = None,
 ) -> Request:
-    """What a request takes where none was measured, served unquantized."""
+    """What a request takes where none was measured; `step_bytes` are those of the weights that a step reads,
+    all of them in 16 bits if not given."""
     if hardware is not None:
-        tpot_ms = MS_PER_S * hardware.read_time_s(profile.weight_bytes_per_step(BFLOAT16)) + ABOVE_FLOOR_MS
+        read = profile.weight_bytes_per_step(BFLOAT16) if step_bytes is None else step_bytes
+        tpot_ms = MS_PER_S * hardware.read_time_s(read) + ABOVE_FLOOR_MS
         operations = 2 * profile.text_parameters * workload.prompt_tokens
         ttft_ms = MS_PER_S * operations / (PREFILL_SHARE * hardware.bf16_flop_per_s) + tpot_ms
         basis = f"a token's bytes over the bandwidth of {hardware.title}, and {ABOVE_FLOOR_MS} ms above that"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.plan.memory import Room, usable_bytes
 from configs.errors import UsageError
 from configs.hardware import HardwareProfile
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
 from experiments.space.space import Space
 
@@ -75,10 +75,12 @@ def _distinct(
     for needed, each in found:
         taken.setdefault(space.levers_between(start, each), (needed, each))
     chosen = list(taken.values())[:MOST_WAYS]
-    return tuple(WayOut(_words(space, start, each), needed) for needed, each in chosen)
+    return tuple(
+        WayOut(assignments_words(assignments_between(space, start, each)), needed) for needed, each in chosen
+    )
 
 
-def _words(space: Space, before: Configuration, after: Configuration) -> str:
+def assignments_between(space: Space, before: Configuration, after: Configuration) -> dict[str, KnobValue]:
     """The fewest assignments that lead from one to the other: what defaults bring is left out."""
     chosen = {change.knob: change.after for change in before.changes_to(after) if change.after is not None}
     for knob in sorted(chosen):
@@ -86,7 +88,12 @@ def _words(space: Space, before: Configuration, after: Configuration) -> str:
         with suppress(UsageError):
             if rest and space.with_change(before, rest) == after:
                 chosen = rest
-    return ", ".join(f"{knob}={written(value)}" for knob, value in sorted(chosen.items()))
+    return chosen
+
+
+def assignments_words(assignments: Mapping[str, KnobValue]) -> str:
+    """Assignments as a user writes them, with commas between."""
+    return ", ".join(f"{knob}={written(value)}" for knob, value in sorted(assignments.items()))
 
 
 def longest_context(needed_at: Callable[[int], int], below: int, available_bytes: int) -> int:

@@ -45,22 +45,26 @@ class LeverRow:
     why: str | None = None
 
 
-def lever_rows(whole: Space, legal: Legal, check: Check | None = None) -> tuple[LeverRow, ...]:
+def lever_rows(
+    whole: Space, legal: Legal, check: Check | None = None, start: Configuration | None = None
+) -> tuple[LeverRow, ...]:
     """A row for each enumerated value of `whole`, the space before anything was taken out of it.
 
     A value is legal when some configuration has it that neither the model nor the parameter budget refuses,
-    nor `check` where it is given; the first reason is told of one that is not.
+    nor `check` where it is given; the first reason is told of one that is not. In all else the configurations
+    are `start`, the engine's own default if not given.
     """
-    return tuple(_row(knob, value, legal, check) for knob in whole.knobs for value in knob.values)
+    base = start or legal.space.configuration({})
+    return tuple(_row(knob, value, legal, check, base) for knob in whole.knobs for value in knob.values)
 
 
-def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None) -> LeverRow:
+def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start: Configuration) -> LeverRow:
     for each in legal.withheld:
         if each.knob == knob.name and same_value(each.value, value):
             standing = Standing.WHEN_GIVEN if each.when_given else Standing.NO
             return LeverRow(knob.name, knob.lever, value, standing, each.why)
     refused: list[tuple[Standing, str]] = []
-    for configuration in islice(witnesses(legal.space, knob.name, value), MOST_WITNESSES):
+    for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
         joint = legal.refused(configuration)
         reason = joint or _refusal(check, configuration)
         if reason is None:
@@ -114,10 +118,12 @@ def _refusal(check: Check | None, configuration: Configuration) -> str | None:
     return None
 
 
-def witnesses(space: Space, name: str, value: KnobValue) -> Iterator[Configuration]:
-    """Configurations that have this value, the default in everything else, by each way its conditions can be
-    met."""
-    default = space.configuration({})
+def witnesses(
+    space: Space, name: str, value: KnobValue, start: Configuration | None = None
+) -> Iterator[Configuration]:
+    """Configurations that have this value, those of `start` in everything else (the default if not given), by
+    each way its conditions can be met."""
+    default = start or space.configuration({})
     seen: set[str] = set()
     for conditions in _ways(space, space.knob(name)):
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agent.campaign.drafter import drafter_of, space_of
 from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
-from agent.plan.card import Card, listed_cards
+from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import (
     FIRST_LOAD_MORE_S,
     Duration,
@@ -23,8 +23,13 @@ from agent.plan.floor import FloorRow, floors
 from agent.plan.levers import Check, LeverRow, lever_rows
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
+from agent.plan.start import Start, figures
+from agent.plan.starting import start_on
+from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec
 from experiments.engines.launch_memory import Part, needed_bytes, weight_bytes
+from experiments.engines.port import Infeasible
+from experiments.job.named import serves_packed
 from experiments.measurement.plan import Workload
 from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue
@@ -56,6 +61,7 @@ class Plan:
     card: Card
     spec: CampaignSpec
     configuration: Configuration
+    start: Start
     memory: MemoryPlan
     levers: tuple[LeverRow, ...]
     first_verdict: Duration
@@ -102,7 +108,7 @@ def make_plan(
     notes: Sequence[str] = (),
     in_turn: bool = False,
 ) -> Plan:
-    """The plan of a campaign for a model on a card, with `knobs` in place of the default's.
+    """The plan of a campaign for a model on a card, with `knobs` in place of those that it begins from.
 
     `context_tokens` replaces what the workload asks for; `check` is the engine's own, for a target that is
     here; `cores` are those of the target; `in_turn` says that launches run so whatever the memory says.
@@ -110,25 +116,56 @@ def make_plan(
     """
     whole = space_of(spec)
     legal = _legal(spec, model, card, cores)
-    default = legal.space.configuration({})
-    configuration = whole.with_change(whole.configuration({}), knobs) if knobs else default
+    card = limited(card, spec.memory)
     context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    start = start_on(spec, model, card, legal, context)
+    begun = start.configuration
+    configuration = whole.with_change(begun, knobs) if knobs else begun
     told = list(notes)
     if knobs and (why := _why_not(legal, knobs, configuration)) is not None:
         told.append(f"What is planned is not legal here: {why}")
     if model.checkpoint is not None and model.checkpoint.note:
         told.append(model.checkpoint.note)
-    memory = _memory(spec, model, card, legal, configuration, context, in_turn=in_turn)
+    memory = _memory(spec, model, card, legal, start, configuration, context, in_turn=in_turn)
+    turns = memory.at_once == IN_TURN
     return Plan(
         model,
         card,
         spec,
         configuration,
+        start,
         memory,
-        lever_rows(whole, legal, check),
-        _duration(spec, model, card, legal.space, stored or Stored(), in_turn=memory.at_once == IN_TURN),
+        lever_rows(whole, legal, _with_memory(check, spec, model, card, begun, context), begun),
+        _duration(spec, model, card, legal.space, start, stored or Stored(), in_turn=turns),
         tuple(told),
     )
+
+
+def _with_memory(
+    check: Check | None,
+    spec: CampaignSpec,
+    model: ModelFound,
+    card: Card,
+    begun: Configuration,
+    context_tokens: int,
+) -> Check | None:
+    """The engine's check, with what the plan counts of memory after it; where not even `begun` fits, values
+    say nothing of memory."""
+    usable = usable_on(card)
+
+    def needed(each: Configuration) -> int:
+        return needed_bytes(parts_on(spec, model, card, each, context_tokens))
+
+    if needed(begun) > usable:
+        return check
+
+    def checked(each: Configuration) -> None:
+        if check is not None:
+            check(each)
+        if (bytes_needed := needed(each)) > usable:
+            raise Infeasible("out_of_memory", f"By count it does not fit: {figures(bytes_needed, usable)}.")
+
+    return checked
 
 
 def _legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
@@ -167,6 +204,7 @@ def _memory(
     model: ModelFound,
     card: Card,
     legal: Legal,
+    start: Start,
     configuration: Configuration,
     context: int,
     *,
@@ -179,7 +217,7 @@ def _memory(
         return needed_bytes(parts_at(each, tokens))
 
     usable = usable_on(card)
-    baseline = legal.space.configuration({})
+    baseline = start.configuration
     fits = [
         _fit(what, Needs(needed_at, beside), configuration, context, usable, card, legal)
         for what, beside in (("One launch", None), ("A test, the baseline and this at once,", baseline))
@@ -224,14 +262,30 @@ def _fit(
 
 
 def _duration(
-    spec: CampaignSpec, model: ModelFound, card: Card, space: Space, stored: Stored, *, in_turn: bool
+    spec: CampaignSpec,
+    model: ModelFound,
+    card: Card,
+    space: Space,
+    start: Start,
+    stored: Stored,
+    *,
+    in_turn: bool,
 ) -> Duration:
-    default, baseline = space.configuration({}), spec.baseline
-    request = expected_request(model.profile, spec.plan.workload, card.listed, on_gpu=card.is_gpu)
-    size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, default)
+    baseline, begun = spec.baseline, start.configuration
+    packed = serves_packed(spec.engine) and not start.is_default
+    request = expected_request(
+        model.profile,
+        spec.plan.workload,
+        card.listed,
+        on_gpu=card.is_gpu,
+        step_bytes=step_weight_bytes(model.profile, begun).mean if packed else None,
+    )
+    held = weight_bytes(model.profile, begun)
+    as_files = begun.get("quantization.method", "none") == "none"
+    size = model.stored_bytes or (model.file_bytes if as_files else None) or held
     return duration(
         spec.plan,
-        len(space.crossing(default, baseline.sweep)),
+        len(space.crossing(begun, baseline.sweep)),
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,

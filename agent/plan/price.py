@@ -66,7 +66,7 @@ def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Ex
         return price_by_history(session, executor, job, spec.target, planned)
 
     space = space_of(spec)
-    default = dict(space.configuration({}))
+    default = dict(ground.begins_from(space))
     knobs = {knob.name: knob.values for knob in space.knobs if knob.name in BUILT_BY}
     building = [
         price(test_job(spec, ground, default, {**default, name: value}))

@@ -94,7 +94,7 @@ def _price(
     def planned(session: Session, job: AnyJob, target: str) -> float | None:
         return planned_seconds(session, job, target, ground.checkpoint, there.key)
 
-    default = dict(space_of(spec).configuration({}))
+    default = dict(ground.begins_from(space_of(spec)))
     job = test_job(spec.model_copy(update={"target": there.device}), ground, default, default)
     return price_by_history(session, executor, job, there.device, planned)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from configs.models import ModelProfile
-from experiments.engines.launch_memory import Asked, Part
+from experiments.engines.launch_memory import WEIGHTS, Asked, Part
 from experiments.engines.reference.memory import HEADROOM
 from experiments.space.configuration import KnobValue
 from experiments.stages.pruning.room import ITEM_BYTES, PROCESS_BYTES
@@ -24,7 +24,7 @@ def dense_parts(
     drafter = item * asked.drafter_bytes // ITEM_BYTES["bfloat16"]
     weights = item * profile.text_parameters
     found = (
-        Part("weights", weights, f"every parameter in {dtype}, dequantized"),
+        Part(WEIGHTS, weights, f"every parameter in {dtype}, dequantized"),
         Part("MTP head", item * head, f"its parameters in {dtype}"),
         Part("drafter", drafter, f"its parameters in {dtype}"),
         Part(

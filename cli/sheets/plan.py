@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.plan.levers import Standing, count_words
-from cli.output import console, fields, say, table
+from cli.output import console, fields, say, state, table
 from cli.words import configuration_words, value_words
 from configs.quantities import format_duration
 from configs.targets import is_rented
@@ -34,6 +34,7 @@ def print_plan(plan: Plan) -> None:
     out = console()
     out.print(fields(_head(plan)))
     out.print()
+    say(*_begins(plan))
     rows = [(part.name, f"{part.bytes / GB:.2f}", part.basis) for part in plan.memory.parts]
     rows.append(("one launch", f"{sum(part.bytes for part in plan.memory.parts) / GB:.2f}", ""))
     out.print(table(("memory", ">GB", "basis"), rows, wide=("basis",)))
@@ -45,6 +46,11 @@ def print_plan(plan: Plan) -> None:
     out.print(fields(verdict_rows(plan)))
     for note in plan.notes:
         say("", note)
+
+
+def _begins(plan: Plan) -> tuple[str, ...]:
+    """What to say of what the campaign begins from; nothing of the engine's own default."""
+    return () if plan.start.told is None else (plan.start.told, "")
 
 
 def _print_floors(plan: Plan) -> None:
@@ -81,37 +87,46 @@ def _floor_basis(plan: Plan) -> str:
 def print_cards(plans: Sequence[Plan]) -> None:
     """Print the same for several cards, a row each."""
     out = console()
-    out.print(fields(_head(plans[0])[:1] + _head(plans[0])[2:]))
+    out.print(fields(_head(plans[0])[:1] + _head(plans[0])[2:4]))
     out.print()
     rows = []
     for plan in plans:
         one, test = plan.memory.rooms
-        said = plan.memory.sentences[0] if not one.fits else plan.memory.sentences[1]
         rows.append(
             (
                 plan.card.name,
-                f"{one.needed_bytes / GB:.1f}",
-                f"{test.needed_bytes / GB:.1f}",
                 f"{one.usable_bytes / GB:.1f}",
-                "yes" if one.fits else "no",
+                f"{plan.start.default_bytes / GB:.1f}",
+                _begins_from(plan),
+                f"{one.needed_bytes / GB:.1f}" if one.fits else "—",
                 "yes" if test.fits else "in turn" if plan.memory.in_turn_told else "no",
                 _floor_span(plan),
-                said.partition("would fit: ")[2] or "—",
             )
         )
     columns = (
-        *("card", ">launch", ">test", ">usable, GB", "fits", "a test fits"),
-        *(">floor of a step, ms", "would fit"),
+        *("card", ">usable, GB", ">default, GB", "begins from", ">launch, GB"),
+        *("a test fits", ">floor of a step, ms"),
     )
-    out.print(table(columns, rows, wide=("would fit",)))
+    out.print(table(columns, rows, wide=("begins from",)))
     for note in plans[0].notes:
         say("", note)
+
+
+def _begins_from(plan: Plan) -> str:
+    """What a campaign on the card begins from, or why there can't be one."""
+    one = plan.memory.rooms[0]
+    if one.fits:
+        return plan.start.words or "the default"
+    told = plan.memory.sentences[0].partition("would fit: ")[2]
+    return f"nothing fits; would fit: {told}"
 
 
 def print_start(plan: Plan) -> None:
     """Print what a campaign begins with, in short: whether it fits, what it can't turn, how long it takes."""
     out = console()
     one, test = plan.memory.rooms
+    if plan.start.told is not None:
+        out.print(f"baseline: {plan.start.told}", style=state("warn").style)
     if test.fits:
         needed = f"{one.needed_bytes / GB:.1f} GB, a test {test.needed_bytes / GB:.1f} of the"
         out.print(f"memory: a launch takes {needed} {test.usable_bytes / GB:.1f} GB that may be taken")
@@ -252,6 +267,12 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "space": plan.spec.space,
         "workload": plan.spec.plan.workload.model_dump(),
         "configuration": dict(plan.configuration),
+        "begins_from": {
+            "configuration": dict(plan.start.configuration),
+            "default": plan.start.is_default,
+            "why_not_the_default": plan.start.refused,
+            "told": plan.start.told,
+        },
         "memory": {
             "parts": [asdict(part) for part in plan.memory.parts],
             "rooms": [

@@ -51,6 +51,10 @@ GRAPH_MODE, EAGER = "serving.graph_mode", ("none", "off", "eager")
 """The knob of compiled graphs, and its values without any."""
 
 
+WEIGHTS = "weights"
+"""The name of the part that holds the model's weights."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Bytes of one part of a launch, and what the figure rests on; `guessed`: an upper guess, no sum."""
@@ -173,8 +177,8 @@ def _reserved(
 
 def _weights(profile: ModelProfile, configuration: Mapping[str, KnobValue], asked: Asked) -> Part:
     if asked.stored_weight_bytes is not None:
-        return Part("weights", asked.stored_weight_bytes, "as the files store them")
-    return Part("weights", round(weight_bytes(profile, configuration)), _format_words(configuration))
+        return Part(WEIGHTS, asked.stored_weight_bytes, "as the files store them")
+    return Part(WEIGHTS, round(weight_bytes(profile, configuration)), format_words(configuration))
 
 
 def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) -> float:
@@ -194,12 +198,13 @@ def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) 
     return total
 
 
-def _format_words(configuration: Mapping[str, KnobValue]) -> str:
+def format_words(configuration: Mapping[str, KnobValue]) -> str:
+    """In how many bits weights are held, in words."""
     method, bits = configuration.get("quantization.method", "none"), configuration.get("quantization.bits")
     if method == "none" or bits is None:
         return "every parameter in 16 bits"
     group = configuration.get("quantization.group_size")
-    return f"projections in {bits} bits, groups of {group}; the rest in 16"
+    return f"projections in {bits} bits, groups of {group}, the rest in 16"
 
 
 def _graph_bytes(configuration: Mapping[str, KnobValue]) -> int:

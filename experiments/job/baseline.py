@@ -68,7 +68,7 @@ def choose(
 def _check(job: RunningJob, spec: BaselineJob, told: StageTold) -> list[tuple[int, Configuration]]:
     feasible: list[tuple[int, Configuration]] = []
     refused: list[Infeasible] = []
-    naive_failed: dict[str, Json] = {}
+    naive_failed: dict[str, Json] = {} if spec.naive_refused is None else {NAIVE_FAILED: spec.naive_refused}
     for index, configuration in enumerate(map(Configuration.of, spec.sweep)):
         try:
             check_static(job, told, configuration, spec.workload)

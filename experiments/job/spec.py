@@ -47,12 +47,15 @@ class BaselineJob(_JobSpec):
 
     Every configuration of `sweep` gets one launch, all interleaved block by block; the one with the
     lowest mean log of `metric` becomes the baseline (control arm). `naive` is the engine's own default
-    and is one of the sweep. Then `noise_launches` fresh A/A launches of the baseline, in one window.
+    and is one of the sweep, unless `naive_refused` tells why not. Then `noise_launches` fresh A/A launches
+    of the baseline, in one window.
     """
 
     kind: Literal["baseline"] = "baseline"
     sweep: tuple[Knobs, ...] = Field(min_length=1)
     naive: Knobs
+    naive_refused: str | None = None
+    """Why that default is not one of the sweep, as a clause, where the campaign begins from another."""
     metric: Metric = Metric.TPOT_MS
     workload: Workload = Workload()
     sweep_blocks: int = Field(default=2, ge=2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from configs.models import BFLOAT16_BYTES
-from experiments.engines.launch_memory import Asked, Part, launch_parts, needed_bytes
+from experiments.engines.launch_memory import WEIGHTS, Asked, Part, launch_parts, needed_bytes
 from experiments.engines.reference.drafting.order import drafting_order
 from experiments.engines.reference.inspection import inspect_checkpoint
 from experiments.engines.reference.memory import drafter_parameters
@@ -22,9 +22,6 @@ from experiments.shapes.stored_as import SIXTEEN_BITS
 from experiments.space.configuration import Configuration
 
 GB = 1e9
-
-WEIGHTS = "weights"
-"""The name of the part that holds the model's weights."""
 
 NOT_SERVED = ("vision", "mtp")
 """Parts of a checkpoint that serving its text without drafting leaves out."""

@@ -1,0 +1,49 @@
+"""What a campaign begins from on a card: the rule of `start`, with what the plan counts of memory."""
+
+from __future__ import annotations
+
+from agent.campaign.legal import Legal
+from agent.plan.at_once import parts_on, usable_on
+from agent.plan.card import Card, listed_cards
+from agent.plan.fitting import sentence, smallest_card
+from agent.plan.memory import Room
+from agent.plan.model import ModelFound
+from agent.plan.start import Room as StartRoom
+from agent.plan.start import Start, find_start
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from experiments.engines.launch_memory import needed_bytes
+from experiments.engines.port import Infeasible
+from experiments.space.configuration import Configuration
+from experiments.stages.quantize.environment import needed_python
+
+
+def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, context_tokens: int) -> Start:
+    """What the campaign begins from on the card; raises as `find_start`."""
+
+    def count(each: Configuration) -> int:
+        return needed_bytes(parts_on(spec, model, card, each, context_tokens))
+
+    room = StartRoom(legal, model.profile, count, usable_on(card), card.name, not spec.latency_only)
+    return find_start(spec.baseline, room)
+
+
+def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
+    """Raise `UsageError` where nothing fits that a campaign could begin from, or where what it begins from
+    must be quantized first and nothing here quantizes."""
+    if not start.fits:
+        room = Room("The engine's default", start.default_bytes, usable_on(card))
+        larger = smallest_card(start.default_bytes, listed_cards()) if card.is_gpu else None
+        raise UsageError(
+            f"{sentence(room, card.name, (), 0, larger)} No campaign was begun.",
+            "To try the default all the same, for parts of the count are upper guesses: --baseline default",
+        )
+    if spec.latency_only or start.configuration.get("quantization.method", "none") == "none":
+        return
+    try:
+        needed_python()
+    except Infeasible as missing:
+        raise UsageError(
+            f"The campaign would begin from {start.words}, and that is quantized first. {missing.cause}",
+            "Or name what it begins from: --baseline KNOB=VALUE, or --baseline default",
+        ) from None
