@@ -21,6 +21,21 @@ CampaignFilter = Annotated[
     str | None,
     typer.Option("--campaign", metavar="C-ID", help="Only this campaign; all of them if not given."),
 ]
+Baseline = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--baseline",
+        metavar="KNOB=VALUE|default",
+        help="What it begins from: the engine's default with this knob, may be given again; or the default "
+        "itself, also where that does not seem to fit. Where it does not, the least change if not given.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory", metavar="SIZE", help="Memory of the target that launches may take at most, such as 8GB."
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=5000, help="The most rows to show.")]
 Offset = Annotated[
     int, typer.Option("--offset", min=0, max=LARGEST_NUMBER, help="How many rows to pass over first.")

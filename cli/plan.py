@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Json
+from cli.options import Baseline, Json, Memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +73,8 @@ def plan(
     space: Annotated[
         str | None, typer.Option("--space", metavar="NAME|FILE", help="The knobs; the engine's if not given.")
     ] = None,
+    baseline: Baseline = None,
+    memory: Memory = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KNOB=VALUE", help="A knob of the configuration; may be given again."),
@@ -101,6 +103,7 @@ def plan(
     from cli.output import print_json
     from cli.sheets.plan import as_document, print_cards, print_plan
     from configs.errors import UsageError
+    from configs.quantities import parse_bytes
 
     if hardware is not None and target is not None:
         raise UsageError("--hardware and --target name two places.", "Leave one of the two out.")
@@ -121,7 +124,9 @@ def plan(
             "space": space,
             "budget": budget,
             "plan.workload.concurrency": concurrency,
+            "memory": None if memory is None else parse_bytes(memory),
         },
+        baseline or (),
     )
     found = _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
     if as_json:

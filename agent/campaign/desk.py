@@ -15,6 +15,7 @@ from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.campaign.shape import refused_on_a_shape
 from agent.campaign.steered import settling, used_by, used_up
+from agent.campaign.sweep import swept
 from agent.plan.duration import Request, test_seconds
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.draft import refuted_if
@@ -108,7 +109,7 @@ class Desk:
         if self.believed is not None:
             return self.believed
         baseline = self.baseline_configuration
-        swept = self.space.crossing(self.facts.begins_from(self.space), self.facts.spec.baseline.sweep)
+        crossed = swept(self.space, self.facts.start, self.facts.spec.baseline.sweep)
         physics = Physics(
             baseline=baseline,
             tpot_ms=self.baseline.tpot_ms[baseline.digest],
@@ -121,7 +122,7 @@ class Desk:
             incumbent_packed=self.incumbent.configuration.get("quantization.method", "none") != "none",
             measured_tpot_ms={
                 each: self.baseline.tpot_ms[each.digest]
-                for each in swept
+                for each in crossed
                 if each.digest in self.baseline.tpot_ms
             },
         )

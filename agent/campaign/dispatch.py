@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.length import length_of, length_told
+from agent.campaign.sweep import swept
 from agent.discovery.stream import next_test
 from configs.targets import device_there
 from db import events, queue
@@ -50,7 +51,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
     measures it if none is given."""
     device = device or facts.spec.devices[0]
     naive = space.configuration({})
-    sweep = space.crossing(facts.begins_from(space), facts.spec.baseline.sweep)
+    sweep = swept(space, facts.start, facts.spec.baseline.sweep)
     naive_id = store.configuration_id(session, naive)
     baseline = facts.spec.baseline
     experiment = Experiment(

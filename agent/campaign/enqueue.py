@@ -12,10 +12,10 @@ from agent.campaign.desk import Desk
 from agent.campaign.drafter import drafter_content, with_whole_path
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.held import check_asked, draft_on, hold
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.shape import check_judged_here
+from agent.campaign.within_memory import legal_of
 from agent.proposers.user import Enqueued
 from configs.errors import UsageError
 from configs.questions import JudgedMetric
@@ -54,7 +54,7 @@ def enqueue(
         facts, judged = _check(session, campaign_id, asked, metric)
         measured = None if _is_open(facts) else read_measured(session, facts)
         directives = read_directives(session, campaign_id)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
+    legal = legal_of(facts)
     if measured is None:
         with database.write() as session:
             return hold(session, facts, asked, judged, legal)

@@ -183,6 +183,8 @@ class Facts:
     """Why it does not begin from that default, as a clause."""
     gpu_name: str | None = None
     """What the driver calls the target's GPU, where it is one."""
+    gpu_memory_bytes: int | None = None
+    """Bytes of its memory."""
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     """The resolved configuration of the best so far, as its last launch told it; empty without a baseline."""
 
@@ -385,6 +387,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
         gpu_name=(found.get(GPU) or {}).get("name"),
         records=records(session, campaign_id),
+        gpu_memory_bytes=(found.get(GPU) or {}).get("memory_bytes"),
         start=start,
         start_refused=begun.get("why"),
     )

@@ -21,6 +21,7 @@ from agent.campaign.desk import Desk
 from agent.campaign.drafter import drafter_content
 from agent.campaign.facts import Facts
 from agent.campaign.legal import Legal
+from agent.campaign.sweep import swept
 from agent.proposers.port import Draft
 from agent.proposers.user import Enqueued, check_words, user_draft
 from configs.errors import UsageError
@@ -66,7 +67,7 @@ def _control(asked: Enqueued, legal: Legal, facts: Facts) -> Configuration:
     default = facts.begins_from(legal.space)
     try:
         assigned = legal.space.parse_assignments(asked.assignments)
-        maybe = (default, *legal.space.crossing(default, facts.spec.baseline.sweep))
+        maybe = (default, *swept(legal.space, facts.start, facts.spec.baseline.sweep))
         return next((each for each in maybe if legal.space.with_change(each, assigned) != each), default)
     except UsageError:
         return default  # on which the fault is told

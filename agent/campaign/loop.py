@@ -32,7 +32,6 @@ from agent.campaign.facts import Facts, read_facts
 from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
 from agent.campaign.learn import learn_baseline, learn_test
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.night import tell_of_question
 from agent.campaign.outcome import note_best
@@ -41,6 +40,7 @@ from agent.campaign.questions import pose_questions
 from agent.campaign.separating import follow_up
 from agent.campaign.spent_time import SpentTime
 from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue
+from agent.campaign.within_memory import legal_of
 from agent.campaign.worker_process import Workers
 from configs.errors import PASSING, AutoinferError, LeaseLost
 from configs.quantities import format_duration
@@ -363,9 +363,7 @@ class CampaignLoop:
                 f"See its log with: autoinfer show {tried.label} --log",
             )
         device = seen.free[tried.count % len(seen.free)]  # another one than before, where there is one
-        space = legal_here(
-            facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
-        ).space
+        space = legal_of(facts).space
         with self._writing() as session:
             self._baseline_id = dispatch_baseline(session, facts, space, device)
         return None
@@ -419,9 +417,7 @@ class CampaignLoop:
             directives = order.read_directives(session, facts.id)
         return Desk(
             facts,
-            legal_here(
-                facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability
-            ),
+            legal_of(facts),
             baseline,
             directives,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from agent.campaign.sweep import swept
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.registry import Port, check_registered, registered
@@ -32,7 +33,7 @@ def check_names(spec: CampaignSpec, space: Space, where: str) -> None:
     try:
         start = spec.baseline.start
         knobs = {} if isinstance(start, str) else start
-        space.crossing(space.with_change(space.configuration({}), knobs), spec.baseline.sweep)
+        swept(space, space.with_change(space.configuration({}), knobs), spec.baseline.sweep)
     except UsageError as error:
         raise UsageError(f"{where}: baseline: {error.message}", error.hint) from None
 

@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts, Queued, read_facts
 from agent.campaign.held import draft_on
-from agent.campaign.legal import Legal, legal_here
+from agent.campaign.legal import Legal
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
+from agent.campaign.within_memory import legal_of
 from agent.proposers.user import Enqueued
 from agent.ranking.values import Place
 from db.models import Configuration as ConfigurationRow
@@ -58,7 +59,7 @@ class Preview:
 def read_ground(session: Session, campaign_id: int) -> Ground:
     """Read what a preview needs; raises `UsageError` as `legal_here`."""
     facts = read_facts(session, campaign_id)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
+    legal = legal_of(facts)
     if facts.baseline is None or facts.baseline_experiment_id is None:
         return Ground(facts, legal, None)
     directives = read_directives(session, campaign_id)

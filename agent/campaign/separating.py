@@ -19,9 +19,9 @@ from agent.campaign.claims import refuted_if
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts, read_facts
 from agent.campaign.learn import CONFOUNDERS
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
+from agent.campaign.within_memory import legal_of
 from agent.judge.confounding import Difference
 from agent.proposers.port import Trial
 from agent.proposers.separation import PROPOSER, Confounded, Corner, Separation, separate
@@ -76,7 +76,7 @@ def _separate(
     session: Session, experiment: Experiment, verdict: Verdict, without: Sequence[Corner]
 ) -> tuple[int, ...]:
     facts = read_facts(session, experiment.campaign_id)
-    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
+    legal = legal_of(facts)
     desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
     hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
     trial = next(each for each in facts.trials if each.experiment_id == experiment.id)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from agent.campaign.sweep import swept
 from configs.errors import UsageError
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
@@ -47,10 +48,10 @@ def stored_digests(
         return {}
     names = {name for each in known for name in each}
     try:
-        swept = space.crossing(start or space.configuration({}), sweep)
+        crossed = swept(space, start, sweep)
     except UsageError:
         return found
-    for each in swept:
+    for each in crossed:
         then = Configuration.of({name: value for name, value in each.items() if name in names})
         found.setdefault(each.digest, then.digest)
     return found

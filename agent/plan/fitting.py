@@ -131,6 +131,6 @@ def sentence(
         told.append(f"a context of at most {context:,} tokens")
     if card is not None:
         told.append(f"a card such as {card.title} ({card.memory_bytes / GB:.0f} GB)")
-    would = "; ".join(told) or "nothing that this space or a packaged card has"
+    would = "; ".join(told) or "nothing that this space has"
     missing = f"{room.missing_bytes / GB:.1f} GB missing"
     return f"{room.what} does not fit: {missing}, it needs {figures}; would fit: {would}."

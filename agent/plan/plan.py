@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from agent.campaign.drafter import drafter_of, space_of
 from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
+from agent.campaign.sweep import swept
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import (
@@ -285,7 +286,7 @@ def _duration(
     size = model.stored_bytes or (model.file_bytes if as_files else None) or held
     return duration(
         spec.plan,
-        len(space.crossing(begun, baseline.sweep)),
+        len(swept(space, begun, baseline.sweep)),
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from agent.campaign.legal import Legal
+from agent.campaign.sweep import swept
 from agent.plan.fitting import assignments_between, assignments_words
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import BaselineSpec, CampaignSpec
@@ -114,7 +115,7 @@ def swept_from(start: Start, spec: CampaignSpec, space: Space, where: str) -> tu
     """What the sweep before trial 0 crosses; raises `UsageError` that names `where` for a knob that means
     nothing in what the campaign begins from."""
     try:
-        return space.crossing(start.configuration, spec.baseline.sweep)
+        return swept(space, start.configuration, spec.baseline.sweep)
     except UsageError as error:
         raise UsageError(f"{where}: baseline.sweep: {error.message}", error.hint) from None
 

@@ -36,7 +36,8 @@ def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
         larger = smallest_card(start.default_bytes, listed_cards()) if card.is_gpu else None
         raise UsageError(
             f"{sentence(room, card.name, (), 0, larger)} No campaign was begun.",
-            "To try the default all the same, for parts of the count are upper guesses: --baseline default",
+            f"{'' if card.limit_bytes is None else 'Raise --memory. '}To try the default all the same, for "
+            "parts of the count are upper guesses: --baseline default",
         )
     if spec.latency_only or start.configuration.get("quantization.method", "none") == "none":
         return

@@ -1,0 +1,46 @@
+"""What a campaign may ask for, less what its memory never holds.
+
+Looked at only where memory is short: where the engine's own default did not fit, or the campaign may take no
+more than it says (`memory`). Elsewhere the engine's own check says it, before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+from agent.campaign.checkpoint import Checkpoint
+from agent.campaign.facts import Facts
+from agent.campaign.legal import Legal, legal_here
+from agent.plan.at_once import parts_on
+from agent.plan.card import Card
+from agent.plan.model import model_at
+from agent.plan.start import figures
+from experiments.engines.launch_memory import needed_bytes
+from experiments.measurement.plan import Workload
+from experiments.space.configuration import Configuration
+
+
+def legal_of(facts: Facts) -> Legal:
+    """What the campaign may ask for on its ground, with its memory; raises as `legal_here`."""
+    legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
+    limit = facts.spec.memory
+    if facts.start is None and limit is None:
+        return legal
+    model = model_at(facts.spec.model, Checkpoint(facts.checkpoint))
+    context = Workload.model_validate(facts.spec.plan.workload.model_dump()).context_tokens
+    memory = facts.gpu_memory_bytes
+    card = Card("", memory or 0, is_gpu=memory is not None)
+
+    @cache
+    def never_fits(each: Configuration) -> str | None:
+        parts = parts_on(facts.spec, model, card, each, context)
+        if limit is not None and (needed := needed_bytes(parts)) > limit:
+            return f"By count it does not fit: {figures(needed, limit)}."
+        # of the card itself by what is certain: whether the guesses leave room is known when it loads
+        least = needed_bytes(part for part in parts if not part.guessed)
+        if memory is not None and least > memory:
+            return f"It never fits: {figures(least, memory)}."
+        return None
+
+    return replace(legal, refused=lambda each: legal.refused(each) or never_fits(each))
