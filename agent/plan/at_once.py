@@ -15,6 +15,7 @@ from agent.plan.model import ModelFound
 from agent.plan.processor_memory import dense_parts
 from configs.campaign import CampaignSpec
 from configs.models import BFLOAT16_BYTES
+from configs.quantities import format_bytes
 from experiments.engines.launch_memory import Asked, Part, launch_parts, needed_bytes
 from experiments.job.named import serves_packed
 from experiments.space.configuration import Configuration
@@ -23,8 +24,6 @@ TEST_LAUNCHES = 2
 """Launches that a test has up side by side."""
 
 IN_TURN = 1
-
-GB = 1e9
 
 
 def parts_on(
@@ -73,8 +72,8 @@ def at_once_told(at_once: int | None, needed_bytes: int, usable: int, *, asked: 
     why = (
         "as the campaign's `launches` asks"
         if asked
-        else f"because two of {needed_bytes / GB:.1f} GB are more than the {usable / GB:.1f} GB that may be "
-        "taken"
+        else f"because two of {format_bytes(needed_bytes)} are more than the {format_bytes(usable)} that may "
+        "be taken"
     )
     return (
         f"Launches run in turn, {why}: each is loaded, timed and ended before the next, so that a pair takes "

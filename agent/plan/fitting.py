@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent.plan.memory import Room, usable_bytes
 from configs.errors import UsageError
 from configs.hardware import HardwareProfile
+from configs.quantities import format_bytes
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
 from experiments.space.space import Space
@@ -123,14 +124,16 @@ def sentence(
 ) -> str:
     """Whether it fits, in a sentence with its figures and what would fit; `context` is the longest that does
     (0: none)."""
-    figures = f"{room.needed_bytes / GB:.1f} GB, and {room.usable_bytes / GB:.1f} GB of {where} may be taken"
+    figures = (
+        f"{format_bytes(room.needed_bytes)}, and {format_bytes(room.usable_bytes)} of {where} may be taken"
+    )
     if room.fits:
         return f"{room.what} fits: it needs {figures}."
-    told = [f"{way.words} ({way.needed_bytes / GB:.1f} GB)" for way in ways]
+    told = [f"{way.words} ({format_bytes(way.needed_bytes)})" for way in ways]
     if context:
         told.append(f"a context of at most {context:,} tokens")
     if card is not None:
         told.append(f"a card such as {card.title} ({card.memory_bytes / GB:.0f} GB)")
     would = "; ".join(told) or "nothing that this space has"
-    missing = f"{room.missing_bytes / GB:.1f} GB missing"
+    missing = f"{format_bytes(room.missing_bytes)} missing"
     return f"{room.what} does not fit: {missing}, it needs {figures}; would fit: {would}."

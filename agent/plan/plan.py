@@ -284,7 +284,7 @@ def _duration(
     held = weight_bytes(model.profile, begun)
     as_files = begun.get("quantization.method", "none") == "none"
     size = model.stored_bytes or (model.file_bytes if as_files else None) or held
-    return duration(
+    found = duration(
         spec.plan,
         len(swept(space, begun, baseline.sweep)),
         baseline.sweep_blocks,
@@ -297,3 +297,6 @@ def _duration(
         together=card.is_gpu and not in_turn,
         first_load_more_s=FIRST_LOAD_MORE_S.get(spec.engine, 0.0),
     )
+    if as_files or spec.latency_only:
+        return found
+    return replace(found, basis=(*found.basis, "without quantizing what it begins from, which comes first"))

@@ -27,11 +27,10 @@ from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import BaselineSpec, CampaignSpec
 from configs.errors import UsageError
 from configs.models import ModelProfile
+from configs.quantities import format_bytes
 from experiments.engines.launch_memory import format_words
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.space import Space
-
-GB = 1e9
 
 DEFAULT = "default"
 """In place of knobs: the engine's own default, whatever is counted of it."""
@@ -104,9 +103,9 @@ def find_start(asked: BaselineSpec, room: Room) -> Start:
     why = figures(needed, room.usable, f" of {room.where}")
     begun = _begun(start, found, room, f"it does not fit: {why}")
     told = (
-        f"The engine's default does not fit: {why}, {(needed - room.usable) / GB:.1f} GB too few. The "
-        f"campaign begins from {begun.words} ({room.count(found) / GB:.1f} GB, "
-        f"{format_words(found)}), the least change of the model that fits, {_against(begun, room)}"
+        f"The engine's default does not fit: {why}, {format_bytes(needed - room.usable)} too few. The "
+        f"campaign begins from {begun.words} ({format_bytes(room.count(found))}"
+        f"{_bits(found)}), the least change of the model that fits, {_against(begun, room)}"
     )
     return replace(begun, told=told)
 
@@ -122,7 +121,7 @@ def swept_from(start: Start, spec: CampaignSpec, space: Space, where: str) -> tu
 
 def figures(needed: int, usable: int, of: str = "") -> str:
     """What is needed and what may be taken, as a clause."""
-    return f"it needs {needed / GB:.1f} GB, and {usable / GB:.1f} GB{of} may be taken"
+    return f"it needs {format_bytes(needed)}, and {format_bytes(usable)}{of} may be taken"
 
 
 def _named(knobs: Mapping[str, KnobValue], room: Room, start: Start) -> Start:
@@ -143,6 +142,11 @@ def _named(knobs: Mapping[str, KnobValue], room: Room, start: Start) -> Start:
 def _begun(start: Start, found: Configuration, room: Room, refused: str) -> Start:
     words = assignments_words(assignments_between(room.legal.space, start.default, found))
     return replace(start, configuration=found, words=words, refused=refused)
+
+
+def _bits(begun: Configuration) -> str:
+    quantized = begun.get("quantization.method", "none") != "none"
+    return f", {format_words(begun)}" if quantized else ""
 
 
 def _against(start: Start, room: Room) -> str:

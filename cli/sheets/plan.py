@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent.plan.levers import Standing, count_words
 from cli.output import console, fields, say, state, table
 from cli.words import configuration_words, value_words
-from configs.quantities import format_duration
+from configs.quantities import format_bytes, format_duration
 from configs.targets import is_rented
 from knowledge.figures import size as size_words
 
@@ -128,10 +128,10 @@ def print_start(plan: Plan) -> None:
     if plan.start.told is not None:
         out.print(f"baseline: {plan.start.told}", style=state("warn").style)
     if test.fits:
-        needed = f"{one.needed_bytes / GB:.1f} GB, a test {test.needed_bytes / GB:.1f} of the"
-        out.print(f"memory: a launch takes {needed} {test.usable_bytes / GB:.1f} GB that may be taken")
+        needed = f"{format_bytes(one.needed_bytes)}, a test {format_bytes(test.needed_bytes)} of the"
+        out.print(f"memory: a launch takes {needed} {format_bytes(test.usable_bytes)} that may be taken")
     elif plan.memory.in_turn_told is not None:
-        taken = f"{one.needed_bytes / GB:.1f} GB of the {one.usable_bytes / GB:.1f} GB"
+        taken = f"{format_bytes(one.needed_bytes)} of the {format_bytes(one.usable_bytes)}"
         out.print(f"memory: a launch takes {taken} that may be taken")
     else:
         out.print(f"memory: {plan.memory.sentences[0 if not one.fits else 1]}")
