@@ -22,6 +22,10 @@ class EventKind(StrEnum):
         return member
 
     CAMPAIGN_STARTED = ("campaign.started", "A campaign began, with its model, target, limits and budget.")
+    CAMPAIGN_BEGINS_FROM = (
+        "campaign.begins_from",
+        "What the campaign was to begin from does not run, and fewer bits are tried, with the reason.",
+    )
     CAMPAIGN_BASELINE = (
         "campaign.baseline",
         "The baseline was chosen and measured; the naive default as the sweep compared it.",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.device_faults import GaveOut, device_gave_out
+from agent.campaign.fewer_bits import WORTH_FEWER_BITS, steps
 from db.labels import Noun, format_label
-from db.models import Experiment
+from db.models import Campaign, Experiment
 from db.states import ExperimentKind, ExperimentState
 from experiments.engines.port import DEVICE_BUSY, DEVICE_LOST
 
@@ -23,14 +25,18 @@ the device. What the engine says against model or configuration holds the second
 
 @dataclass(frozen=True)
 class Attempts:
-    """Those that count: `count` of them, the newest with its label and why it failed. `gone` tells of the
-    device of the newest, where that gave out; `is_last` that none is worth making any more."""
+    """Those that count: `count` of them, the newest with its label, why it failed and the kind of that.
+
+    `gone` tells of the device of the newest, where that gave out; `is_last` that none is worth making any
+    more.
+    """
 
     count: int
     label: str
     cause: str
     is_last: bool
     gone: GaveOut | None
+    kind: str | None = None
 
 
 def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None) -> Attempts:
@@ -48,6 +54,7 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
     newest = tried[-1] if tried and tried[-1].id == newest_id else None
     gone = None if newest is None else device_gave_out(session, newest.id)
     counted = [each for each in tried if each.failure_kind != DEVICE_LOST or each.id == newest_id]
+    counted = _of_what_it_begins_from_now(counted, steps(session.get_one(Campaign, campaign_id)))
     if not counted:
         return Attempts(0, "", "", is_last=False, gone=gone)
     last = counted[-1]
@@ -57,4 +64,16 @@ def baseline_attempts(session: Session, campaign_id: int, newest_id: int | None)
         last.failure or "no cause was recorded",
         is_last=len(counted) >= MAX_BASELINE_ATTEMPTS or last.failure_kind not in WORTH_ANOTHER_BASELINE,
         gone=gone,
+        kind=last.failure_kind,
     )
+
+
+def _of_what_it_begins_from_now(tried: Sequence[Experiment], steps_taken: int) -> list[Experiment]:
+    """The attempts without those after each of which the campaign went on to fewer bits."""
+    left: list[Experiment] = []
+    for each in tried:
+        if steps_taken and each.failure_kind in WORTH_FEWER_BITS:
+            steps_taken -= 1
+        else:
+            left.append(each)
+    return left

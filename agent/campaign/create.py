@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.drafter import check_fits, drafter_of, fetch_weights
 from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, START, asked_of, is_packaged
+from agent.campaign.fewer_bits import THEN
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
@@ -30,7 +31,7 @@ from agent.campaign.target import (
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of, limited
 from agent.plan.model import model_at
-from agent.plan.start import Start, swept_from
+from agent.plan.start import Start, first_served, swept_from
 from agent.plan.starting import check_start, start_on
 from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.data_dir import default_data_dir
@@ -153,13 +154,19 @@ def survey(
     model, card = model_at(spec.model, found), limited(card_of(target), spec.memory)
     start = start_on(spec, model, card, legal, context)
     check_start(spec, card, start)
-    begun = start.configuration
-    at_once = launches_at_once(spec, model, card, begun, context)
+    place = (folder, target.device)
+
+    def checked(each: Start) -> int | None:
+        fit = launches_at_once(spec, model, card, each.configuration, context)
+        if target.place is not None:
+            return fit  # the engine is there
+        sweep = swept_from(each, spec, legal.space, where)
+        return _checked_sweep(spec, engine, sweep, place, fit, of_tasks)
+
+    start = first_served(start, lambda each: _why_not(checked, each))
+    at_once = checked(start)
     note = " ".join(filter(None, (found.note, of_drafter))) or None
-    if target.place is None:
-        sweep = swept_from(start, spec, legal.space, where)
-        at_once = _checked_sweep(spec, engine, sweep, (folder, target.device), at_once, of_tasks)
-    else:
+    if target.place is not None:
         note = " ".join(each for each in (note, ENGINE_IS_THERE) if each)
     return Ground(
         checkpoint=folder,
@@ -176,6 +183,14 @@ def survey(
         devices=target.devices,
         start=start,
     )
+
+
+def _why_not(checked: Callable[[Start], object], start: Start) -> str | None:
+    try:
+        checked(start)
+    except UsageError as refused:
+        return refused.message
+    return None
 
 
 def _check_confirms(spec: CampaignSpec, engine: Engine, device: str) -> None:
@@ -212,7 +227,7 @@ def _checked_sweep(
     if first.kind == "out_of_memory" and spec.launches == "auto" and at_once != IN_TURN:
         return _checked_sweep(spec, engine, sweep, served, IN_TURN, context_tokens)
     raise UsageError(
-        f"The engine {spec.engine} can't serve the model in its default: {first.cause}",
+        f"The engine {spec.engine} can't serve the model in what the campaign begins from: {first.cause}",
         "Put that right first; no campaign was begun.",
     )
 
@@ -356,7 +371,13 @@ def found_on(ground: Ground) -> dict[str, object]:
 
 
 def _as_found(start: Start) -> dict[str, object]:
-    return {"configuration": dict(start.configuration), "why": start.refused, "told": start.told}
+    return {
+        "configuration": dict(start.configuration),
+        "words": start.words,
+        "why": start.refused,
+        "told": start.told,
+        **({} if start.then is None else {THEN: _as_found(start.then)}),
+    }
 
 
 def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int:

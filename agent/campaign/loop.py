@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import order
 from agent.campaign.accept import accept
-from agent.campaign.baseline_attempts import baseline_attempts
+from agent.campaign.baseline_attempts import Attempts, baseline_attempts
 from agent.campaign.confirm_queue import supported, take_in_supported
 from agent.campaign.confirmations import Confirmations
 from agent.campaign.confirming import left_over
@@ -29,6 +29,7 @@ from agent.campaign.devices import Devices, device_of, leave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.disputing import take_disputes_apart
 from agent.campaign.facts import Facts, read_facts
+from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
 from agent.campaign.learn import learn_baseline, learn_test
@@ -356,6 +357,8 @@ class CampaignLoop:
         if tried.gone is not None and tried.gone.lost and len(seen.devices.every) > 1:
             self._baseline_id = None
             return self._give_up(tried.gone, seen.devices)
+        if tried.is_last and self._begins_from_fewer_bits(tried):
+            return None
         if tried.is_last:
             self._stop(f"the baseline could not be measured: {tried.cause}", facts)
             raise AutoinferError(
@@ -367,6 +370,10 @@ class CampaignLoop:
         with self._writing() as session:
             self._baseline_id = dispatch_baseline(session, facts, space, device)
         return None
+
+    def _begins_from_fewer_bits(self, tried: Attempts) -> bool:
+        with self._writing() as session:
+            return begin_from_fewer_bits(session, self._campaign_id, tried.kind, tried.cause)
 
     def _give_up(self, gone: GaveOut, devices: Devices) -> str | None:
         """Go on without a device; the reason to end where it was the last."""

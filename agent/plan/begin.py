@@ -66,6 +66,7 @@ def plan_on(spec: CampaignSpec, ground: Ground, stored: Stored) -> Plan:
         stored=stored,
         notes=(*devices_told(target), *(() if note is None else (note,))),
         in_turn=ground.at_once == IN_TURN,
+        begun_from=ground.start,
     )
 
 

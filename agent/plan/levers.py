@@ -66,7 +66,7 @@ def _row(knob: Knob, value: KnobValue, legal: Legal, check: Check | None, start:
     refused: list[tuple[Standing, str]] = []
     for configuration in islice(witnesses(legal.space, knob.name, value, start), MOST_WITNESSES):
         joint = legal.refused(configuration)
-        reason = joint or _refusal(check, configuration)
+        reason = joint or refusal_of(check, configuration)
         if reason is None:
             return LeverRow(knob.name, knob.lever, value, Standing.YES)
         paid = joint and any(legal.refused(each) is None for each in _pruned(legal.space, configuration))
@@ -103,12 +103,13 @@ def _beside(legal: Legal, configuration: Configuration, name: str, check: Check 
         for value in other.values:
             with suppress(UsageError):
                 changed = legal.space.with_change(configuration, {other.name: value})
-                if name in changed and legal.refused(changed) is None and _refusal(check, changed) is None:
+                if name in changed and legal.refused(changed) is None and refusal_of(check, changed) is None:
                     return f"{other.name}={written(value)}"
     return None
 
 
-def _refusal(check: Check | None, configuration: Configuration) -> str | None:
+def refusal_of(check: Check | None, configuration: Configuration) -> str | None:
+    """Why an engine's check refuses a configuration; None where it does not, or there is none."""
     if check is None:
         return None
     try:

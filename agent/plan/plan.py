@@ -21,10 +21,10 @@ from agent.plan.duration import (
 )
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
-from agent.plan.levers import Check, LeverRow, lever_rows
+from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
-from agent.plan.start import Start, figures
+from agent.plan.start import Start, figures, first_served
 from agent.plan.starting import start_on
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec
@@ -108,18 +108,22 @@ def make_plan(
     stored: Stored | None = None,
     notes: Sequence[str] = (),
     in_turn: bool = False,
+    begun_from: Start | None = None,
 ) -> Plan:
     """The plan of a campaign for a model on a card, with `knobs` in place of those that it begins from.
 
     `context_tokens` replaces what the workload asks for; `check` is the engine's own, for a target that is
-    here; `cores` are those of the target; `in_turn` says that launches run so whatever the memory says.
-    Raises `UsageError` for knobs that the space does not have.
+    here, `begun_from` what a campaign was found to begin from; `cores` are those of the target; `in_turn`
+    says that launches run so whatever the memory says. Raises `UsageError` for knobs that the space does not
+    have.
     """
     whole = space_of(spec)
     legal = _legal(spec, model, card, cores)
     card = limited(card, spec.memory)
     context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
-    start = start_on(spec, model, card, legal, context)
+    start = begun_from or first_served(
+        start_on(spec, model, card, legal, context), lambda each: refusal_of(check, each.configuration)
+    )
     begun = start.configuration
     configuration = whole.with_change(begun, knobs) if knobs else begun
     told = list(notes)

@@ -10,7 +10,8 @@ the configuration that
    fewest knobs, and of those it takes the most memory, which is then for sequences. What is still equal is
    taken in the space's own order.
 
-It is the least change of the model, not the fastest one: what is faster is the campaign's own question. Pure.
+It is the least change of the model, not the fastest one: what is faster is the campaign's own question. What
+the engine refuses, or what does not run, gives way to what the rule takes of fewer bits. Pure.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ SERVED = ("serving.max_sequences", "serving.max_model_len")
 """Knobs that say for how many sequences, and how long ones, a cache is kept: they change no text."""
 
 
+DENSE_BITS = 16
+"""Bits of a weight that is not quantized, whatever type it is computed in."""
+
+
 @dataclass(frozen=True)
 class Room:
     """What a campaign may begin from, and where: `count` gives the bytes of a launch, of which `usable` are
@@ -78,6 +83,8 @@ class Start:
     refused: str | None = None
     told: str | None = None
     fits: bool = True
+    then: Start | None = None
+    """What comes next where this does not run: the least change of fewer bits."""
 
     @property
     def is_default(self) -> bool:
@@ -97,17 +104,36 @@ def find_start(asked: BaselineSpec, room: Room) -> Start:
         return _named(asked.start, room, start)
     if asked.start == DEFAULT or needed <= room.usable:
         return start
-    found = _least_change(room, default)
-    if found is None:
+    found = _least_changes(room, default)
+    if not found:
         return replace(start, fits=False)
     why = figures(needed, room.usable, f" of {room.where}")
-    begun = _begun(start, found, room, f"it does not fit: {why}")
-    told = (
-        f"The engine's default does not fit: {why}, {format_bytes(needed - room.usable)} too few. The "
-        f"campaign begins from {begun.words} ({format_bytes(room.count(found))}"
-        f"{_bits(found)}), the least change of the model that fits, {_against(begun, room)}"
-    )
-    return replace(begun, told=told)
+    begun: Start | None = None
+    for each in reversed(found):
+        one = _begun(start, each, room, f"it does not fit: {why}")
+        told = (
+            f"The engine's default does not fit: {why}, {format_bytes(needed - room.usable)} too few. The "
+            f"campaign begins from {one.words} ({format_bytes(room.count(each))}{_bits(each)}), the least "
+            f"change of the model that fits, {_against(one, room)}"
+        )
+        begun = replace(one, told=told, then=begun)
+    assert begun is not None
+    return begun
+
+
+def first_served(start: Start, refused: Callable[[Start], str | None]) -> Start:
+    """The start, or, where something is against it, the first after it of which nothing is known; the start
+    itself where something is against each."""
+    each: Start | None = start
+    causes: list[str] = []
+    while each is not None:
+        cause = refused(each)
+        if cause is None:
+            told = " ".join([*causes, each.told or ""]) if causes else each.told
+            return replace(each, told=told)
+        causes.append(f"{each.words} is not served: {cause.rstrip('.')}.")
+        each = each.then
+    return start
 
 
 def swept_from(start: Start, spec: CampaignSpec, space: Space, where: str) -> tuple[Configuration, ...]:
@@ -160,17 +186,30 @@ def _against(start: Start, room: Room) -> str:
     return f"{told} Quality too is compared with it: what it lost against the default is not measured."
 
 
-def _least_change(room: Room, default: Configuration) -> Configuration | None:
-    """The configuration that the rule of this module takes; None where nothing fits."""
-    best: tuple[tuple[float, int, int], Configuration] | None = None
+def _least_changes(room: Room, default: Configuration) -> list[Configuration]:
+    """What the rule of this module takes, and after it what it would take of fewer bits a weight and fewer
+    bytes, in case that the former does not run; empty where nothing fits."""
+    best: dict[int, tuple[tuple[float, int, int], Configuration]] = {}
     for knobs, each in _candidates(room.legal, default):
         needed = room.count(each)
         if needed > room.usable:
             continue
         key = (-step_weight_bytes(room.profile, each).mean, knobs, -needed)
-        if best is None or key < best[0]:  # the earlier one wins a tie: the space's own order
-            best = (key, each)
-    return None if best is None else best[1]
+        bits = _weight_bits(each)
+        if bits not in best or key < best[bits][0]:  # the earlier one wins a tie: the space's own order
+            best[bits] = (key, each)
+    found: list[Configuration] = []
+    for bits in sorted(best, reverse=True):
+        each = best[bits][1]
+        if not found or room.count(each) < room.count(found[-1]):
+            found.append(each)
+    return found
+
+
+def _weight_bits(configuration: Configuration) -> int:
+    """Bits of a projection's weight."""
+    bits = configuration.get("quantization.bits", DENSE_BITS)
+    return bits if isinstance(bits, int) else DENSE_BITS
 
 
 def _candidates(legal: Legal, default: Configuration) -> Iterator[tuple[int, Configuration]]:

@@ -29,26 +29,63 @@ def test_the_default_is_the_packaged_campaign_on_this_machine(autoinfer: Autoinf
 def test_a_shape_on_a_card_that_is_too_small_says_what_is_missing_and_what_would_fit(
     autoinfer: Autoinfer,
 ) -> None:
-    plan = autoinfer("plan levers --model qwen3.5-9b --hardware 16GB --json").json()
+    plan = autoinfer("plan --model qwen3.5-9b --hardware 8GB --json").json()
     one, test = plan["memory"]["rooms"]
     assert not one["fits"]
     assert one["missing_bytes"] == one["needed_bytes"] - one["usable_bytes"] > 5e9
     assert test["missing_bytes"] > one["missing_bytes"]
     said = plan["memory"]["told"][0]
     assert "GB missing" in said
-    assert "quantization.method=" in said
+    assert "a card such as NVIDIA GeForce RTX 5090 (32 GB)" in said
     assert sum(part["bytes"] for part in plan["memory"]["parts"]) == one["needed_bytes"]
     assert {row["floor_ms"] for row in plan["floors"]} == {None}, "no bandwidth is listed for a size"
-    fits = autoinfer(
-        "plan levers --model qwen3.5-9b --hardware 16GB --set quantization.method=awq --json"
-    ).json()
-    assert fits["memory"]["rooms"][0]["fits"]
+
+
+def test_a_card_too_small_for_the_default_tells_what_a_campaign_begins_from(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-4b --hardware 8GB"
+    text, plan = autoinfer(line), autoinfer(f"{line} --json").json()
+    told = " ".join(text.out.split())
+    assert "The engine's default does not fit: it needs 12.6 GB, and 7.2 GB of a card of 8 GB" in told
+    assert "begins from quantization.method=awq, serving.max_sequences=4 (6.6 GB, projections in 4" in told
+    assert "every claim is against that, and not against the default. Quality too" in told
+    assert plan["begins_from"]["configuration"] == plan["configuration"]
+    assert not plan["begins_from"]["default"]
+    assert plan["memory"]["rooms"][0]["fits"]
+    rows = {(row["knob"], row["value"]): row for row in plan["levers"]}
+    assert "By count it does not fit" in rows["quantization.method", "none"]["why"]
+    assert rows["quantization.group_size", 128]["standing"] == "yes"
+
+
+def test_the_user_names_what_it_begins_from(autoinfer: Autoinfer) -> None:
+    line = "plan --model qwen3.5-4b --hardware 8GB --json --baseline "
+    named = autoinfer(f"{line} quantization.method=rtn --baseline quantization.group_size=128").json()
+    assert named["configuration"]["quantization.group_size"] == 128
+    assert "as it was asked to" in named["begins_from"]["told"]
+    default = autoinfer(f"{line} default").json()
+    assert default["begins_from"]["told"] is None
+    assert not default["memory"]["rooms"][0]["fits"]
+    both = autoinfer(f"{line} default --baseline quantization.method=rtn")
+    assert (both.code, json.loads(both.err)["error"]) == (
+        2,
+        "--baseline default stands beside another --baseline.",
+    )
+    wrong = autoinfer(f"{line} quantization.group_size=64")
+    assert wrong.code == 2
+    assert "only means something when quantization.method is awq or rtn" in wrong.err
+
+
+def test_a_limit_of_memory_is_a_smaller_card(autoinfer: Autoinfer) -> None:
+    plan = autoinfer("plan --model qwen3.5-4b --hardware 24GB --memory 8GB --json").json()
+    assert plan["memory"]["rooms"][0]["usable_bytes"] == 8e9
+    assert plan["configuration"]["quantization.method"] == "awq"
+    wrong = autoinfer("plan --memory 8")
+    assert (wrong.code, wrong.err.splitlines()[0]) == (2, "autoinfer: '8' is no size of memory.")
 
 
 def test_all_cards_are_a_row_each(autoinfer: Autoinfer) -> None:
     done = autoinfer("plan --model qwen3.5-4b --hardware all")
     assert done.code == 0
-    for name in ("NVIDIA L4", "NVIDIA H200 SXM", "floor of a step", "would fit"):
+    for name in ("NVIDIA L4", "NVIDIA H200 SXM", "floor of a step", "begins from", "the default"):
         assert name in done.out
     plans = autoinfer("plan --model qwen3.5-4b --hardware all --json").json()["plans"]
     memories = [each["target"]["memory_bytes"] for each in plans]

@@ -56,9 +56,9 @@ def test_the_sentence_has_what_is_missing_and_what_would_fit() -> None:
         "One launch does not fit: 3.1 GB missing, it needs 24.7 GB, and 21.6 GB of NVIDIA L4 may be taken; "
         "would fit: a context of at most 1,024 tokens; a card such as NVIDIA GeForce RTX 5090 (32 GB)."
     )
-    assert sentence(room, "it").endswith("would fit: nothing that this space or a packaged card has.")
+    assert sentence(room, "it").endswith("would fit: nothing that this space has.")
     assert sentence(Room("One launch", 1, 2), "it") == (
-        "One launch fits: it needs 0.0 GB, and 0.0 GB of it may be taken."
+        "One launch fits: it needs 0 MB, and 0 MB of it may be taken."
     )
 
 

@@ -28,7 +28,7 @@ def shape(size: str) -> ModelProfile:
 
 
 def bytes_of(size: str, configuration: dict[str, KnobValue], **asked: int) -> dict[str, int]:
-    parts = launch_parts(shape(size), configuration, Asked(**{"context_tokens": 1024, **asked}))
+    parts = launch_parts(shape(size), configuration, Asked(**{"context_tokens": 1024, **asked}))  # type: ignore[arg-type]
     return {part.name: part.bytes for part in parts}
 
 
@@ -124,7 +124,7 @@ def test_layers_that_go_make_it_smaller_and_are_of_the_kind_that_may(
     assert weight_bytes(left, {}) < weight_bytes(whole, {})
     for kind, other in (("gdn", "full_attention"), ("attention", "linear_attention")):
         if restrict == kind:
-            assert left.layer_types.count(other) == whole.layer_types.count(other)  # type: ignore[arg-type]
+            assert left.layer_types.count(other) == whole.layer_types.count(other)
 
 
 def _of_kind(profile: ModelProfile, restrict: str) -> int:
