@@ -30,12 +30,13 @@ def check_names(spec: CampaignSpec, space: Space, where: str) -> None:
             check_registered(port, name)
         except UsageError as error:
             raise UsageError(f"{where}: {field}: {error.message}", error.hint) from None
+    start, field = spec.baseline.start, "start"
     try:
-        start = spec.baseline.start
-        knobs = {} if isinstance(start, str) else start
-        swept(space, space.with_change(space.configuration({}), knobs), spec.baseline.sweep)
+        begun = space.with_change(space.configuration({}), {} if isinstance(start, str) else start)
+        field = "sweep"
+        swept(space, begun, spec.baseline.sweep)
     except UsageError as error:
-        raise UsageError(f"{where}: baseline: {error.message}", error.hint) from None
+        raise UsageError(f"{where}: baseline.{field}: {error.message}", error.hint) from None
 
 
 def engine_of(spec: CampaignSpec, where: str) -> Engine:
