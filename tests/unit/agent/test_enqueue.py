@@ -19,6 +19,7 @@ from agent.campaign.facts import read_facts
 from agent.campaign.held import WAITS, release_held
 from agent.campaign.legal import Legal, legal_here
 from agent.campaign.measured import Baseline
+from agent.campaign.within_memory import legal_of
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from db.models import Campaign, Hypothesis
@@ -187,9 +188,9 @@ def test_others_may_write_while_it_is_thought_about(
 
     def think(*arguments: Any, **named: Any) -> Legal:
         with other.write():
-            return legal_here(*arguments, **named)
+            return legal_of(*arguments, **named)
 
-    monkeypatch.setattr("agent.campaign.enqueue.legal_here", think)
+    monkeypatch.setattr("agent.campaign.enqueue.legal_of", think)
     assert put(database, "Half precision is faster", "serving.dtype=bfloat16") == 1
     other.close()
 
