@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.check_result import Check, Verdict
+from cli.database_checks import check_database
 from cli.gpu_checks import check_gpus, check_vllm
 from cli.quantization_check import check_quantization
-from configs.errors import AutoinferError, DatabaseMissing
+from configs.errors import AutoinferError
 from knowledge.figures import size
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ def run_checks(settings: Settings) -> list[Check]:
         check_memory(),
         check_data_dir(settings.data_dir),
         check_disk(settings.data_dir),
-        check_database(settings.database_url),
-        check_noise(settings.database_url),
-        check_paid(settings.database_url),
+        *check_database(settings.database_url),
         check_gpus(),
         check_vllm(settings),
         check_torch(),
@@ -118,75 +117,6 @@ def check_disk(data_dir: Path) -> Check:
         advice = "Free some space, with autoinfer artifacts prune too, or move all state to another disk."
         return Check("disk", Verdict.WARN, f"{size(free)} free", advice)
     return Check("disk", Verdict.OK, f"{size(free)} free")
-
-
-def check_database(url: str) -> Check:
-    """Open the database as every command does; changes nothing."""
-    from db.address import parse_address
-    from db.session import open_database
-
-    try:
-        shown = parse_address(url).shown
-        open_database(url).close()
-    except DatabaseMissing:
-        return Check("database", Verdict.OK, f"none yet at {shown}; the first campaign makes it")
-    except AutoinferError as error:
-        return Check("database", Verdict.FAIL, error.message, error.hint)
-    return Check("database", Verdict.OK, shown)
-
-
-def check_paid(url: str) -> Check:
-    """Look for runs on rented machines that no worker looks after."""
-    from db.session import open_database
-    from knowledge.queries.paid_runs import END, runs_in_flight, unattended
-
-    none = Check("rented machines", Verdict.OK, "nothing runs there that this database knows of")
-    try:
-        database = open_database(url)
-    except DatabaseMissing:
-        return none
-    except AutoinferError:  # why is told by the check of the database
-        unknown = "whether anything runs there is not known, since the database can't be opened"
-        return Check("rented machines", Verdict.WARN, unknown, "Mend the database, as its check above says.")
-    try:
-        with database.read() as session:
-            found, in_flight = unattended(session), runs_in_flight(session)
-    finally:
-        database.close()
-    if found is not None:
-        advice = f"End what runs with {END}, or go on with it: autoinfer worker --target TARGET"
-        return Check("rented machines", Verdict.WARN, found.sentence, advice)
-    if in_flight:
-        runs = f"{in_flight} {'run' if in_flight == 1 else 'runs'}"
-        return Check("rented machines", Verdict.OK, f"{runs} in flight, looked after by workers")
-    return none
-
-
-def check_noise(url: str) -> Check:
-    """Look at the noise profiles of this machine: how many launches, and how old the newest is."""
-    from configs.cpu import probe_cpu
-    from configs.quantities import format_duration
-    from db.noise import stored_profiles
-    from db.session import open_database
-
-    none = Check("noise profile", Verdict.OK, "none yet; a campaign begins one, autoinfer aa makes it larger")
-    try:
-        database = open_database(url)
-    except AutoinferError:
-        return none  # why it can't be opened is told by the check of the database
-    try:
-        with database.read() as session:
-            profiles = stored_profiles(session, probe_cpu().target_key)
-    finally:
-        database.close()
-    if not profiles:
-        return none
-    told = "; ".join(
-        f"{each.launches} launches of the model {each.model_fingerprint[:12]} on {each.metric} "
-        f"({each.degrees_of_freedom} degrees of freedom), the newest {format_duration(each.age_s)} ago"
-        for each in profiles
-    )
-    return Check("noise profile", Verdict.OK, told)
 
 
 def check_torch() -> Check:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.options import Json
+from cli.table_options import Commit, GridName, Out, TableBudget
 
 
 def prepare(
     ctx: typer.Context,
-    grid: Annotated[str, typer.Argument(metavar="GRID", help="A packaged name or a YAML file.")],
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="DIR", help="The table's folder; one that is there is gone on with."),
-    ],
+    grid: GridName,
+    out: Out,
     target: Annotated[
         str, typer.Option("--target", metavar="DEVICE", help="Where it will be measured.")
     ] = "cpu",
@@ -24,20 +21,14 @@ def prepare(
         str | None,
         typer.Option("--model", metavar="NAME|DIR", help="Another checkpoint than the grid's: a folder."),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="TIME", help="Wall-clock time, such as 18m; no end if not given."),
-    ] = None,
+    budget: TableBudget = None,
     backwards: Annotated[
         bool,
         typer.Option(
             "--backwards", help="Begin with the last load, beside a call that begins with the first."
         ),
     ] = False,
-    commit: Annotated[
-        str | None,
-        typer.Option("--commit", metavar="HASH", help="The code's commit, where git can't tell it."),
-    ] = None,
+    commit: Commit = None,
     as_json: Json = False,
 ) -> None:
     """Build the checkpoints of a grid of the reference engine, evaluate their quality, compile their steps.

@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from cli import checks
-from cli.check_result import Verdict
+from cli.check_result import Check, Verdict
+from cli.database_checks import check_database
+from db.session import Database, open_database
 
 
 def test_a_data_folder_that_can_be_made_is_ok_and_is_not_made(tmp_path: Path) -> None:
@@ -20,12 +22,34 @@ def test_a_file_in_the_way_of_the_data_folder_fails(tmp_path: Path) -> None:
     assert "--data-dir" in found.advice
 
 
+def found_of(url: str) -> dict[str, Check]:
+    return {each.name: each for each in check_database(url)}
+
+
 def test_a_database_that_is_none_yet_is_no_fault_and_a_wrong_one_is(tmp_path: Path) -> None:
-    assert checks.check_database(f"sqlite:///{tmp_path / 'a.db'}").verdict is Verdict.OK
+    none = found_of(f"sqlite:///{tmp_path / 'a.db'}")
+    assert {each.verdict for each in none.values()} == {Verdict.OK}
+    assert "none yet" in none["noise profile"].found
     (tmp_path / "b.db").write_text("something else entirely, long enough")
-    assert checks.check_database(f"sqlite:///{tmp_path / 'b.db'}").verdict is Verdict.FAIL
-    assert checks.check_database("mysql://x/y").verdict is Verdict.FAIL
+    for url in (f"sqlite:///{tmp_path / 'b.db'}", "mysql://x/y"):
+        wrong = found_of(url)
+        assert wrong["database"].verdict is Verdict.FAIL
+        for name in ("noise profile", "rented machines"):
+            assert (wrong[name].verdict, "not known" in wrong[name].found) == (Verdict.WARN, True)
     assert not (tmp_path / "a.db").exists()
+
+
+def test_the_database_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, opened = f"sqlite:///{tmp_path / 'a.db'}", []
+    open_database(url, create=True, upgrade=True).close()
+
+    def counted(*asked: str) -> Database:
+        opened.append(asked)
+        return open_database(*asked)
+
+    monkeypatch.setattr("db.session.open_database", counted)
+    assert {each.verdict for each in check_database(url)} == {Verdict.OK}
+    assert opened == [(url,)]
 
 
 def test_without_a_compiler_it_warns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -48,10 +72,3 @@ def test_a_check_with_something_to_mend_says_what_to_do(tmp_path: Path) -> None:
 
     for check in checks.run_checks(Settings(data_dir=tmp_path)):
         assert bool(check.advice) == (check.verdict is not Verdict.OK), check
-
-
-def test_a_machine_without_a_noise_profile_is_no_fault(tmp_path: Path) -> None:
-    found = checks.check_noise(f"sqlite:///{tmp_path / 'a.db'}")
-    assert found.verdict is Verdict.OK
-    assert "none yet" in found.found
-    assert checks.check_noise("mysql://x/y").verdict is Verdict.OK  # the database's own check tells why
