@@ -1,4 +1,4 @@
-"""What `autoinfer doctor` asks of the database: whether it opens, and what it knows of noise and paid runs."""
+"""What `autoinfer doctor` asks of the database: whether it opens, what it knows of noise and paid runs."""
 
 from __future__ import annotations
 

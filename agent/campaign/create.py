@@ -21,6 +21,7 @@ from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.campaign.shape import SHAPES, check_serves_shapes, find_shape
 from agent.campaign.target import (
+    Target,
     check_dollars,
     check_engine_is_here,
     check_goes_there,
@@ -30,12 +31,14 @@ from agent.campaign.target import (
 )
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of, limited
-from agent.plan.model import model_at
+from agent.plan.legal_planned import planned_legal
+from agent.plan.model import find_model, model_at
 from agent.plan.start import Start, first_served, swept_from
 from agent.plan.starting import check_start, start_on
 from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.data_dir import default_data_dir
 from configs.errors import UsageError
+from configs.model_names import hub_name
 from configs.quantities import format_duration, format_usd
 from configs.targets import device_there, is_rented
 from db import events, money
@@ -137,6 +140,7 @@ def survey(
         check_serves_shapes(engine)
         found = find_shape(spec.model, shapes or default_data_dir(os.environ) / SHAPES)
     else:
+        _check_before_fetching(spec, target)
         found = find_checkpoint(spec.model)
     folder = found.folder
     fingerprint = checkpoint_fingerprint(folder)
@@ -183,6 +187,19 @@ def survey(
         devices=target.devices,
         start=start,
     )
+
+
+def _check_before_fetching(spec: CampaignSpec, target: Target) -> None:
+    """Raise as `check_start` for a model of the hub whose weights are not here, before they are fetched."""
+    if hub_name(spec.model) is None or Path(spec.model).expanduser().is_dir():
+        return
+    model = find_model(spec.model)
+    if model.whole:
+        return
+    card = limited(card_of(target), spec.memory)
+    legal = planned_legal(spec, model, card, target.cpu.cores)
+    context = Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
+    check_start(spec, card, start_on(spec, model, card, legal, context))
 
 
 def _why_not(checked: Callable[[Start], object], start: Start) -> str | None:

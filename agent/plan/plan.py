@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.campaign.drafter import drafter_of, space_of
-from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
+from agent.campaign.drafter import space_of
+from agent.campaign.legal import Legal
 from agent.campaign.sweep import swept
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
@@ -21,6 +21,7 @@ from agent.plan.duration import (
 )
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
+from agent.plan.legal_planned import planned_legal
 from agent.plan.levers import Check, LeverRow, lever_rows, refusal_of
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound
@@ -32,10 +33,7 @@ from experiments.engines.launch_memory import Part, needed_bytes, weight_bytes
 from experiments.engines.port import Infeasible
 from experiments.job.named import serves_packed
 from experiments.measurement.plan import Workload
-from experiments.space.budget import ParameterBudget
 from experiments.space.configuration import Configuration, KnobValue
-from experiments.space.gpu_rules import not_served_by
-from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
 from experiments.space.space import Space
 
 WH_PER_S = 1 / 3600
@@ -118,7 +116,7 @@ def make_plan(
     have.
     """
     whole = space_of(spec)
-    legal = _legal(spec, model, card, cores)
+    legal = planned_legal(spec, model, card, cores)
     card = limited(card, spec.memory)
     context = context_tokens or Workload.model_validate(spec.plan.workload.model_dump()).context_tokens
     start = begun_from or first_served(
@@ -171,33 +169,6 @@ def _with_memory(
             raise Infeasible("out_of_memory", f"By count it does not fit: {figures(bytes_needed, usable)}.")
 
     return checked
-
-
-def _legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
-    """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
-    space = space_of(spec)
-    gpu = not_served_by(space, model.profile, card.compute_capability) if card.is_gpu else {}
-    if model.folder is not None and cores is not None:
-        return legal_here(spec, model.folder, cores, gpu)
-    facts = ModelFacts.of(
-        model.profile,
-        packaged_drafters=frozenset() if model.folder is None else packaged_for(model.folder),
-        not_served={**not_served_on(spec, space, model.profile), **gpu},
-        cores=cores,
-        drafter=drafter_of(spec),
-        stored_quantized=model.quantized,
-    )
-    left, withheld = legal_levers(space, facts)
-    limit = spec.parameter_budget
-    budget = None if limit is None else ParameterBudget.of(model.profile, limit, drafter_parameters={})
-
-    def refused(each: Configuration) -> str | None:
-        reason = joint_refusal(each, facts)
-        if reason is not None or budget is None:
-            return reason
-        return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
-
-    return Legal(left, withheld, refused, model.profile)
 
 
 def _why_not(legal: Legal, knobs: dict[str, KnobValue], configuration: Configuration) -> str | None:

@@ -64,6 +64,15 @@ def test_a_model_that_is_nowhere_begins_no_campaign(autoinfer: Autoinfer, tmp_pa
     assert autoinfer("campaign list --json").json()["total"] == 0
 
 
+def test_a_model_that_fits_nowhere_is_refused_before_its_weights_are_fetched(
+    autoinfer: Autoinfer, hub: HubServer, tmp_path: Path
+) -> None:
+    done = ran(autoinfer, f"{RUN} us/small --memory 300MB", tmp_path / "cache", hub.address)
+    assert done.code == 2
+    assert "257 MB missing, it needs 557 MB, and 300 MB of" in done.err
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
 def test_a_drafter_of_the_hub_is_fetched_and_the_campaign_goes_on_with_its_commit(
     autoinfer: Autoinfer, hub: HubServer, tmp_path: Path
 ) -> None:

@@ -1,0 +1,42 @@
+"""What a campaign may ask for, as far as it can be told before its weights are here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.campaign.drafter import drafter_of, space_of
+from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
+from agent.plan.card import Card
+from agent.plan.model import ModelFound
+from configs.campaign import CampaignSpec
+from experiments.space.budget import ParameterBudget
+from experiments.space.configuration import Configuration
+from experiments.space.gpu_rules import not_served_by
+from experiments.space.legality import ModelFacts, joint_refusal, legal_levers
+
+
+def planned_legal(spec: CampaignSpec, model: ModelFound, card: Card, cores: int | None) -> Legal:
+    """What may be asked for: by the checkpoint where it is here, else by its shape alone."""
+    space = space_of(spec)
+    gpu = not_served_by(space, model.profile, card.compute_capability) if card.is_gpu else {}
+    if model.folder is not None and cores is not None:
+        return legal_here(spec, model.folder, cores, gpu)
+    facts = ModelFacts.of(
+        model.profile,
+        packaged_drafters=frozenset() if model.folder is None else packaged_for(model.folder),
+        not_served={**not_served_on(spec, space, model.profile), **gpu},
+        cores=cores,
+        drafter=drafter_of(spec),
+        stored_quantized=model.quantized,
+    )
+    left, withheld = legal_levers(space, facts)
+    limit = spec.parameter_budget
+    budget = None if limit is None else ParameterBudget.of(model.profile, limit, drafter_parameters={})
+
+    def refused(each: Configuration) -> str | None:
+        reason = joint_refusal(each, facts)
+        if reason is not None or budget is None:
+            return reason
+        return replace(budget, drafter_parameters=drafter_parameters(each)).refusal(each)
+
+    return Legal(left, withheld, refused, model.profile)
