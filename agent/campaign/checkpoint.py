@@ -56,8 +56,8 @@ def find_checkpoint(model: str, *, weights: bool = True) -> Checkpoint:
     if model in packaged_names(Kind.MODELS):
         raise UsageError(
             f"{model} is the shape of a model, without weights.",
-            "A campaign needs them: name a folder, or a model of the hub (OWNER/NAME). Without them times alone "
-            f"can be measured, on a GPU, with --weights dummy, or planned: autoinfer plan --model {model}",
+            "A campaign needs them: name a folder, or a model of the hub (OWNER/NAME). Without them its "
+            f"times can be measured on a GPU, with --weights dummy, or planned: autoinfer plan --model {model}",
         )
     raise UsageError(
         f"There is no checkpoint folder {model}.",

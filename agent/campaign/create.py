@@ -433,11 +433,16 @@ def create_campaign(session: Session, spec: CampaignSpec, ground: Ground) -> int
         f"{_dollars(spec)}, "
         f"{_asks(spec.approve_above)}seed {spec.seed}"
         + ("; launches run in turn" if ground.at_once == IN_TURN else "")
-        + "".join(f". {each.rstrip('.')}" for each in (ground.start_told, ground.warning) if each),
+        + "".join(f"{mark} {each}" for mark, each in zip((".", ""), _to_know(ground), strict=False)),
         subject=format_label(Noun.CAMPAIGN, campaign.id),
         campaign_id=campaign.id,
     )
     return campaign.id
+
+
+def _to_know(ground: Ground) -> list[str]:
+    """What the user should know before it begins, in sentences."""
+    return [each for each in (ground.start_told, ground.warning) if each]
 
 
 def _margins(spec: CampaignSpec) -> dict[str, float]:
