@@ -57,7 +57,7 @@ def find_checkpoint(model: str, *, weights: bool = True) -> Checkpoint:
         raise UsageError(
             f"{model} is the shape of a model, without weights.",
             "A campaign needs them: name a folder, or a model of the hub (OWNER/NAME). Without them its "
-            f"times can be measured on a GPU, with --weights dummy, or planned: autoinfer plan --model {model}",
+            f"times can be had on a GPU (--weights dummy), or planned: autoinfer plan --model {model}",
         )
     raise UsageError(
         f"There is no checkpoint folder {model}.",

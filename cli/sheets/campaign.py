@@ -41,6 +41,7 @@ def print_campaign(campaign: CampaignView) -> None:
                 ("target", campaign.target),
                 ("device", _device(campaign)),
                 ("devices", _devices(campaign)),
+                ("begins from", _start(campaign)),
                 ("objective", configuration_words(campaign.objective)),
                 ("limits", configuration_words(campaign.limits)),
                 ("budget", configuration_words(_without_term(campaign.budget))),
@@ -78,6 +79,12 @@ def _revision(campaign: CampaignView) -> str | None:
     """What a model of the hub was pinned to."""
     hub = campaign.hub
     return None if hub is None else f"commit {hub.commit} of {hub.repo} ({hub.revision})"
+
+
+def _start(campaign: CampaignView) -> str | None:
+    """What it begins from in place of the engine's own default, and why."""
+    start = campaign.begins_from
+    return None if start is None else f"{start.words}; of the engine's default: {start.why}"
 
 
 def _device(campaign: CampaignView) -> str | None:

@@ -64,6 +64,15 @@ class GpuView(View):
     cuda_driver: int | None
 
 
+class StartView(View):
+    """What a campaign begins from, where that is not the engine's own default: `words` is what is set of it,
+    `why` a clause, `told` the same whole."""
+
+    words: str
+    why: str
+    told: str
+
+
 class CampaignView(View):
     """A campaign; `hypotheses` counts them by state, `discovery` is what the online control of false
     discoveries bounds. `hub` and `gpu` are None for a model and a target that are neither. What is expected
@@ -79,6 +88,7 @@ class CampaignView(View):
     hub: HubView | None
     target: str
     gpu: GpuView | None
+    begins_from: StartView | None
     devices: tuple[str, ...]
     devices_out: tuple[str, ...]
     state: CampaignState
@@ -151,6 +161,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             hub=_found(HubView, each, "hub"),
             target=each.target,
             gpu=_found(GpuView, each, "gpu"),
+            begins_from=_found(StartView, each, "start"),
             devices=_devices(each),
             devices_out=_devices_out(session, each),
             state=each.state,
