@@ -84,7 +84,7 @@ def _revision(campaign: CampaignView) -> str | None:
 def _start(campaign: CampaignView) -> str | None:
     """What it begins from in place of the engine's own default, and why."""
     start = campaign.begins_from
-    return None if start is None else f"{start.words}; of the engine's default: {start.why}"
+    return None if start is None else f"{start.words}, not the engine's default: {start.why}"
 
 
 def _device(campaign: CampaignView) -> str | None:
