@@ -122,3 +122,21 @@ def test_a_default_that_dies_at_its_first_request_leaves_the_baseline_to_what_ru
     assert "The simulated process ended" in cause
     assert f"the naive default did not last through the sweep: {cause.rstrip('.')}" in told.text
     assert naive_words(outcome["naive"], outcome["baseline"]) == f"did not run: {cause}"
+
+
+def test_a_campaign_that_begins_elsewhere_measures_that_and_says_why_not_the_default(tmp_path: Path) -> None:
+    named = {"baseline.start": {"simulated.fails": "never"}, "baseline.sweep": [], "proposers": ["rules"]}
+    database, campaign_id = start(tmp_path, space_text=FAILING_DEFAULT, **named)
+    drive(database, tmp_path, campaign_id)
+    with database.read() as session:
+        outcome = campaign_outcome(session, campaign_id)
+        (told,) = events.read(session, kinds=[EventKind.CAMPAIGN_BASELINE])
+        (began,) = events.read(session, kinds=[EventKind.CAMPAIGN_STARTED])
+    database.close()
+    assert outcome["baseline"]["configuration"]["simulated.fails"] == "never"
+    assert outcome["naive"]["configuration"]["simulated.fails"] == "generate"
+    assert outcome["naive"]["failed"] == "the campaign was asked to begin from another"
+    assert told.text.endswith(
+        "the engine's own default was not measured: the campaign was asked to begin from another"
+    )
+    assert "The campaign begins from simulated.fails=never, as it was asked to, so every claim" in began.text
