@@ -60,7 +60,8 @@ def resume_campaign(
 ) -> None:
     """Go on with the campaign of this label, with so much more of each budget; raises `UsageError` for one
     that can't."""
-    from agent.campaign.create import extend, extended_s, more_dollars, survey
+    from agent.campaign.allowance import extend, extended_s, more_dollars
+    from agent.campaign.create import survey
     from agent.campaign.facts import read_facts
     from cli.executor import check_folders
     from configs.campaign import ApprovalSpec

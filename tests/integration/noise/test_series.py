@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, update
 
-from agent.campaign.create import create_campaign, extend, interrupted, survey
+from agent.campaign.allowance import extend
+from agent.campaign.create import create_campaign, interrupted, survey
 from agent.campaign.dispatch import enqueue_test, stopping_plan
 from agent.campaign.enqueue import enqueue as enqueue_hypothesis
 from agent.campaign.facts import Queued, read_facts

@@ -11,7 +11,8 @@ import typer
 from sqlalchemy import delete, func, select
 from typer.testing import CliRunner
 
-from agent.campaign.create import Ground, create_campaign, extend, interrupted, survey
+from agent.campaign.allowance import extend
+from agent.campaign.create import Ground, create_campaign, interrupted, survey
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.facts import read_facts
 from agent.campaign.legal import legal_here
