@@ -14,16 +14,22 @@ from configs.errors import UsageError
 RESOLVED = "resolved."
 """How columns of what really ran begin; they are no knobs."""
 
-FEASIBLE, QUALITY, BASELINE, BUILD, SAMPLE = "feasible", "quality", "baseline", "build", "sample"
-BUILD_S, LOAD_S, RUN_S, CAUSE = "build_s", "load_s", "run_s", "cause_kind"
+FEASIBLE, QUALITY, BASELINE, SAMPLE = "feasible", "quality", "baseline", "sample"
+LOAD_S, RUN_S, CAUSE = "load_s", "run_s", "cause_kind"
+
+BUILD, BUILD_S = "build", "build_s"
+COMPILE_BUILD, COMPILE_S = "compile_build", "compile_s"
+"""What is made once for all rows that name it: weights, and compiled code."""
 
 CENTRES = ("mean", "median")
 """What may stand for the centre of a latency: `tpot_ms_mean`, or `tpot_ms_median` where that was kept."""
 
 RESULTS = frozenset(
-    {FEASIBLE, QUALITY, BASELINE, BUILD, SAMPLE, BUILD_S, LOAD_S, RUN_S, CAUSE, "cause", "launches"}
+    {FEASIBLE, QUALITY, BASELINE, SAMPLE, LOAD_S, RUN_S, CAUSE, "cause", "launches"}
+    | {BUILD, BUILD_S, COMPILE_BUILD, COMPILE_S, "evaluate_s", "serve_s"}
     | {"beside_load", "tokens_per_s", "step_bytes", "floor_ms", "above_floor_ms"}
-    | {"break_even_tokens_a_step", "load"}
+    | {"break_even_tokens_a_step", "load", "kl_nats", "tasks_solved", "tokens_a_step", "tpot_over_control"}
+    | {"checked_tokens", "divergences", "near_ties"}
 )
 """Columns of results; with those of times, all others tell what was measured on, and can be chosen by."""
 

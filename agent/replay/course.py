@@ -40,9 +40,8 @@ class Budget:
         Raises `UsageError` where the seconds do not even pay for the cheapest."""
         others = table.rows[1:]
         least_s = min(row.run_s for row in others)
-        cheapest_s = min(
-            row.run_s + (row.build_s if row.build != table.rows[0].build else 0.0) for row in others
-        )
+        there = {build.name for build in table.rows[0].builds}
+        cheapest_s = min(row.cost_s(there) for row in others)
         if self.seconds < cheapest_s:
             raise UsageError(
                 f"A budget of {format_duration(self.seconds)} is less than one trial: the cheapest of "

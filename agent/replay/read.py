@@ -12,6 +12,8 @@ from agent.replay.cells import (
     BUILD,
     BUILD_S,
     CAUSE,
+    COMPILE_BUILD,
+    COMPILE_S,
     FEASIBLE,
     LOAD_S,
     QUALITY,
@@ -27,7 +29,7 @@ from agent.replay.cells import (
 )
 from agent.replay.knobs import restricted, space_of
 from agent.replay.prior import bandwidth_of, prior_of, profiles_beside
-from agent.replay.table import DEFAULT_QUALITY_LIMIT, Row, Table
+from agent.replay.table import DEFAULT_QUALITY_LIMIT, Build, Row, Table
 from agent.tables.export import RESOLVED as RESOLVED_PATHS
 from agent.tables.grid import as_measured
 from configs.errors import UsageError
@@ -166,8 +168,7 @@ def _row(
         configuration,
         latency,
         line.number_in(QUALITY),
-        line.text(BUILD) or _build_of(configuration),
-        line.number_in(BUILD_S) or 0.0,
+        _builds_of(line, configuration),
         (run_s or 0.0) + (load_s or 0.0),
         "" if feasible else line.text(CAUSE) or "failed",
         resolved,
@@ -175,9 +176,20 @@ def _row(
     )
 
 
-def _build_of(configuration: Configuration) -> str:
+def _builds_of(line: Line, configuration: Configuration) -> tuple[Build, ...]:
+    """Weights, and compiled code where a line tells of it. Raises `UsageError` for seconds of no code."""
     made = {name: value for name, value in configuration.items() if name.startswith(WEIGHTS)}
-    return Configuration.of(made).canonical_json()
+    weights = line.text(BUILD) or Configuration.of(made).canonical_json()
+    found = [Build(f"{BUILD} {weights}", line.number_in(BUILD_S) or 0.0)]
+    code, compile_s = line.text(COMPILE_BUILD), line.number_in(COMPILE_S)
+    if compile_s and not code:
+        raise UsageError(
+            f"Line {line.number} has {COMPILE_S} and no {COMPILE_BUILD}.",
+            "Name what is compiled; lines with one name share it.",
+        )
+    if code:
+        found.append(Build(f"{COMPILE_BUILD} {code}", compile_s or 0.0))
+    return tuple(found)
 
 
 def _told_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -51,23 +51,38 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Build:
+    """What is made once for all rows that name it, and the seconds of making it."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Row:
     """One measured configuration. `latency` is None where it did not run, and `cause` says why.
 
-    `quality` is bits per byte or whatever else is better when lower, None where it was not measured; `build`
-    names the artifact that takes `build_s` to make, `run_s` is what all else of a trial takes. `resolved` is
-    what really ran, `profile` its step by part; both may be empty.
+    `quality` is bits per byte or whatever else is better when lower, None where it was not measured; `builds`
+    is what must be there before a trial (weights, compiled code), `run_s` what all else of a trial takes.
+    `resolved` is what really ran, `profile` its step by part; both may be empty.
     """
 
     configuration: Configuration
     latency: Latency | None
     quality: float | None
-    build: str
-    build_s: float
+    builds: tuple[Build, ...]
     run_s: float
     cause: str = ""
     resolved: Mapping[str, str] = field(default_factory=dict)
     profile: tuple[PartTime, ...] = ()
+
+    def cost_s(self, built: Collection[str]) -> float:
+        """What a trial takes where the builds of these names exist."""
+        return self.run_s + self.build_s(built)
+
+    def build_s(self, built: Collection[str]) -> float:
+        """What making its builds takes where those of these names exist."""
+        return math.fsum(build.seconds for build in self.builds if build.name not in built)
 
 
 @dataclass(frozen=True)

@@ -60,15 +60,15 @@ class World:
     def cost_s(self, configuration: Configuration) -> float:
         """What measuring it would cost now."""
         row = self.table.by_configuration[configuration]
-        return row.run_s + self._build_s(row)
+        return row.cost_s(self._built)
 
     def measure(self, trial: int, configuration: Configuration) -> Told:
         """Measure a row; raises `AutoinferError` for a configuration that the table does not have."""
         row = self.table.by_configuration.get(configuration)
         if row is None:
             raise AutoinferError(f"The table has no configuration {configuration}.", "Ask for one of it.")
-        build_s = self._build_s(row)
-        self._built.add(row.build)
+        build_s = row.build_s(self._built)
+        self._built.update(build.name for build in row.builds)
         again = self._times[configuration]
         self._times[configuration] += 1
         random = np.random.default_rng([self.seed, self._numbers[configuration], again])
@@ -83,9 +83,6 @@ class World:
             row.resolved,
             row.profile,
         )
-
-    def _build_s(self, row: Row) -> float:
-        return 0.0 if row.build in self._built else row.build_s
 
 
 def judged_best(problem: Problem, history: Sequence[Told]) -> Configuration:

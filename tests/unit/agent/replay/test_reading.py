@@ -102,6 +102,13 @@ def test_what_can_not_be_replayed_is_told_in_a_sentence(
     assert why in refused(written(tmp_path, *lines))
 
 
+def test_seconds_of_compiling_need_a_name_of_what_is_compiled(tmp_path: Path) -> None:
+    header = "serving.kernel,tpot_ms,run_s,compile_build,compile_s"
+    assert "compile_s and no compile_build" in refused(
+        written(tmp_path, "red,10,60,,", "blue,9,60,,30", header=header)
+    )
+
+
 @pytest.mark.parametrize(
     ("header", "why"),
     [

@@ -27,7 +27,7 @@ from agent.replay.world import World, permuted, problem_of
 from configs.errors import AutoinferError, UsageError
 from experiments.space.configuration import Configuration
 from tests.unit.agent.replay.conformance import check_planner
-from tests.unit.agent.replay.synthetic import table
+from tests.unit.agent.replay.synthetic import table, written
 from tests.unit.agent.replay.test_reading import FROZEN
 
 PLANNERS: dict[str, PlannerFactory] = {
@@ -125,6 +125,15 @@ def test_a_build_that_exists_costs_nothing(made_up: Table) -> None:
     red, blue = (row.configuration for row in made_up.rows[3:5])  # both are quantized alike
     assert (world.cost_s(red), world.measure(0, red).cost_s) == (350, 350)
     assert (world.cost_s(blue), world.measure(1, blue).build_s) == (50, 0)
+
+
+def test_compiled_code_is_paid_for_once_and_apart_from_weights(tmp_path: Path) -> None:
+    lines = ("off,9,10,0,,", "on,8,10,0,a,40", "more,7,10,5,a,40", "else,6,10,0,b,20")
+    header = "serving.kernel,tpot_ms,run_s,build_s,compile_build,compile_s"
+    world = World(read_table(written(tmp_path, *lines, header=header)), 0)
+    off, on, more, other = (row.configuration for row in world.table.rows)
+    assert world.measure(0, off).cost_s == 10
+    assert (world.measure(1, on).cost_s, world.cost_s(more), world.cost_s(other)) == (50, 10, 30)
 
 
 def test_a_planner_that_stops_keeps_what_it_had(made_up: Table) -> None:
