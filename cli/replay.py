@@ -122,7 +122,15 @@ def _draw(found: Replayed, path: Path) -> None:
 
 
 def _say(found: Replayed) -> None:
-    from agent.replay.report import COLUMNS, difference_columns, difference_rows, rows
+    from agent.replay.calibration import calibration
+    from agent.replay.report import (
+        CALIBRATION,
+        COLUMNS,
+        calibration_row,
+        difference_columns,
+        difference_rows,
+        rows,
+    )
     from cli.output import console, say
     from cli.output import table as laid_out
 
@@ -142,3 +150,8 @@ def _say(found: Replayed) -> None:
     if compared:
         say("", "Regret less that of random, % of the best gain, mean and 95 % interval (below 0 is better):")
         console().print(laid_out(difference_columns(scores), compared))
+    held = {score.planner: calibration(found.outcomes(score.planner)) for score in scores}
+    predicted = [calibration_row(name, each) for name, each in held.items() if each is not None]
+    if predicted:
+        say("", "Predictions, each made before its trial, of the log of milliseconds (docs/replay.md):")
+        console().print(laid_out(CALIBRATION, predicted))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from agent.replay.calibration import Outcome
+from agent.replay.entrant import Entrant
 from agent.replay.port import PlannerFactory, Told
 from agent.replay.table import Table
 from agent.replay.world import World, judged_best, problem_of
-from configs.errors import AutoinferError, UsageError
+from configs.errors import UsageError
 from configs.quantities import format_duration, parse_duration_s
-from experiments.space.configuration import Configuration
 
 DEFAULT_TRIALS = 20
 """Trials after trial 0 where no budget is given."""
@@ -63,12 +64,15 @@ class Budget:
 @dataclass(frozen=True)
 class Step:
     """After a trial: what was measured, what all trials after trial 0 cost, and the share of the best gain
-    that the configuration has in truth which is best by what was told (1: the best, 0: trial 0)."""
+    that the configuration has in truth which is best by what was told (1: the best, 0: trial 0). `outcome` is
+    what was told beside what the planner had predicted: None of a planner that predicts nothing, where
+    nothing ran, and of a configuration that was measured before."""
 
     trial: int
     measured: str
     cost_s: float
     gain: float
+    outcome: Outcome | None = None
 
 
 @dataclass(frozen=True)
@@ -90,31 +94,25 @@ class Course:
 
 def course(table: Table, name: str, factory: PlannerFactory, seed: int, budget: Budget) -> Course:
     """Replay a table for a planner. It ends with the budget, when the planner stops, and before a trial that
-    the seconds left do not pay for. Raises `AutoinferError` for a planner that asks for what the table does
-    not have."""
+    the seconds left do not pay for. Raises `AutoinferError` for a planner that fails."""
     problem, world = problem_of(table), World(table, seed)
-    planner = factory(problem, seed)
+    entrant = Entrant(name, factory, problem, seed)
     history: list[Told] = []
     steps: list[Step] = []
     spent_s = 0.0
     for trial in range(budget.most(table) + 1):
-        asked = planner.ask(tuple(history)) if trial else problem.baseline
-        if asked is None or (trial and spent_s + _cost_s(world, asked, name) > budget.seconds):
+        asked = entrant.ask(history) if trial else problem.baseline
+        if asked is None or (trial and spent_s + world.cost_s(asked) > budget.seconds):
             break
+        new = all(told.configuration != asked for told in history)
+        forecasts = entrant.forecasts(asked) if trial and new else None
         told = world.measure(trial, asked)
         history.append(told)
-        planner.tell(told)
+        entrant.tell(told)
         spent_s += told.cost_s if trial else 0.0
         best = table.by_configuration[judged_best(problem, history)]
         assert best.latency is not None  # what was judged ran
-        steps.append(Step(trial, asked.digest, spent_s, table.gain_of(best.latency.centre_ms)))
+        gain = table.gain_of(best.latency.centre_ms)
+        outcome = Outcome(math.log(told.mean_ms), *forecasts) if forecasts and told.ran else None
+        steps.append(Step(trial, asked.digest, spent_s, gain, outcome))
     return Course(name, seed, tuple(steps))
-
-
-def _cost_s(world: World, asked: Configuration, name: str) -> float:
-    if asked not in world.table.by_configuration:
-        raise AutoinferError(
-            f"The planner {name} asked for what the table does not have: {asked}.",
-            "A planner may ask for the problem's configurations alone.",
-        )
-    return world.cost_s(asked)

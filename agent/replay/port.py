@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from configs.models import ModelProfile
 from experiments.engines.port import PartTime
@@ -93,6 +93,18 @@ class Planner(Protocol):
 
     def tell(self, told: Told) -> None:
         """What the last trial told; trial 0 comes before the first `ask`."""
+        ...
+
+
+@runtime_checkable
+class Forecaster(Protocol):
+    """What a planner has besides if it says beforehand what it expects of a trial; `docs/replay.md` tells how
+    that is scored."""
+
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        """Mean and standard deviation, above 0, of the natural log of the milliseconds that this
+        configuration will take in the mean of its samples, by all that was told so far. It changes nothing of
+        what the planner asks for next."""
         ...
 
 

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from agent.replay.calibration import Outcome, Outcomes
 from agent.replay.course import Budget, Course, course
+from agent.replay.entrant import Entrant
 from agent.replay.planners.registered import load_planner, planner_names
 from agent.replay.score import Score, scores
 from agent.replay.table import Table
@@ -47,6 +49,16 @@ class Replayed:
         """The measures of each planner that ran."""
         return scores(self.courses, self.trials, len(self.table.rows))
 
+    def outcomes(self, planner: str) -> Outcomes:
+        """What a planner had predicted, beside what came, by row and seed; empty of one that predicts
+        nothing."""
+        found: dict[tuple[str, str], dict[int, Outcome]] = {}
+        for each in self.courses[planner]:
+            for step in each.steps:
+                if step.outcome is not None:
+                    found.setdefault((self.table.name, step.measured), {})[each.seed] = step.outcome
+        return found
+
 
 @contextmanager
 def workers(processes: int) -> Iterator[Executor | None]:
@@ -71,7 +83,7 @@ def replay(table: Table, asked: Asked, pool: Executor | None = None) -> Replayed
     usable, missing = [], {}
     for name in asked.planners or planner_names():
         try:
-            load_planner(name)(problem_of(table), 0)
+            Entrant(name, load_planner(name), problem_of(table), 0)
             usable.append(name)
         except UsageError as error:
             if asked.planners:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
+from agent.replay.calibration import Calibration, calibration
 from agent.replay.replay import Replayed
 from agent.replay.score import Difference, Reaching, Score
 
@@ -33,6 +35,7 @@ def document(replayed: Replayed) -> dict[str, Any]:
 
 
 def _score(score: Score, replayed: Replayed) -> dict[str, Any]:
+    held = calibration(replayed.outcomes(score.planner))
     return {
         "planner": score.planner,
         "reaching": [
@@ -51,12 +54,16 @@ def _score(score: Score, replayed: Replayed) -> dict[str, Any]:
             {"trials": each.budget, "mean": each.mean, "low": each.low, "high": each.high}
             for each in score.differences
         ],
+        "calibration": None if held is None else asdict(held),
         "courses": [
             {
                 "seed": course.seed,
                 "gain": [step.gain for step in course.steps],
                 "cost_s": [step.cost_s for step in course.steps],
                 "measured": [step.measured for step in course.steps],
+                "predicted": [
+                    None if step.outcome is None else asdict(step.outcome) for step in course.steps
+                ],
             }
             for course in replayed.courses[score.planner]
         ],
@@ -105,6 +112,37 @@ def difference_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
         for score in scores
         if score.differences
     ]
+
+
+CALIBRATION = (
+    "planner",
+    ">outcomes",
+    ">rows",
+    "inside the 80 % interval",
+    "first seed",
+    "CRPS less the prior's",
+)
+"""Columns of `calibration_row`."""
+
+
+def calibration_row(name: str, found: Calibration) -> tuple[str, ...]:
+    """How well a planner's predictions held: what was counted, the share inside the interval with the
+    bootstrap's interval, that of the first seed with the exact one, and the gain in CRPS."""
+    inside, gain = found.inside, found.difference
+    first = found.first_inside / found.first if found.first else 0.0
+    return (
+        name,
+        f"{found.outcomes:,}",
+        f"{found.rows}",
+        f"{100 * inside.value:.0f} % [{100 * inside.low:.0f}, {100 * inside.high:.0f}]",
+        f"{100 * first:.0f} % [{100 * found.first_low:.0f}, {100 * found.first_high:.0f}]",
+        f"{found.crps:.3f} − {found.prior_crps:.3f} = {_minus(gain.value)} "
+        f"[{_minus(gain.low)}, {_minus(gain.high)}]",
+    )
+
+
+def _minus(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def interval(found: Difference) -> str:

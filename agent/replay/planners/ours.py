@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import stdev
 
 from agent.campaign.facts import find_incumbent
@@ -70,13 +71,14 @@ class OwnPlanner:
         else:
             self._trials.append(self._judged(self._best, told))
         self._told[told.configuration] = told
+        self.__dict__.pop("_believed", None)
 
     def ask(self, history: Sequence[Told]) -> Configuration | None:
         """What the ranking puts first of the drafts that are in the table; None after the last."""
         left = untried(self._problem, history)
         if not left:
             return None
-        beliefs, best = self._beliefs(), self._best
+        beliefs, best = self._believed, self._best
         view = self._view(beliefs)
         waiting = self._queue(view, left)
         about = beliefs.about([(best, candidate) for candidate in waiting])
@@ -93,6 +95,12 @@ class OwnPlanner:
             for number, (candidate, belief) in enumerate(zip(waiting, about, strict=True))
         ]
         return waiting[rank(candidates).order[0]]
+
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        """What the surrogate believes of it against the best so far, from that one's mean on."""
+        best = self._best
+        found = self._believed.predict(best, configuration)
+        return math.log(self._told[best].mean_ms) + found.log_ratio_mean, found.log_ratio_sd
 
     def _queue(self, view: CampaignView, left: list[Configuration]) -> list[Configuration]:
         """What waits to be ranked: a queue of what the rules draft and one draft of the optimizer, as in a
@@ -133,7 +141,9 @@ class OwnPlanner:
             failure_kind=None if told.ran else told.cause,
         )
 
-    def _beliefs(self) -> Beliefs:
+    @cached_property
+    def _believed(self) -> Beliefs:
+        """What all trials taught, until the next is told."""
         assert self._first is not None
         prior, best = self._problem.prior, self._best
         own = self._told[best].profile if best != self._problem.baseline else ()

@@ -147,6 +147,65 @@ def test_a_planner_that_asks_for_what_is_not_there_is_named(made_up: Table) -> N
         course(made_up, "listed", asks("violet"), 0, Budget(5))
 
 
+class Faulty:
+    """A planner with something wrong in it."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self.problem = problem
+
+    def ask(self, history: tuple[Told, ...]) -> object:
+        return self.problem.configurations[len(history)]
+
+    def tell(self, told: Told) -> None: ...
+
+
+class Unmade(Faulty):
+    def __init__(self, problem: Problem) -> None: ...
+
+
+class Raising(Faulty):
+    def ask(self, history: tuple[Told, ...]) -> object:
+        return {"a": 1}["b"]
+
+
+class Foreign(Faulty):
+    def ask(self, history: tuple[Told, ...]) -> object:
+        return {"serving.kernel": "blue"}
+
+
+class Refusing(Faulty):
+    def tell(self, told: Told) -> None:
+        raise UsageError("No.", "Ask another.")
+
+
+class Certain(Faulty):
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        return 1.0, 0.0
+
+
+class Speechless(Faulty):
+    def predict(self, configuration: Configuration) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("factory", "why"),
+    [
+        (Unmade, "faulty failed to be made: TypeError"),
+        (Raising, r"faulty failed to ask: KeyError: 'b' \(test_replaying.py, line \d+\)"),
+        (Foreign, "faulty asked for what the table does not have: {'serving.kernel': 'blue'}"),
+        (Refusing, "faulty failed to tell: UsageError: No."),
+        (Certain, "faulty predicts a mean of 1 and a standard deviation of 0"),
+        (Speechless, "faulty failed to predict: TypeError"),
+    ],
+)
+def test_a_planner_that_fails_is_named_with_what_it_did(
+    made_up: Table, factory: PlannerFactory, why: str
+) -> None:
+    with pytest.raises(AutoinferError, match=why):
+        course(made_up, "faulty", factory, 0, Budget(5))
+
+
 def test_seconds_end_a_course_before_what_they_do_not_pay_for(made_up: Table) -> None:
     found = course(made_up, "listed", asks("blue", "green"), 0, Budget.parse("100s"))
     assert [step.cost_s for step in found.steps] == [0, 60]
