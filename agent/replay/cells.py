@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from agent.replay.table import Latency
 from configs.errors import UsageError
@@ -41,8 +42,11 @@ YES, NO = ("yes", "true", "1"), ("no", "false", "0")
 SEPARATORS = str.maketrans({"|": " ", ";": " "})
 """What may stand between samples beside a space."""
 
-MOST_BYTES = 64 << 20
+MOST_BYTES, MOST_LINES = 64 << 20, 100_000
 """A larger file is no table of configurations."""
+
+MOST_NUMBER = 1e12
+"""A larger number was measured by nobody."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,10 @@ def number(text: str, column: str, line: int) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or value < 0:
+    if not 0 <= value <= MOST_NUMBER:  # NaN is not either
         raise UsageError(
-            f"Line {line} has {text!r} in the column {column}, which is no number from 0 on.",
+            f"Line {line} has {text[:40]!r} in the column {column}, which is no number from 0 to "
+            f"{MOST_NUMBER:g}.",
             "Leave the field empty where nothing was measured, or correct it.",
         )
     return value
@@ -93,15 +98,19 @@ def read_lines(path: Path) -> tuple[tuple[str, ...], list[Line]]:
     if not path.is_file():
         what = f"{path} is a folder." if path.is_dir() else f"There is no table at {path}."
         raise UsageError(what, "Name a CSV file, such as docs/results/tables/h200-9b.csv.")
-    if path.stat().st_size > MOST_BYTES:
-        raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB.", "Name a CSV of configurations.")
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(
+                f"{path} is larger than {MOST_BYTES >> 20} MiB.", "Name a CSV of configurations."
+            )
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = tuple(name.strip() for name in next(reader, []))
-            lines = [(reader.line_num, fields) for fields in reader if any(field.strip() for field in fields)]
-    except (UnicodeDecodeError, csv.Error) as fault:
-        raise UsageError(f"{path} is no CSV in UTF-8: {fault}.", "Save it as CSV in UTF-8.") from None
+            header, lines = _fields(path, file)
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no text in UTF-8.", "Name a CSV file, saved as UTF-8.") from None
+    except csv.Error as fault:
+        raise UsageError(f"{path} is no CSV: {fault}.", "Correct it, or save it as CSV again.") from None
+    except OSError as fault:
+        raise UsageError(f"{path} can't be read: {fault.strerror}.", "Name a file that can.") from None
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise UsageError(f"{path} has the column {twice[0]!r} twice.", "Name each column once.")
@@ -112,6 +121,20 @@ def read_lines(path: Path) -> tuple[tuple[str, ...], list[Line]]:
                 "Give every line one field a column.",
             )
     return header, [Line(at, dict(zip(header, fields, strict=True))) for at, fields in lines]
+
+
+def _fields(path: Path, file: TextIO) -> tuple[tuple[str, ...], list[tuple[int, list[str]]]]:
+    """The header, and the fields of each line that is not blank with its number. Raises `UsageError` for more
+    lines than `MOST_LINES`."""
+    reader = csv.reader(file, strict=True)
+    header = tuple(name.strip() for name in next(reader, []))
+    lines = []
+    for fields in reader:
+        if any(field.strip() for field in fields):
+            lines.append((reader.line_num, fields))
+            if len(lines) > MOST_LINES:
+                raise UsageError(f"{path} has more than {MOST_LINES:,} lines.", "Name a smaller table.")
+    return header, lines
 
 
 def is_knob(column: str) -> bool:

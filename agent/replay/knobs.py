@@ -18,6 +18,9 @@ INACTIVE = "–"
 GROUPS = ("pruning", "quantization", "drafting")
 """Groups of knobs that are one lever each; any other knob is a lever of its own."""
 
+MOST_VALUES = 1000
+"""A column of more different values is no knob, but a measurement."""
+
 
 def space_of(
     columns: Sequence[str], lines: Sequence[Line], asked: str | None
@@ -104,6 +107,11 @@ def _condition(
 def _values(name: str, lines: Sequence[Line]) -> dict[str, KnobValue]:
     """The values of a column by their text, in the order of numbers, or else in that of the file."""
     texts = list(dict.fromkeys(line.text(name) for line in lines if line.text(name)))
+    if len(texts) > MOST_VALUES:
+        raise UsageError(
+            f"The column {name} has {len(texts):,} different values, and a knob at most {MOST_VALUES:,}.",
+            "Leave out of its name the dot, which makes it a knob, or replay fewer lines with --where.",
+        )
     typed = {text: _typed(text) for text in texts}
     if len({type(value) for value in typed.values()}) > 1:
         return {text: text for text in texts}

@@ -51,6 +51,13 @@ class Asked:
     space: str | None = None
     quality_limit: float = DEFAULT_QUALITY_LIMIT
 
+    def __post_init__(self) -> None:
+        if self.quality_limit < 0:
+            raise UsageError(
+                f"A quality limit of {self.quality_limit:.3g} is below 0: trial 0 itself would not keep it.",
+                "Give 0% or more with --quality-limit.",
+            )
+
 
 def read_table(path: Path, asked: Asked | None = None) -> Table:
     """The table of a CSV (docs/replay.md). A journal beside it of the same name (`.jsonl`) gives the steps of

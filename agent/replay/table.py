@@ -121,6 +121,11 @@ class Table:
                 "gain is told against it.",
                 "Mark another row with yes in the column baseline.",
             )
+        if len(ran) == 1:
+            raise UsageError(
+                f"Of the {len(self.rows)} configurations of {self.name} trial 0 alone ran.",
+                "Replay a table in which another one ran.",
+            )
         if max(ran) - min(ran) <= LEAST_SHARE * max(ran):
             raise UsageError(
                 f"All configurations of {self.name} that ran take {ran[0]:g} ms: there is nothing to find.",

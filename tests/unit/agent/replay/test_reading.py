@@ -84,6 +84,8 @@ def test_workloads_in_one_file_are_asked_to_be_chosen_from() -> None:
         (("none,,red,5,1,yes,0,60", "none,,blue,5,1,yes,0,60"), "there is nothing to find"),
         (("none,,red,4,1,yes,0,60", "none,,blue,5,1,yes,0,60"), "is faster than trial 0"),
         (("none,,red,nan,1,yes,0,60", LINES[1]), "Line 2 has 'nan' in the column tpot_ms"),
+        (("none,,red,1e308,1,yes,0,60", LINES[1]), "Line 2 has '1e308'"),
+        ((LINES[0], "none,,blue,,1,no,0,60"), "trial 0 alone ran"),
         (("none,,red,10 inf,1,yes,0,60", LINES[1]), "Line 2 has 'inf'"),
         (("none,,red,0,1,yes,0,60", LINES[1]), "the latency 0"),
         ((LINES[0], LINES[0], LINES[1]), "Lines 2 and 3 are the same"),
@@ -100,6 +102,38 @@ def test_what_can_not_be_replayed_is_told_in_a_sentence(
     tmp_path: Path, lines: tuple[str, ...], why: str
 ) -> None:
     assert why in refused(written(tmp_path, *lines))
+
+
+def test_a_limit_of_quality_below_trial_0_is_refused() -> None:
+    with pytest.raises(UsageError, match="trial 0 itself would not keep it"):
+        Asked(quality_limit=-0.05)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "has no lines"),
+        (b"serving.kernel,tpot_ms,run_s\n", "has no lines"),
+        (b"\x7fELF\x02\xd0\xff", "no text in UTF-8"),
+        (b'serving.kernel,tpot_ms,run_s\n"red,10,60\n', "is no CSV"),
+        (b"serving.kernel,tpot_ms,run_s\n" + b"red,10,60\n" * 100_001, "more than 100,000 lines"),
+        (
+            b"serving.kernel,tpot_ms,run_s\n" + b"".join(b"k%d,10,60\n" % k for k in range(1001)),
+            "1,001 different values",
+        ),
+    ],
+)
+def test_a_file_that_is_no_table_is_told_so(tmp_path: Path, content: bytes, why: str) -> None:
+    path = tmp_path / "made-up.csv"
+    path.write_bytes(content)
+    assert why in refused(path)
+
+
+def test_a_file_of_many_megabytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "made-up.csv"
+    with path.open("wb") as file:
+        file.truncate(100 << 20)
+    assert "larger than 64 MiB" in refused(path)
 
 
 def test_seconds_of_compiling_need_a_name_of_what_is_compiled(tmp_path: Path) -> None:
