@@ -49,12 +49,12 @@ class Replayed:
         """The measures of each planner that ran."""
         return scores(self.courses, self.trials, len(self.table.rows))
 
-    def outcomes(self, planner: str) -> Outcomes:
-        """What a planner had predicted, beside what came, by row and seed; empty of one that predicts
-        nothing."""
+    def outcomes(self, planner: str, first: int = 1, last: int | None = None) -> Outcomes:
+        """What a planner had predicted, beside what came, by row and seed, of its trials from `first` to
+        `last` (None: all); empty of one that predicts nothing."""
         found: dict[tuple[str, str], dict[int, Outcome]] = {}
         for each in self.courses[planner]:
-            for step in each.steps:
+            for step in each.steps[first : None if last is None else last + 1]:
                 if step.outcome is not None:
                     found.setdefault((self.table.name, step.measured), {})[each.seed] = step.outcome
         return found

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.replay.course import Budget
@@ -23,48 +22,26 @@ from agent.replay.read import Asked as Chosen
 from agent.replay.read import read_table
 from agent.replay.regret_svg import regret_svg
 from agent.replay.replay import Asked, Replayed, replay, workers
-from tests.proofs.planner_page import Made, Part, page
+from agent.replay.table import Table
+from agent.replay.world import permuted
+from configs.errors import UsageError
+from tests.proofs.planner_page import OWN, Made, Part, Turned, page
+from tests.proofs.planner_tables import TABLES, Frozen
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OUTPUT = RESULTS / "planner.md"
 TRIALS = 20
 
+PREDICTING_SEEDS = 10
+"""Seeds of the replays that try a whole table, for predictions: more are of the same rows."""
 
-@dataclass(frozen=True)
-class Frozen:
-    """A table that is replayed: its file under docs/results/tables, the lines of one workload, a name for
-    pictures, and the knobs whose labels are turned round besides."""
-
-    file: str
-    where: dict[str, str]
-    name: str
-    permute: tuple[str, ...] = ()
-
-    @property
-    def options(self) -> str:
-        """As options of `autoinfer replay`."""
-        return " ".join(f"--where {column}={value}" for column, value in self.where.items())
-
-
-H200_9B = [
-    Frozen(
-        "h200-9b.csv",
-        {"concurrency": str(concurrency), "prompt_tokens": str(prompt_tokens)},
-        f"h200-9b-c{concurrency}-p{prompt_tokens}",
-        ("serving.linear_backend",),
-    )
-    for prompt_tokens in (512, 3840)
-    for concurrency in (1, 4, 16, 64)
-]
-"""The H200 table of Qwen3.5-9B's shape, each workload a table of its own."""
-
-TABLES: tuple[Frozen, ...] = tuple(H200_9B)
-PICTURED = "h200-9b-c1-p512"
-"""The table whose regret is drawn where it is replayed: one request at a time, a campaign's default."""
+PICTURED = ("reference", "h200-9b-c1-p512")
+"""Tables whose regret is drawn where they are replayed: a campaign's default, one request at a time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Replay every table and write the page; the exit code is 0 whatever was found."""
+    """Replay every table and write the page; the exit code is 0 whatever was found, 2 where `--only` names no
+    table."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.planner", description=__doc__)
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="tables whose name holds this, such as p512"
@@ -76,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(given)
     begun = time.monotonic()
     chosen = [frozen for frozen in TABLES if asked.only in frozen.name]
+    if not chosen:
+        parser.error(f"no table has {asked.only!r} in its name: {', '.join(each.name for each in TABLES)}")
     with workers(asked.processes) as pool:
         parts = [_part(frozen, asked.seeds, pool) for frozen in chosen]
     write(parts, asked, shlex.join(given), time.monotonic() - begun)
@@ -83,35 +62,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write(parts: Sequence[Part], asked: argparse.Namespace, given: str, wall_s: float) -> None:
-    """Write the page of these parts, and the picture of the first that is to be drawn."""
-    pictured = next((part for part in parts if part.name == PICTURED), parts[0])
-    picture = asked.output.with_name(f"planner-{pictured.name}.svg")
+    """Write the page of these parts, and the pictures of those that are to be drawn."""
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
+    pictured = [part for part in parts if part.name in PICTURED] or parts[:1]
+    for part in pictured:
+        title = f"{part.name}: share of the best gain that is still missing"
+        about = f"mean of {asked.seeds} seeds, {len(part.plain.table.rows)} configurations"
+        drawn = regret_svg(part.plain.scores, title, about)
+        asked.output.with_name(picture_of(part)).write_text(drawn, encoding="utf-8")
     made = Made(
         f"python -m tests.proofs.planner {given}".strip(),
         asked.seeds,
         TRIALS,
+        min(asked.seeds, PREDICTING_SEEDS),
         asked.processes,
         wall_s,
-        picture.name,
+        tuple(map(picture_of, pictured)),
         tuple(frozen.name for frozen in TABLES if frozen.name not in {part.name for part in parts}),
     )
-    asked.output.parent.mkdir(parents=True, exist_ok=True)
-    title = f"{pictured.name}: share of the best gain that is still missing"
-    about = f"mean of {asked.seeds} seeds, {len(pictured.plain.table.rows)} configurations"
-    picture.write_text(regret_svg(pictured.plain.scores, title, about), encoding="utf-8")
     asked.output.write_text(page(parts, made), encoding="utf-8")
     print(f"{asked.output} ({made.wall_s:.0f} s)")
+
+
+def picture_of(part: Part) -> str:
+    """The file of a part's picture."""
+    return f"planner-{part.name}.svg"
 
 
 def _part(frozen: Frozen, seeds: int, pool: Executor | None) -> Part:
     print(frozen.name, file=sys.stderr, flush=True)
     table = read_table(RESULTS / "tables" / frozen.file, Chosen(where=frozen.where))
 
-    def replayed(planners: tuple[str, ...], permute: tuple[str, ...]) -> Replayed:
-        return replay(table, Asked(planners, seeds, Budget(TRIALS), permute), pool)
+    def replayed(
+        planners: tuple[str, ...], seeds: int, trials: int, permute: tuple[str, ...] = ()
+    ) -> Replayed:
+        return replay(table, Asked(planners, seeds, Budget(trials), permute), pool)
 
-    turned = replayed(("ours",), frozen.permute) if frozen.permute else None
-    return Part(frozen.name, frozen.file, frozen.options, replayed((), ()), turned)
+    turned = tuple(
+        Turned(kind, touched, replayed((OWN,), seeds, TRIALS, permute))
+        for kind, permute in frozen.permute.items()
+        if (touched := _touched(table, permute)) is not None
+    )
+    predicted = replayed((OWN,), min(seeds, PREDICTING_SEEDS), len(table.rows) - 1)
+    plain = replayed((), seeds, TRIALS)
+    return Part(frozen.name, frozen.file, frozen.options, plain, turned, predicted)
+
+
+def _touched(table: Table, knobs: tuple[str, ...]) -> bool | None:
+    """Whether turning the labels of these knobs gives the best row another label in some seed; None where
+    they have none that could be turned."""
+    try:
+        turned = [permuted(table, knobs, seed) for seed in range(10)]
+    except UsageError:
+        return None
+    return any(each.best.configuration != table.best.configuration for each in turned)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from agent.replay.calibration import Outcomes
 from agent.replay.replay import Replayed
 from agent.replay.report import difference_columns, difference_rows, interval, rows
-from agent.replay.score import SHARES, Score
-from tests.proofs.counting import Share
+from agent.replay.score import BUDGETS, SHARES, Reaching, Score
+from tests.proofs.counting import Share, less
 from tests.proofs.markdown import paragraph, table
+from tests.proofs.planner_calibration import EARLY, answer, predictions, together
+from tests.proofs.planner_tables import ABOUT, CORPORA, KERNELS
 
 OWN, WITHOUT_PHYSICS, WITHOUT_LEARNING = "ours", "ours-without-physics", "ours-without-learning"
 RIVALS = ("tpe", "smac", "random")
@@ -20,6 +23,9 @@ MOST_TRIALS = 10
 
 MOST_COST = 0.6
 """The largest share of the cheapest rival's cost."""
+
+NEARLY_ALL = 0.8
+"""Share of a table's configurations after which there is little left to choose."""
 
 HEAD = ("planner", "trials to 95 %", "to 99 %", "cost to 95 %", "to 99 %", "reached", "wins")
 
@@ -31,23 +37,44 @@ class Made:
     command: str
     seeds: int
     trials: int
+    predicting_seeds: int
     processes: int
     wall_s: float
-    picture: str
+    pictures: tuple[str, ...]
     not_replayed: tuple[str, ...] = ()
     """Tables of the proof that this run left out."""
 
 
 @dataclass(frozen=True)
+class Turned:
+    """What came of our planner with the labels of a kind turned round, and whether that ever gives the best
+    row another label."""
+
+    kind: str
+    touches_best: bool
+    found: Replayed
+
+
+@dataclass(frozen=True)
 class Part:
-    """One table: a name, its file, the options that choose its lines, what came of it, and of our planner
-    with labels turned round."""
+    """One table: a name, its file, the options that choose its lines, what came of it, of our planner with
+    labels turned round, and of our planner when it tries all rows."""
 
     name: str
     file: str
     options: str
     plain: Replayed
-    turned: Replayed | None
+    turned: tuple[Turned, ...]
+    predicted: Replayed
+
+    @property
+    def outcomes(self) -> tuple[Outcomes, Outcomes]:
+        """Our planner's predictions beside what came: all, and those of the first trials. The table's name is
+        the part's: workloads of one file differ."""
+        return (
+            _named(self.name, self.predicted.outcomes(OWN)),
+            _named(self.name, self.predicted.outcomes(OWN, last=EARLY)),
+        )
 
 
 @dataclass(frozen=True)
@@ -63,115 +90,139 @@ class Answer:
 
 def page(parts: Sequence[Part], made: Made) -> str:
     """The page of all tables."""
-    answers = {part.name: tuple(answers_of(part)) for part in parts}
-    asked = [answer for found in answers.values() for answer in found]
+    answers = {part.name: answers_of(part) for part in parts}
+    outcomes = {part.name: part.outcomes for part in parts}
+    words, held = answer(together(outcomes))
+    asked = [each for found in answers.values() for each in found.values()]
+    missed = sum(not each.met for each in asked) + (not held)
+    columns = [column for column in COLUMNS if any(column in found for found in answers.values())]
     sections = [
         "# What the planner is worth",
         f"- `{made.command}`: {made.seeds} seeds, {made.trials} trials after trial 0 or all there are, "
         f"{made.processes} processes, {made.wall_s:.0f} s beside other work\n"
         "- [How tables are replayed](../replay.md), what each planner is, and how to enter another",
         paragraph(
-            f"**{sum(not answer.met for answer in asked)} of {len(asked)} answers below miss their target.** "
-            "The only frozen table that may be looked at is small: Qwen3.5-9B's shape on an H200, each "
-            "workload a table of its own with eleven configurations to be tried. Whoever tries them in any "
-            "order has the best within eleven trials, so only the first few can tell planners apart; and its "
-            "rows were chosen one by one, most of them several good changes at once, which favours whoever "
-            "tries what differs most. Grids that cross all levers are not measured yet. The table of "
-            "Qwen3.5-4B's shape (`h200-4b.csv`) is held out and was not replayed."
+            f"**{missed} of {len(asked) + 1} answers below miss their target.** The table of Qwen3.5-4B's "
+            "shape (`h200-4b.csv`) is held out and was not replayed."
         ),
-        paragraph(
-            "Samples are requests within one launch, so the spread between launches, which is larger, is not "
-            "in them. The weights are made up: quality never decides, and configurations that draft have no "
-            "time a token and are left out. Physics is fed the profile of trial 0 at one request and 512 "
-            "tokens, whatever the workload."
-        ),
-        f"![Regret by trials]({made.picture})",
+        *(paragraph(ABOUT[file]) for file in dict.fromkeys(part.file for part in parts)),
+        "\n\n".join(f"![Regret by trials]({picture})" for picture in made.pictures),
         "## Targets",
         table(
-            ("table", *COLUMNS),
-            [(f"`{name}`", *map(str, found)) for name, found in answers.items()],
+            ("table", *columns),
+            [
+                (f"`{name}`", *(str(found.get(column, NOT_ASKED)) for column in columns))
+                for name, found in answers.items()
+            ],
         ),
         paragraph(
             f"Trials: the median seed has 95 % of the best gain in at most {MOST_TRIALS}. Cost: at most "
             f"{MOST_COST} of that of the cheapest of TPE, SMAC3 and random, in the median. Regret: the whole "
             "95 % interval of the mean difference to random lies at or below zero, in per cent of the best "
-            "gain. Permuted: with the labels of kernels turned round in every seed the best is found within "
-            f"{MOST_TRIALS} trials in as many seeds."
+            "gain. Turned: with the labels of kernels (or of calibration corpora) turned round in every seed "
+            f"the best is found within {MOST_TRIALS} trials as often; in brackets the 95 % interval of the "
+            "difference in points (Newcombe's), which may not lie below zero. A dash: the table has too few "
+            "configurations, or no two such labels."
         ),
+        paragraph(f"Predictions, all tables: {words}."),
         "Why targets are missed:",
-        "\n".join(f"- {reason}" for part in parts for reason in reasons_of(part)) or "- none is",
+        "\n".join(f"- {reason}" for part in parts for reason in reasons_of(part)) or "- none of a table is",
         "Not answered:",
-        "\n".join(f"- {what}: {why}" for what, why in (*OPEN_TARGETS, *_left_out(made))),
+        "\n".join(f"- {what}: {why}" for what, why in _open(parts, made)),
+        *predictions(outcomes, made.predicting_seeds),
         *(section for part in parts for section in _sections(part)),
     ]
     return "\n\n".join(sections) + "\n"
 
 
-COLUMNS = ("trials", "cost", "regret after 3", "after 5", "after 10", "permuted")
-"""Columns of the targets, in the order of `answers_of`."""
+TRIALS, COST, TURNED = "trials", "cost", "turned: {}"
 
-OPEN_TARGETS = (
-    (
-        "at least 250 out-of-sample outcomes, 75–85 % of them inside the 80 % interval, CRPS better than the "
-        "prior's",
-        "all eight workloads have 88 outcomes together",
-    ),
-    ("regret after 20 trials", "no table has more than eleven configurations to try"),
-    ("permuted labels of corpora", "no table has two corpora"),
-    ("the held-out table", "kept for the end, and to be used once"),
+COLUMNS = (
+    TRIALS,
+    COST,
+    *(f"regret after {budget}" for budget in BUDGETS),
+    *(TURNED.format(kind) for kind in (KERNELS, CORPORA)),
 )
-"""Targets that the tables at hand can't answer, with the reason."""
+"""Columns of the targets."""
+
+NOT_ASKED = "–"
 
 
-def _left_out(made: Made) -> list[tuple[str, str]]:
-    names = ", ".join(f"`{name}`" for name in made.not_replayed)
-    return [(names, "not replayed in this run; `make planner` replays all")] if names else []
+def _open(parts: Sequence[Part], made: Made) -> Iterator[tuple[str, str]]:
+    """Targets that the tables at hand can't answer, with the reason."""
+    if not any(turned.kind == CORPORA for part in parts for turned in part.turned):
+        yield "turned labels of corpora", "no table that was replayed has two corpora"
+    for part in parts:
+        for turned in part.turned:
+            if not turned.touches_best:
+                yield (
+                    f"`{part.name}`, turned labels of {turned.kind}",
+                    "the best row has none of them, so that its figure tells only that what surrounds it may "
+                    "be turned",
+                )
+    yield "the held-out table", "kept for the end, and to be used once"
+    if made.not_replayed:
+        names = ", ".join(f"`{name}`" for name in made.not_replayed)
+        yield names, "not replayed in this run; `make planner` replays all"
 
 
-def answers_of(part: Part) -> Iterator[Answer]:
-    """What was measured of each target on one table, in the order of `COLUMNS`."""
+def answers_of(part: Part) -> dict[str, Answer]:
+    """What was measured of each target on one table, by column."""
     scores = {score.planner: score for score in part.plain.scores}
     own = scores[OWN]
-    near = own.reaching[0]
-    yield Answer(_number(near.trials), near.trials <= MOST_TRIALS)
-    costs = {name: scores[name].reaching[0].cost_s for name in RIVALS if name in scores}
-    cheapest = min(costs, key=lambda name: costs[name])
-    if math.isfinite(costs[cheapest]):
-        ratio = near.cost_s / costs[cheapest]
-        yield Answer(f"{ratio:.2f} of {cheapest}", ratio <= MOST_COST)
+    near, cheapest = own.reaching[0], _cheapest(scores)
+    found = {TRIALS: Answer(_number(near.trials), near.trials <= MOST_TRIALS)}
+    rival = scores[cheapest].reaching[0]
+    if math.isfinite(rival.cost_s):
+        ratio = near.cost_s / rival.cost_s
+        found[COST] = Answer(f"{ratio:.2f} of {cheapest}", ratio <= MOST_COST)
     else:
-        yield Answer("no rival got there", math.isfinite(near.cost_s))
+        found[COST] = Answer("no rival got there", math.isfinite(near.cost_s))
     for each in own.differences:
-        yield Answer(interval(each), each.high <= 0)
-    if part.turned is not None:
-        before, after = _found(part.plain), _found(part.turned)
-        yield Answer(f"{after.count} of {after.of}, unpermuted {before.count}", after.count >= before.count)
+        found[f"regret after {each.budget}"] = Answer(interval(each), each.high <= 0)
+    before = _found(part.plain)
+    for turned in part.turned:
+        after = _found(turned.found)
+        low, high = less(after, before)
+        found[TURNED.format(turned.kind)] = Answer(
+            f"{after.count} of {after.of}, unturned {before.count} [{_points(low)}, {_points(high)}]",
+            high >= 0,
+        )
+    return found
+
+
+def _cheapest(scores: Mapping[str, Score]) -> str:
+    """The rival with the least cost to 95 % of the best gain."""
+    return min((name for name in RIVALS if name in scores), key=lambda name: scores[name].reaching[0].cost_s)
 
 
 def reasons_of(part: Part) -> Iterator[str]:
     """What the figures say of each target that a table misses."""
-    found = part.plain
+    found, answers = part.plain, answers_of(part)
     scores = {score.planner: score for score in found.scores}
-    own, answers = scores[OWN], list(answers_of(part))
-    near = own.reaching[0]
-    costs = {name: scores[name].reaching[0] for name in RIVALS if name in scores}
-    cheapest = min(costs, key=lambda name: costs[name].cost_s)
-    if not answers[1].met:
+    own = scores[OWN]
+    near, cheapest = own.reaching[0], _cheapest(scores)
+    rival = scores[cheapest].reaching[0]
+    others = len(found.table.rows) - 1
+    if not answers[COST].met and math.isfinite(rival.cost_s):
         trial_s = fmean(row.run_s for row in found.table.rows[1:])
-        allowed_s = MOST_COST * costs[cheapest].cost_s
+        allowed_s = MOST_COST * rival.cost_s
         yield (
-            f"`{part.name}`, cost: {near.cost_s:.0f} s in {near.trials:g} trials, {cheapest} "
-            f"{costs[cheapest].cost_s:.0f} s in {costs[cheapest].trials:g}. A trial takes {trial_s:.0f} s in "
-            f"the mean, so that {allowed_s / trial_s:.1f} trials would meet it"
+            f"`{part.name}`, cost: {_cost(near)}, {cheapest} "
+            f"{rival.cost_s:.0f} s in {rival.trials:g}. A trial takes {trial_s:.0f} s in the mean besides "
+            f"builds, so that {allowed_s / trial_s:.1f} trials without any would meet it"
         )
     for k, each in enumerate(own.differences):
-        if each.low <= 0 < each.high:
+        what = f"`{part.name}`, regret after {each.budget}"
+        if each.low <= 0 < each.high and each.budget >= NEARLY_ALL * others:
             yield (
-                f"`{part.name}`, regret after {each.budget} of {len(found.table.rows) - 1} trials: all have "
-                "seen nearly all; what is left is which of the near-equal the noise makes the judged best"
+                f"{what} of {others} trials: all have seen nearly all; what is left is which of the "
+                "near-equal the noise makes the judged best"
             )
+        elif each.low <= 0 < each.high:
+            yield f"{what}: not told apart from random. {_ablations(scores, k)}"
         elif each.low > 0:
-            yield f"`{part.name}`, regret after {each.budget}: worse than random. {_ablations(scores, k)}"
+            yield f"{what}: worse than random. {_ablations(scores, k)}"
 
 
 def _ablations(scores: Mapping[str, Score], k: int) -> str:
@@ -184,10 +235,7 @@ def _ablations(scores: Mapping[str, Score], k: int) -> str:
     words = f"The same planner {' and '.join(told)}."
     unlearnt = scores.get(WITHOUT_LEARNING)
     if unlearnt is not None and unlearnt.differences[k].high < scores[OWN].differences[k].low:
-        words += (
-            " So learning misleads: what it tries first is slow there by its kernel, and what it learns of "
-            "that speaks against the other knobs of the trial, which the best has too"
-        )
+        words += " So there learning misleads"
     return words
 
 
@@ -218,3 +266,15 @@ def _sections(part: Part) -> Iterator[str]:
 
 def _number(value: float) -> str:
     return f"{value:g}" if math.isfinite(value) else "not by half the seeds"
+
+
+def _cost(near: Reaching) -> str:
+    return f"{near.cost_s:.0f} s in {near.trials:g} trials" if math.isfinite(near.cost_s) else "not reached"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.0f}".replace("-", "−")
+
+
+def _named(name: str, found: Outcomes) -> Outcomes:
+    return {(name, digest): outcomes for (_, digest), outcomes in found.items()}

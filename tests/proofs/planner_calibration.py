@@ -1,0 +1,80 @@
+"""The part of the planner's page on its predictions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent.replay.calibration import NOMINAL, Calibration, Outcomes, calibration
+from agent.replay.report import CALIBRATION, calibration_row
+from tests.proofs.counting import plain
+from tests.proofs.markdown import paragraph, table
+
+WANTED = (0.75, 0.85)
+"""Between which the share inside the 80 % interval is to lie."""
+
+MOST_OUTCOMES = 250
+"""Rows of which predictions are to be had at least."""
+
+EARLY = 10
+"""Trials after which little is left that a planner does not know."""
+
+
+def predictions(by_table: Mapping[str, tuple[Outcomes, Outcomes]], seeds: int) -> Iterator[str]:
+    """The sections: of each table all outcomes, with those of the first `EARLY` trials, then all tables
+    together."""
+    rows = []
+    for name, (whole, early) in by_table.items():
+        rows += [_row(f"`{name}`", whole), _row(f"`{name}`, first {EARLY} trials", early)]
+    if len(by_table) > 1:
+        rows += [
+            _row("all", _merged([whole for whole, _ in by_table.values()])),
+            _row(f"all, first {EARLY} trials", _merged([early for _, early in by_table.values()])),
+        ]
+    yield "## Predictions"
+    yield paragraph(
+        f"`ours` says before each trial what it expects; here it tries every row of a table, in {seeds} seeds "
+        f"(`autoinfer replay TABLE --planner ours --seeds {seeds} --budget 1000`). {plain(NOMINAL)} of the "
+        f"outcomes are to lie inside its {plain(NOMINAL)} interval. A row counts once, whatever the number of "
+        "seeds; in brackets are intervals of 95 %, by a bootstrap that draws configurations with all their "
+        "workloads and seeds, and for the first seed the exact binomial, which takes rows for independent. "
+        "CRPS, of the log of milliseconds, is the better the less; the prior's is that of the same planner "
+        "when it knows trial 0 alone."
+    )
+    yield table(("table", *(name.removeprefix(">") for name in CALIBRATION[1:])), filter(None, rows))
+
+
+def answer(found: Calibration | None) -> tuple[str, bool]:
+    """What was measured of the target, in a sentence, and whether all of it is met."""
+    if found is None:
+        return "nothing was predicted", False
+    inside, gain = found.inside, found.difference
+    met = (
+        found.rows >= MOST_OUTCOMES,
+        WANTED[0] <= inside.value <= WANTED[1],
+        gain.high < 0,
+    )
+    words = (
+        f"{found.outcomes:,} outcomes of {found.rows} rows ({MOST_OUTCOMES} wanted{_missed(met[0])}); "
+        f"{100 * inside.value:.0f} % [{100 * inside.low:.0f}, {100 * inside.high:.0f}] inside the "
+        f"{plain(NOMINAL)} interval ({plain(WANTED[0])} to {plain(WANTED[1])} wanted{_missed(met[1])}); "
+        f"CRPS {found.crps:.3f}, the prior's {found.prior_crps:.3f} (less wanted{_missed(met[2])})"
+    )
+    return words, all(met)
+
+
+def together(by_table: Mapping[str, tuple[Outcomes, Outcomes]]) -> Calibration | None:
+    """Of all tables."""
+    return calibration(_merged([whole for whole, _ in by_table.values()]))
+
+
+def _missed(met: bool) -> str:
+    return "" if met else ", **missed**"
+
+
+def _row(name: str, outcomes: Outcomes) -> tuple[str, ...] | None:
+    found = calibration(outcomes)
+    return None if found is None else calibration_row(name, found)
+
+
+def _merged(found: Sequence[Outcomes]) -> Outcomes:
+    return {row: outcomes for each in found for row, outcomes in each.items()}
