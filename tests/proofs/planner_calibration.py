@@ -32,13 +32,13 @@ def predictions(by_table: Mapping[str, tuple[Outcomes, Outcomes]], seeds: int) -
         ]
     yield "## Predictions"
     yield paragraph(
-        f"`ours` says before each trial what it expects; here it tries every row of a table, in {seeds} seeds "
-        f"(`autoinfer replay TABLE --planner ours --seeds {seeds} --budget 1000`). {plain(NOMINAL)} of the "
-        f"outcomes are to lie inside its {plain(NOMINAL)} interval. A row counts once, whatever the number of "
-        "seeds; in brackets are intervals of 95 %, by a bootstrap that draws configurations with all their "
-        "workloads and seeds, and for the first seed the exact binomial, which takes rows for independent. "
-        "CRPS, of the log of milliseconds, is the better the less; the prior's is that of the same planner "
-        "when it knows trial 0 alone."
+        f"`ours` says before each trial what it expects; here it tries every row of a table, in {seeds} "
+        f"seeds (`autoinfer replay TABLE --planner ours --seeds {seeds} --budget 1000`). {plain(NOMINAL)} of "
+        f"the outcomes are to lie inside its {plain(NOMINAL)} interval. A row counts once, whatever the "
+        "number of seeds; in brackets are intervals of 95 %, by a bootstrap that draws configurations with "
+        "all their workloads and seeds, and for the first seed the exact binomial, which takes rows for "
+        "independent. CRPS, of the log of milliseconds, is the better the less; the prior's is that of the "
+        "same planner when it knows trial 0 alone."
     )
     yield table(("table", *(name.removeprefix(">") for name in CALIBRATION[1:])), filter(None, rows))
 
