@@ -46,10 +46,13 @@ def registered(port: Port, name: str) -> Any:
     found = _entry_points(port, tuple(sys.path))
     try:
         return found[name].load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a package of somebody else's, which may do anything when it is imported
+        missing = isinstance(error, ImportError) and port == Port.ENGINE
         raise UsageError(
             f"The {noun} {name!r} can't be loaded: {error}.",
-            "Install what it needs: pip install 'autoinfer[reference]'",
+            "Install what it needs: pip install 'autoinfer[reference]'"
+            if missing
+            else "Install what its package needs, or mend it.",
         ) from error
 
 

@@ -70,17 +70,17 @@ class Entrant:
             return factory(self._problem, seed)
         except AutoinferError:
             raise
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             raise self._fault("be made", fault) from fault
 
     @contextmanager
     def _blamed(self, method: str) -> Iterator[None]:
         try:
             yield
-        except Exception as fault:
+        except (Exception, SystemExit) as fault:
             raise self._fault(method, fault) from fault
 
-    def _fault(self, where: str, fault: Exception) -> AutoinferError:
+    def _fault(self, where: str, fault: BaseException) -> AutoinferError:
         last = traceback.extract_tb(fault.__traceback__)[-1]
         return AutoinferError(
             f"The planner {self.name} failed to {where}: {type(fault).__name__}: {fault} "

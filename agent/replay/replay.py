@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from agent.replay.planners.registered import load_planner, planner_names
 from agent.replay.score import Score, scores
 from agent.replay.table import Table
 from agent.replay.world import permuted, problem_of
-from configs.errors import UsageError
+from configs.errors import AutoinferError, UsageError
 
 CHUNK = 5
 """Seeds that a process takes at once."""
@@ -76,7 +76,7 @@ def replay(table: Table, asked: Asked, pool: Executor | None = None) -> Replayed
     """Replay a table; equal seeds give equal courses, whatever the number of processes.
 
     Without names all registered planners run, and one whose package is missing is told in `missing`; one that
-    was asked for by name raises `UsageError` then.
+    was asked for by name raises `UsageError` then. Raises `AutoinferError` for a planner that fails.
     """
     most = min(asked.budget.most(table), len(table.rows) - 1)
     permuted(table, asked.permute, 0)  # so that what can't be is told before anything runs
@@ -95,7 +95,13 @@ def replay(table: Table, asked: Asked, pool: Executor | None = None) -> Replayed
         )
     tasks = [(name, seed) for name in usable for seed in range(asked.seeds)]
     run = partial(one, table, asked)
-    found = list(map(run, tasks)) if pool is None else list(pool.map(run, tasks, chunksize=CHUNK))
+    try:
+        found = list(map(run, tasks)) if pool is None else list(pool.map(run, tasks, chunksize=CHUNK))
+    except BrokenExecutor:
+        raise AutoinferError(
+            f"A process that replayed {table.name} was ended, by a planner or for want of memory.",
+            "Replay the planners one by one, in one process: --planner NAME --processes 1.",
+        ) from None
     courses = {name: [each for each in found if each.planner == name] for name in usable}
     return Replayed(table, asked, courses, most, missing)
 

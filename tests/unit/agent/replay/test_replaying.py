@@ -178,6 +178,11 @@ class Refusing(Faulty):
         raise UsageError("No.", "Ask another.")
 
 
+class Leaving(Faulty):
+    def ask(self, history: tuple[Told, ...]) -> object:
+        raise SystemExit(3)
+
+
 class Certain(Faulty):
     def predict(self, configuration: Configuration) -> tuple[float, float]:
         return 1.0, 0.0
@@ -195,6 +200,7 @@ class Speechless(Faulty):
         (Raising, r"faulty failed to ask: KeyError: 'b' \(test_replaying.py, line \d+\)"),
         (Foreign, "faulty asked for what the table does not have: {'serving.kernel': 'blue'}"),
         (Refusing, "faulty failed to tell: UsageError: No."),
+        (Leaving, "faulty failed to ask: SystemExit: 3"),
         (Certain, "faulty predicts a mean of 1 and a standard deviation of 0"),
         (Speechless, "faulty failed to predict: TypeError"),
     ],
