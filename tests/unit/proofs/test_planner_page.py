@@ -30,14 +30,10 @@ def part_of(made_up: Table, planners: tuple[str, ...] = ("ours", "tpe", "random"
 
     turned = Turned(KERNELS, True, replay(made_up, asked(("ours",), ("serving.kernel",))))
     whole = replay(made_up, asked(("ours",)))
-    return Part(
-        "made-up", "made-up.csv", "", replay(made_up, asked(planners)), (turned,), whole
-    )
+    return Part("made-up", "made-up.csv", "", replay(made_up, asked(planners)), (turned,), whole)
 
 
-def test_the_page_counts_what_it_marks_as_missed(
-    made_up: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_counts_what_it_marks_as_missed(made_up: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.proofs.planner_page.ABOUT", {"made-up.csv": "Made up."})
     part = part_of(made_up)
     found = page([part], Made("command", 2, 8, 2, 1, 1.0, ("picture.svg",)))
