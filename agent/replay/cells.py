@@ -34,8 +34,9 @@ RESULTS = frozenset(
 )
 """Columns of results; with those of times, all others tell what was measured on, and can be chosen by."""
 
-TIMES = ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "step_ms")
-"""Latencies that a table may have; where none is named, `tpot_ms` is taken, else the first that is there."""
+TIMES = ("tpot_paced_ms", "tpot_ms", "ttft_ms", "itl_ms", "e2el_ms", "step_ms")
+"""Latencies that a table may have; where none is named, the first that is there is taken. What is *paced* was
+put at one pace by a control that was measured beside it."""
 
 YES, NO = ("yes", "true", "1"), ("no", "false", "0")
 
@@ -148,8 +149,8 @@ def is_result(column: str) -> bool:
 
 
 def metric_of(columns: Sequence[str], asked: str | None) -> str:
-    """The latency that is replayed: the one that is asked for, or the first there is, `tpot_ms` before
-    others. Raises `UsageError` where the table has none."""
+    """The latency that is replayed: the one that is asked for, or the first there is. Raises `UsageError`
+    where the table has none."""
     known = [each for each in TIMES if any(_centres(columns, each))]
     if asked is not None:
         if not any(_centres(columns, asked)):
@@ -164,7 +165,7 @@ def metric_of(columns: Sequence[str], asked: str | None) -> str:
             "The table has no latency: no column such as tpot_ms (samples) or tpot_ms_mean.",
             "docs/replay.md lists the columns; name another latency with --metric.",
         )
-    return "tpot_ms" if "tpot_ms" in known else known[0]
+    return known[0]
 
 
 def _centres(columns: Sequence[str], metric: str) -> list[str]:

@@ -60,6 +60,7 @@ def trained_columns(
     whole_s = sum(value for each in measured for value in each.e2el_ms) / 1e3
     told["tokens_per_s"] = round((tokens + len(requests)) / whole_s, 2)
     told["tpot_over_control"] = _over_control(cells, controls)
+    told["tpot_paced_ms"] = _paced(cells, controls)
     return told
 
 
@@ -72,6 +73,21 @@ def _over_control(cells: Sequence[Line], controls: Mapping[str, Line]) -> float 
     """The geometric mean over a load's batches."""
     ratios = [over_control(cell, controls[cell["batch"]]) for cell in cells if cell["batch"] in controls]
     return round(exp(fmean(map(log, ratios))), DIGITS) if ratios else None
+
+
+def _paced(cells: Sequence[Line], controls: Mapping[str, Line]) -> str | None:
+    """The samples at one pace: over the control's median in their batch, times what that is in the middle of
+    all batches. None where no batch has a control."""
+    if not controls:
+        return None
+    typical_ms = median(map(_tpot_ms, controls.values()))
+    samples = [
+        value * typical_ms / _tpot_ms(controls[cell["batch"]])
+        for cell in cells
+        if cell["batch"] in controls
+        for value in figures(cell["requests"]).tpot_ms
+    ]
+    return " ".join(f"{value:.3f}" for value in samples) or None
 
 
 def _tpot_ms(cell: Line) -> float:

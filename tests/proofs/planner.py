@@ -32,7 +32,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OUTPUT = RESULTS / "planner.md"
 TRIALS = 20
 
-PREDICTING_SEEDS = 10
+PREDICTING_SEEDS = 5
 """Seeds of the replays that try a whole table, for predictions: more are of the same rows."""
 
 PICTURED = ("reference", "h200-9b-c1-p512")

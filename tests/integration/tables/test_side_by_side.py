@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -118,6 +119,8 @@ def test_a_row_has_quality_samples_costs_and_the_ratio_to_the_control(tmp_path: 
     first, slower, _, pruned, drafts, compiled = rows[:6]
     assert (float(first["tpot_over_control"]), len(first["tpot_ms"].split())) == (1, 6 * 4)
     assert float(slower["tpot_over_control"]) == pytest.approx(2, rel=0.2)
+    paced = [median(map(float, row["tpot_paced_ms"].split())) for row in (first, slower)]
+    assert paced[1] / paced[0] == pytest.approx(float(slower["tpot_over_control"]), rel=0.1)
     assert float(pruned["quality"]) > float(first["quality"]) > 0
     assert (pruned["build"] != "", first["build"], float(pruned["build_s"]) >= 0) == (True, "", True)
     assert (float(drafts["tokens_a_step"]), drafts["divergences"]) == (2, "0")
