@@ -251,7 +251,8 @@ def _sections(part: Part) -> Iterator[str]:
     changed = ", ".join(f"`{change.knob}={change.after}`" for change in best if change.before != change.after
                         and change.after is not None)  # fmt: skip
     yield f"## {part.name}"
-    yield f"`autoinfer replay docs/results/tables/{part.file} {part.options} --seeds {found.asked.seeds}`"
+    options = " ".join(filter(None, (part.options, f"--seeds {found.asked.seeds}")))
+    yield f"`autoinfer replay docs/results/tables/{part.file} {options}`"
     yield paragraph(
         f"{len(found.table.rows)} configurations; trial 0 takes {found.table.baseline_ms:.2f} ms "
         f"({found.table.metric}), the best {found.table.best_ms:.2f} ms, with {changed}. "
