@@ -53,8 +53,7 @@ ABOUT: Mapping[str, str] = {
         "share them, and both cost. Its time is dispatch more than bytes, so it stands for itself alone. "
         "Samples are requests of the same prompts, at the pace of the control beside them "
         "(`tpot_paced_ms`), drawn here without regard to which prompt: a replay is noisier than the pairs "
-        "of a campaign. Beside 13 of its 30 batches about one of the two cores was busy with other work; the "
-        "control takes most of that out, not all."
+        "of a campaign."
     ),
     "h200-9b.csv": (
         "**`h200-9b-…`**: Qwen3.5-9B's shape on an H200, each workload a table of its own. There are few "
