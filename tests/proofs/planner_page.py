@@ -175,7 +175,8 @@ def answers_of(part: Part) -> dict[str, Answer]:
     rival = scores[cheapest].reaching[0]
     if math.isfinite(rival.cost_s):
         ratio = near.cost_s / rival.cost_s
-        found[COST] = Answer(f"{ratio:.2f} of {cheapest}", ratio <= MOST_COST)
+        words = f"{ratio:.2f} of {cheapest}" if math.isfinite(ratio) else f"{cheapest} alone got there"
+        found[COST] = Answer(words, ratio <= MOST_COST)
     else:
         found[COST] = Answer("no rival got there", math.isfinite(near.cost_s))
     for each in own.differences:
