@@ -28,6 +28,7 @@ def terms_of(
 
     Raises `UsageError` where none has.
     """
+    from agent.plan.footing import footing_on
     from agent.plan.price_elsewhere import check_confirmable, confirm_terms
     from cli.executor import make_remote_executor
     from experiments.executors.port import Executor
@@ -39,7 +40,7 @@ def terms_of(
         return make_remote_executor(settings, target.partition(":")[0], target)
 
     with database.read() as session:
-        found = confirm_terms(session, spec, ground, executor)
+        found = confirm_terms(session, spec, footing_on(spec, ground), executor)
         check_confirmable(session, spec, found, going_on, more_usd)
     return found
 

@@ -13,7 +13,6 @@ from cli.confirm_on import workers_there
 from cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from agent.campaign.create import Ground
     from agent.campaign.worker_process import WorkerProcess
     from agent.plan.plan import Plan
     from agent.plan.price import Prices
@@ -57,31 +56,6 @@ def check_leaves(spec: CampaignSpec, beside: Beside) -> None:
 
     if beside.leave_running and not spec.rented:
         raise UsageError("--leave-running is about rented machines: name them with --target.")
-
-
-def priced(
-    database: Database,
-    settings: Settings,
-    spec: CampaignSpec,
-    ground: Ground,
-    going_on: int | None,
-    more_usd: float = 0.0,
-) -> Prices | None:
-    """What the jobs of a rented target cost, where a budget has room for them; None of this machine.
-
-    Raises `UsageError` where none has.
-    """
-    from agent.plan.price import check_affordable, prices_of
-    from cli.executor import make_remote_executor
-    from configs.targets import executor_of, is_rented
-
-    if not is_rented(spec.target):
-        return None
-    executor = make_remote_executor(settings, executor_of(spec.target, spec.executor), spec.target)
-    with database.read() as session:
-        prices = prices_of(session, spec, ground, executor)
-        check_affordable(session, spec, prices, going_on, more_usd)
-    return prices
 
 
 def drive(

@@ -97,10 +97,12 @@ def plan(
     """Tell what a campaign would meet, and measure nothing: memory by part and what would fit, every knob and
     value that is legal and why the others aren't, the time to a first verdict and its cost.
 
-    Of a model of the hub no weights are fetched.
+    Of a model of the hub no weights are fetched. Of a rented target the provider is asked for its prices;
+    nothing is submitted.
     """
     from cli.asked import campaign_asked
     from cli.output import print_json
+    from cli.prices import quoted_for
     from cli.sheets.plan import as_document, print_cards, print_plan
     from configs.errors import UsageError
     from configs.quantities import parse_bytes
@@ -129,13 +131,14 @@ def plan(
         baseline or (),
     )
     found = _plans(ctx, asked, hardware, set_ or [], context, dummy=asked.spec.latency_only)
+    quoted = None if hardware is not None else quoted_for(ctx, found[0])
     if as_json:
-        documents = [as_document(each) for each in found]
+        documents = [as_document(each, quoted) for each in found]
         print_json({"plans": documents} if hardware == ALL else documents[0])
     elif hardware == ALL:
         print_cards(found)
     else:
-        print_plan(found[0])
+        print_plan(found[0], quoted)
 
 
 def _plans(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.confirm_on import keep, terms_of
-from cli.driving import Begun, Beside, check_leaves, drive, priced
+from cli.driving import Begun, Beside, check_leaves, drive
 from cli.opening import database_of, settings_of
 from cli.options import Baseline, Json, Memory
+from cli.prices import keep_agreed, prices_there
 from cli.run_resume import Dollars, refuse_beside_resume, resume_campaign
 
 if TYPE_CHECKING:
@@ -218,10 +219,11 @@ def run(
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
         check_leaves(spec, beside)
         going_on = None if new else _interrupted(database, spec, ground)
-        prices = priced(database, settings, spec, ground, going_on)
+        prices = prices_there(database, settings, spec, ground, going_on)
         there = terms_of(database, settings, spec, ground, going_on)
         campaign_id = _start_or_continue(database, spec, ground, new=new)
         keep(database, campaign_id, there)
+        keep_agreed(database, campaign_id, prices, there)
         plan = None if json else _planned(database, spec, ground)
         begun = Begun(spec, campaign_id, plan, ground.warning, prices=prices, there=there)
         drive(ctx, database, settings, begun, beside, as_json=json)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import typer
 
 from cli.confirm_on import keep, terms_of
-from cli.driving import Begun, Beside, check_leaves, drive, priced
+from cli.driving import Begun, Beside, check_leaves, drive
 from cli.opening import database_of, settings_of
+from cli.prices import keep_agreed, prices_there
 
 MEANT_BESIDE_RESUME = frozenset(
     {
@@ -83,9 +84,10 @@ def resume_campaign(
         absent = tuple(each for each in spec.devices if each not in ground.devices)
         check_leaves(spec, beside)
         more_usd = dollars.budget_usd or 0.0
-        prices = priced(database, settings, spec, ground, campaign_id, more_usd)
+        prices = prices_there(database, settings, spec, ground, campaign_id, more_usd)
         there = terms_of(database, settings, spec, ground, campaign_id, more_usd)
         keep(database, campaign_id, there)
+        keep_agreed(database, campaign_id, prices, there)
         with database.write() as session:
             extend(session, campaign_id, more_s, above)
             if dollars != Dollars():

@@ -29,6 +29,10 @@ DAY_MS = 86_400_000
 NOTHING_YET = 0
 """What is approved of a job about which the user is asked whatever it costs, until they have answered."""
 
+RISE_UNASKED = 0.1
+"""The share by which a price may rise above what was told before the user is asked anew: budgets bound it all
+the same, and nobody is to be woken for cents."""
+
 
 @dataclass(frozen=True)
 class BudgetStanding:
@@ -136,33 +140,44 @@ def spent_by(session: Session, campaign_id: int) -> int:
 
 
 def refusal(
-    standings: list[BudgetStanding], target: str, bound: int, approved: int | None
+    standings: list[BudgetStanding],
+    target: str,
+    bound: int,
+    approved: int | None,
+    as_told: int | None = None,
 ) -> tuple[str | None, bool]:
     """Why a run that costs `bound` at most may not be submitted, in a sentence, and whether the user's
-    approval would help; None where it may. `approved` is what the user approved, None where they need not be
-    asked but by a budget. Pure."""
+    approval would help; None where it may. Pure.
+
+    `approved` is what the user approved, None where they need not be asked but by a budget. `as_told` is what
+    it would cost at most at the price that they were told when the campaign began, None where none was: above
+    that they are asked too, unless a budget says above which price they are.
+    """
     if not standings:
         return (
             f"No budget in dollars covers {target}: nothing is submitted to a paid target without one. Give "
             f"one with: autoinfer budget set --target {target} USD",
             False,
         )
+    most = f"It costs {format_usd(usd(bound))} at most"
     for each in standings:
         if bound > each.left:
-            return (
-                f"It costs {format_usd(usd(bound))} at most, and {each.words} has "
-                f"{format_usd(usd(max(0, each.left)))} left of {format_usd(usd(each.limit))}.",
-                False,
-            )
+            left, limit = format_usd(usd(max(0, each.left))), format_usd(usd(each.limit))
+            return f"{most}, and {each.words} has {left} left of {limit}.", False
     if approved == NOTHING_YET and bound > NOTHING_YET:
-        return f"It costs {format_usd(usd(bound))} at most, and you are asked first.", True
-    asked = [each for each in standings if each.approve_above is not None and bound > each.approve_above]
-    if asked and (approved is None or bound > approved):
-        above = min(each.approve_above for each in asked if each.approve_above is not None)
-        return (
-            f"It costs {format_usd(usd(bound))} at most, and above {format_usd(usd(above))} you are asked.",
-            True,
-        )
+        return f"{most}, and you are asked first.", True
+    if approved is not None and bound <= approved:
+        return None, False
+    more = "" if approved is None else f" now, {format_usd(usd(bound - approved))} more than you approved"
+    if thresholds := [each.approve_above for each in standings if each.approve_above is not None]:
+        if bound <= min(thresholds):
+            return None, False
+        return f"{most}{more}, and above {format_usd(usd(min(thresholds)))} you are asked.", True
+    if approved is not None:
+        return f"{most}{more}, and you are asked again.", True
+    if as_told is not None and bound > as_told * (1 + RISE_UNASKED):
+        told = format_usd(usd(as_told))
+        return f"{most} now, and {told} at the price that you were told; you are asked again.", True
     return None, False
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from configs.errors import UsageError
 from configs.quantities import format_usd
 from db import events, money
+from db.agreed_prices import agree_to_rise
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Job, JobQuote
@@ -43,6 +44,9 @@ def approve_price(session: Session, job_id: int, up_to_usd: float | None = None)
             f"{format_usd(money.usd(most))}."
         )
     quote.approved_microusd, quote.needs_approval = most, False
+    if quote.bound_s > 0:
+        campaign_id = session.get_one(Job, job_id).campaign_id
+        agree_to_rise(session, campaign_id, quote.target, money.usd(quote.bound_microusd) / quote.bound_s)
     _tell(session, job_id, f"{label} may cost {format_usd(money.usd(most))} at most.")
     return quote
 

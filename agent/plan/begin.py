@@ -111,11 +111,18 @@ def known_times(
 ) -> Stored:
     """What is stored of this target, model and engine; without a fingerprint the model is known by the
     folder that an earlier campaign had it in."""
-    if fingerprint is None and folder is not None:
-        fingerprint = session.scalars(
-            select(Campaign.model_fingerprint)
-            .where(Campaign.spec["found"]["checkpoint"].as_string() == str(folder))
-            .order_by(Campaign.id.desc())
-            .limit(1)
-        ).first()
+    fingerprint = fingerprint or known_fingerprint(session, folder)
     return stored_times(session, target_key, fingerprint, engine)
+
+
+def known_fingerprint(session: Session, folder: Path | None) -> str | None:
+    """The fingerprint of the model that an earlier campaign had in the folder; None where none had."""
+    if folder is None:
+        return None
+    query = (
+        select(Campaign.model_fingerprint)
+        .where(Campaign.spec["found"]["checkpoint"].as_string() == str(folder))
+        .order_by(Campaign.id.desc())
+        .limit(1)
+    )
+    return session.scalars(query).first()

@@ -14,6 +14,7 @@ from agent.campaign.facts import FOUND
 from agent.campaign.length import ARMS
 from agent.plan.duration import (
     FIRST_LOAD_MORE_S,
+    Stored,
     baseline_seconds,
     block_seconds,
     expected_load,
@@ -37,29 +38,24 @@ _NO_BUDGET_S = 1e12
 """The plan of a job was cut to its campaign's budget when it was made."""
 
 
-def planned_seconds(
-    session: Session,
-    spec: AnyJob,
-    target: str,
-    checkpoint: Path | None = None,
-    target_key: str | None = None,
-) -> float | None:
-    """Seconds of the job on the target with all that its plan allows, by what was measured there, else by the
-    model's shape and the GPU's listed rates; builds are not counted. None where the model is not here.
-
-    `checkpoint` is the model's folder and `target_key` the name under which the target's measurements are
-    kept; those of the job's campaign if not given.
-    """
+def planned_seconds(session: Session, spec: AnyJob, target: str) -> float | None:
+    """Seconds of a campaign's job on the target with all that its plan allows, by what was measured there,
+    else by the model's shape and the GPU's listed rates; builds are not counted. None where the model is not
+    here."""
     campaign = session.get(Campaign, spec.campaign_id)
-    folder = checkpoint or _folder(campaign)
+    folder = _folder(campaign)
     elsewhere = spec.target if isinstance(spec, TestJob) else None
-    key = target_key or elsewhere or (target if campaign is None else campaign.target)
+    key = elsewhere or (target if campaign is None else campaign.target)
     model = None if folder is None else _model(spec.model, folder)
     if model is None:
         return None
+    return job_seconds(spec, target, model, stored_times(session, key, spec.model_fingerprint, spec.engine))
+
+
+def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) -> float:
+    """The same of a job of any model, by what is `stored` of it on the target. Pure."""
     card = card_of_rented(target)
     listed = None if card is None else card.listed
-    stored = stored_times(session, key, spec.model_fingerprint, spec.engine)
     workload = _workload(spec.plan.workload if isinstance(spec, TestJob) else spec.workload)
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
     load_s, _ = known_load(expected_load(spec.engine, size), stored)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
 from agent.campaign.claims import unpredicted
-from agent.campaign.create import Ground
 from agent.campaign.drafter import space_of
-from agent.plan.job_time import planned_seconds
+from agent.plan.footing import Footing
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_usd
@@ -22,24 +22,57 @@ from experiments.job.longest import BUILT_BY
 from experiments.job.spec import AnyJob, BaselineJob, Knobs, NoiseState, TestJob
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan, Workload
-from experiments.remote.quoting import Price, price_by_history
+from experiments.remote.quoting import Price
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a campaign costs as a whole, in millionths of a dollar: `expected` where one job follows the other
+    until its budget of time ends, with so many `tests` after the baseline; `most` where that time is rented
+    throughout and its dearest job begins last."""
+
+    expected: int
+    most: int
+    tests: int
 
 
 @dataclass(frozen=True)
 class Prices:
-    """The quotes of a campaign's jobs, before they are submitted: `building` is of a test that prunes,
-    quantizes or drafts, whichever costs most, None in a space that does none of it."""
+    """The quotes of a campaign's jobs, before they are submitted: `builds` are of a test that prunes,
+    quantizes or drafts, as far as the space has it."""
 
     target: str
     baseline: Price
     test: Price
-    building: Price | None = None
+    builds: Mapping[str, Price] = field(default_factory=dict)
+
+    @property
+    def building(self) -> Price | None:
+        """The dearest of `builds`, None in a space that does none of it."""
+        return max(self.builds.values(), key=lambda each: each.bound, default=None)
+
+    @property
+    def rows(self) -> tuple[tuple[str, Price], ...]:
+        """Every kind of job in words, with its price."""
+        return (
+            ("baseline", self.baseline),
+            ("test", self.test),
+            *((f"test that builds for {lever}", price) for lever, price in self.builds.items()),
+        )
 
     @property
     def to_first_verdict(self) -> int:
         """What a budget must have for a baseline that costs what is expected, and then a test; a run is
         submitted only where its bound has room. Millionths of a dollar."""
         return max(self.baseline.bound, self.baseline.expected + self.test.bound)
+
+    def whole(self, wall_s: float) -> Whole:
+        """What the campaign costs with a budget of so many seconds, one job at a time. Pure."""
+        left_s = max(0.0, wall_s - self.baseline.expected_s)
+        tests = math.ceil(left_s / self.test.expected_s) if self.test.expected_s > 0 else 0
+        dearest = max(price.bound for _, price in self.rows)
+        most = microusd(wall_s * max(price.usd_per_s for _, price in self.rows)) + dearest
+        return Whole(min(most, self.baseline.expected + tests * self.test.expected), most, tests)
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -53,32 +86,30 @@ class Prices:
         )
 
 
-def prices_of(session: Session, spec: CampaignSpec, ground: Ground, executor: Executor) -> Prices:
-    """Ask the executor what the campaign's jobs cost; submits nothing.
+def prices_of(session: Session | None, spec: CampaignSpec, footing: Footing, executor: Executor) -> Prices:
+    """Ask the executor what the campaign's jobs cost; submits nothing. Without a session as if nothing had
+    run yet.
 
     Raises `ProviderUnreachable` where it can't tell, and `UsageError` for a GPU that has no price.
     """
 
-    def planned(session: Session, job: AnyJob, target: str) -> float | None:
-        return planned_seconds(session, job, target, ground.checkpoint, ground.target_key)
-
     def price(job: AnyJob) -> Price:
-        return price_by_history(session, executor, job, spec.target, planned)
+        return footing.price(session, executor, job, spec.target)
 
     space = space_of(spec)
-    default = dict(ground.begins_from(space))
+    default = dict(footing.begins_from(space))
     knobs = {knob.name: knob.values for knob in space.knobs if knob.name in BUILT_BY}
-    building = [
-        price(test_job(spec, ground, default, {**default, name: value}))
+    builds = {
+        name.partition(".")[0]: price(test_job(spec, footing, default, {**default, name: value}))
         for name, values in knobs.items()
         for value in [next((each for each in values if each != "none"), None)]
         if value is not None
-    ]
+    }
     return Prices(
         spec.target,
-        price(_baseline(spec, ground, default)),
-        price(test_job(spec, ground, default, default)),
-        max(building, key=lambda each: each.bound, default=None),
+        price(_baseline(spec, footing, default)),
+        price(test_job(spec, footing, default, default)),
+        builds,
     )
 
 
@@ -149,9 +180,9 @@ def _words(price: Price) -> str:
     return f"{format_usd(price.bound_usd)} at most, expected {format_usd(price.expected_usd)}"
 
 
-def _baseline(spec: CampaignSpec, ground: Ground, default: Knobs) -> BaselineJob:
+def _baseline(spec: CampaignSpec, footing: Footing, default: Knobs) -> BaselineJob:
     return BaselineJob(
-        **_both(spec, ground),
+        **_both(spec, footing),
         sweep=(default,),
         naive=default,
         metric=Metric(spec.plan.metric),
@@ -159,7 +190,7 @@ def _baseline(spec: CampaignSpec, ground: Ground, default: Knobs) -> BaselineJob
     )
 
 
-def test_job(spec: CampaignSpec, ground: Ground, control: Knobs, candidate: Knobs) -> TestJob:
+def test_job(spec: CampaignSpec, footing: Footing, control: Knobs, candidate: Knobs) -> TestJob:
     """A test such as the campaign's on its target, to be quoted."""
     metric = Metric(spec.plan.metric)
     plan = {
@@ -168,25 +199,25 @@ def test_job(spec: CampaignSpec, ground: Ground, control: Knobs, candidate: Knob
         "latency_only": spec.latency_only,
     }
     return TestJob(
-        **_both(spec, ground),
+        **_both(spec, footing),
         control=control,
         candidate=candidate,
         plan=StoppingPlan.model_validate(plan),
         preregistration_digest="",
-        noise=NoiseState(target_key=ground.target_key),
+        noise=NoiseState(target_key=footing.target_key),
     )
 
 
-def _both(spec: CampaignSpec, ground: Ground) -> dict[str, object]:
+def _both(spec: CampaignSpec, footing: Footing) -> dict[str, object]:
     parts: Mapping[str, object] = {
         "campaign_id": 0,
         "experiment_id": 0,
         "engine": spec.engine,
         "judge": spec.judge,
         "model": spec.model,
-        "model_fingerprint": ground.fingerprint,
+        "model_fingerprint": footing.fingerprint,
         "device": device_there(spec.devices[0]),
         "seed": spec.seed,
-        "at_once": ground.at_once,
+        "at_once": footing.at_once,
     }
     return dict(parts)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.create import Ground
 from agent.campaign.drafter import space_of
 from agent.campaign.elsewhere import Elsewhere, find_elsewhere
 from agent.campaign.other_targets import Terms
-from agent.plan.job_time import planned_seconds
+from agent.plan.footing import Footing
 from agent.plan.price import standings_with, test_job
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -19,8 +18,7 @@ from configs.quantities import format_usd
 from configs.targets import is_rented
 from db.money import refusal, usd
 from experiments.executors.port import Executor
-from experiments.job.spec import AnyJob
-from experiments.remote.quoting import Price, price_by_history
+from experiments.remote.quoting import Price
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class ConfirmTerms:
 
 
 def confirm_terms(
-    session: Session, spec: CampaignSpec, ground: Ground, executor: Callable[[str], Executor]
+    session: Session | None, spec: CampaignSpec, footing: Footing, executor: Callable[[str], Executor]
 ) -> ConfirmTerms:
     """What is known of each target that the campaign confirms on; `executor` makes that of a rented one.
 
@@ -59,9 +57,9 @@ def confirm_terms(
         there = find_elsewhere(target)
         price = None
         if is_rented(target):
-            price = prices[target] = _price(session, spec, ground, there, executor(target))
+            price = prices[target] = _price(session, spec, footing, there, executor(target))
         terms[target] = Terms(
-            usd_per_s=None if price is None else price.bound_usd / price.bound_s,
+            usd_per_s=None if price is None else price.usd_per_s,
             bound_usd=None if price is None else price.bound_usd,
             bandwidth_bytes_per_s=_bandwidth(there),
         )
@@ -89,14 +87,12 @@ def check_confirmable(
 
 
 def _price(
-    session: Session, spec: CampaignSpec, ground: Ground, there: Elsewhere, executor: Executor
+    session: Session | None, spec: CampaignSpec, footing: Footing, there: Elsewhere, executor: Executor
 ) -> Price:
-    def planned(session: Session, job: AnyJob, target: str) -> float | None:
-        return planned_seconds(session, job, target, ground.checkpoint, there.key)
-
-    default = dict(ground.begins_from(space_of(spec)))
-    job = test_job(spec.model_copy(update={"target": there.device}), ground, default, default)
-    return price_by_history(session, executor, job, there.device, planned)
+    default = dict(footing.begins_from(space_of(spec)))
+    of_there = replace(footing, target_key=there.key)
+    job = test_job(spec.model_copy(update={"target": there.device}), of_there, default, default)
+    return of_there.price(session, executor, job, there.device)
 
 
 def _bandwidth(there: Elsewhere) -> float | None:

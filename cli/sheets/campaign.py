@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, when
 from cli.words import configuration_words
-from configs.quantities import format_duration
+from configs.quantities import format_duration, format_usd
+from db.agreed_prices import AGREED_USD_PER_S
 from knowledge.approvals import APPROVE_ABOVE_S
 from knowledge.queries.discovery import discovery_sentence, outside_sentence
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from knowledge.queries.campaigns import CampaignView
 
 GB = 1e9
+HOUR_S = 3600
 
 MOST_NAMED = 5
 """Hypotheses that wait for approval and are named, the first in the queue."""
@@ -45,6 +47,7 @@ def print_campaign(campaign: CampaignView) -> None:
                 ("objective", configuration_words(campaign.objective)),
                 ("limits", configuration_words(campaign.limits)),
                 ("budget", configuration_words(_without_term(campaign.budget))),
+                ("agreed to", _agreed(campaign) or None),
                 ("approval", _approval(campaign)),
                 ("seed", str(campaign.seed)),
                 ("started", when(campaign.started_at)),
@@ -63,7 +66,14 @@ def print_campaign(campaign: CampaignView) -> None:
 
 
 def _without_term(budget: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in budget.items() if name != APPROVE_ABOVE_S}
+    return {name: value for name, value in budget.items() if name not in (APPROVE_ABOVE_S, AGREED_USD_PER_S)}
+
+
+def _agreed(campaign: CampaignView) -> str | None:
+    """The prices that the user was told of rented targets, above which they are asked anew."""
+    found = campaign.budget.get(AGREED_USD_PER_S)
+    told = found if isinstance(found, Mapping) else {}
+    return ", ".join(f"{format_usd(each * HOUR_S)} an hour on {target}" for target, each in told.items())
 
 
 def _approval(campaign: CampaignView) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.plan.levers import Standing, count_words
 from cli.output import console, fields, say, state, table
+from cli.sheets.prices import prices_document, print_prices
 from cli.words import configuration_words, value_words
 from configs.quantities import format_bytes, format_duration
 from configs.targets import is_rented
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from agent.plan.levers import LeverRow
     from agent.plan.plan import Plan
+    from cli.prices import Quoted
 
 GB = 1e9
 WH_PER_KWH = 1000
@@ -26,11 +28,11 @@ WH_PER_KWH = 1000
 NOT_HERE = "not here, and why"
 
 NO_PRICE = "nothing: this machine's own time"
-RENTED = "dollars; `autoinfer run` tells the quote before it submits anything"
+RENTED = "dollars; each job is quoted before it is submitted"
 
 
-def print_plan(plan: Plan) -> None:
-    """Print one plan, its levers last but for the sums."""
+def print_plan(plan: Plan, quoted: Quoted | None = None) -> None:
+    """Print one plan, its levers last but for the sums; `quoted` is what its rented machines cost."""
     out = console()
     out.print(fields(_head(plan)))
     out.print()
@@ -43,6 +45,8 @@ def print_plan(plan: Plan) -> None:
     _print_floors(plan)
     out.print(lever_table(plan.levers))
     out.print()
+    if quoted is not None:
+        print_prices(quoted, plan.spec.budget.wall_s)
     out.print(fields(verdict_rows(plan)))
     for note in plan.notes:
         say("", note)
@@ -173,6 +177,14 @@ def _price(plan: Plan) -> str:
     return RENTED if is_rented(plan.spec.target) else NO_PRICE
 
 
+def _whole_usd(plan: Plan, priced: dict[str, Any] | None) -> float | None:
+    """Expected dollars of the whole campaign; None where they are not known."""
+    if not is_rented(plan.spec.target):
+        return 0.0
+    campaign = None if priced is None else priced.get("campaign")
+    return None if campaign is None else float(campaign["expected_usd"])
+
+
 def _energy(plan: Plan) -> str:
     energy = plan.most_energy_wh
     return "" if energy is None else f"; at most {energy / WH_PER_KWH:.2f} kWh at the card's power limit"
@@ -238,8 +250,9 @@ def _reason(standing: Standing, why: str, values: list[str]) -> str:
     return f"{', '.join(values)}{only}: {why}"
 
 
-def as_document(plan: Plan) -> dict[str, Any]:
-    """The same as JSON; sizes in bytes, times in seconds."""
+def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
+    """The same as JSON; sizes in bytes, times in seconds, amounts in dollars."""
+    priced = None if quoted is None else prices_document(quoted, plan.spec.budget.wall_s)
     model, card, checkpoint = plan.model, plan.card, plan.model.checkpoint
     found = plan.first_verdict
     return {
@@ -294,9 +307,10 @@ def as_document(plan: Plan) -> dict[str, Any]:
             "advice": plan.advice,
         },
         "cost": {
-            "usd": None if is_rented(plan.spec.target) else 0.0,
+            "usd": _whole_usd(plan, priced),
             "basis": _price(plan),
             "most_energy_wh": plan.most_energy_wh,
+            "rented": priced,
         },
         "notes": list(plan.notes),
     }

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from configs.quantities import format_usd
 from db import events, money, queue, workers
+from db.agreed_prices import agreed_usd_per_s
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Job, JobQuote
@@ -47,8 +48,11 @@ class Waiting:
 
 
 class Dispatcher:
-    """Takes jobs for one target, of one campaign or of all. Quotes are kept for `quote_lasts_s`, since asking
-    for one may be slow."""
+    """Takes jobs for one target, of one campaign or of all.
+
+    The quotes of jobs that wait are kept for `quote_lasts_s`, since asking for one may be slow; a job is
+    claimed by a fresh one.
+    """
 
     def __init__(
         self,
@@ -97,11 +101,12 @@ class Dispatcher:
             return [Waiting(*row) for row in session.execute(query)]
 
     def _take(self, job: Waiting) -> tuple[Taken, Run | None] | None:
-        price = self._price(job)
+        price = self._price(job, self._times.quote_lasts_s)
         if job.id in self._of_other_versions:
             return None
         if price is not None and self._is_still_held(job, price):
             return None
+        price = self._price(job, self._times.fresh_s)
         with self._database.write() as session:
             if price is not None and not self._may_be_paid(session, job, price):
                 return None
@@ -131,12 +136,13 @@ class Dispatcher:
                 _tell(session, job, EventKind.JOB_QUOTED, f"is reserved {_words(price)}.", price)
         return taken, run
 
-    def _price(self, job: Waiting) -> Price | None:
-        """What the job costs; None for a spec that can't be read, or is for workers of another version."""
+    def _price(self, job: Waiting, within_s: float) -> Price | None:
+        """What the job costs, by a quote no older than `within_s`; None for a spec that can't be read, or is
+        for workers of another version."""
         if job.id in self._of_other_versions:
             return None
         kept = self._prices.get(job.id)
-        if kept is not None and time.monotonic() - kept[0] < self._times.quote_lasts_s:
+        if kept is not None and time.monotonic() - kept[0] < within_s:
             return kept[1]
         with self._database.read() as session:
             data = session.execute(select(Job.spec).where(Job.id == job.id)).scalar_one()
@@ -163,15 +169,29 @@ class Dispatcher:
             if row is None or row.waits_because is None or row.bound_microusd != price.bound:
                 return False
             standings = money.covering(session, job.campaign_id, self._name.device)
-            why, _ = money.refusal(standings, self._name.device, price.bound, row.approved_microusd)
+            why, _ = self._refusal(session, job, price, standings, row.approved_microusd)
             return why == row.waits_because
+
+    def _refusal(
+        self,
+        session: Session,
+        job: Waiting,
+        price: Price,
+        standings: list[money.BudgetStanding],
+        approved: int | None,
+    ) -> tuple[str | None, bool]:
+        """Why it may not be submitted for that price, and whether the user's approval would help."""
+        target = self._name.device
+        agreed = agreed_usd_per_s(session, job.campaign_id, target)
+        as_told = None if agreed is None else money.microusd(agreed * price.bound_s)
+        return money.refusal(standings, target, price.bound, approved, as_told)
 
     def _may_be_paid(self, session: Session, job: Waiting, price: Price) -> bool:
         """Keep the quote, and say whether the budgets have room for it and the user need not be asked."""
         standings = money.covering(session, job.campaign_id, self._name.device, lock=True)
         row = session.get(JobQuote, job.id)
         approved = None if row is None else row.approved_microusd
-        why, ask = money.refusal(standings, self._name.device, price.bound, approved)
+        why, ask = self._refusal(session, job, price, standings, approved)
         before = None if row is None else row.waits_because
         kept = row or JobQuote(job_id=job.id)
         kept.target, kept.basis = self._name.device, price.basis

@@ -62,3 +62,8 @@ def limit_by_history(session: Session, spec: AnyJob, target: str, planned: Plann
         reached_limit_s(session, target, spec.kind, NEWEST_RUNS),
         builds_s(spec, DEFAULT_STAGE_LIMITS_S),
     )
+
+
+def limit_before_any(spec: AnyJob, planned_s: float | None) -> float | None:
+    """The same where nothing ran yet."""
+    return limit_s(planned_s, (), None, builds_s(spec, DEFAULT_STAGE_LIMITS_S))

@@ -13,7 +13,7 @@ from db.money import microusd, usd
 from db.remote_runs import past_seconds
 from experiments.executors.port import Executor, Quote
 from experiments.job.spec import AnyJob
-from experiments.remote.limiting import PlannedSeconds, limit_by_history, unplanned
+from experiments.remote.limiting import PlannedSeconds, limit_before_any, limit_by_history, unplanned
 
 SIMILAR = 20
 """The newest runs of the same kind on the same target that an expectation rests on."""
@@ -43,6 +43,11 @@ class Price:
     def bound_usd(self) -> float:
         """The bound in dollars."""
         return usd(self.bound)
+
+    @property
+    def usd_per_s(self) -> float:
+        """Dollars of a second, by the bound."""
+        return self.bound_usd / self.bound_s if self.bound_s > 0 else 0.0
 
 
 def price_of(quote: Quote, took_s: list[float]) -> Price:
@@ -86,3 +91,9 @@ def price_by_history(
     """The price of a job on the target, by its executor and what ran there; raises what `quote` raises."""
     known = known_of(session, spec, target, planned)
     return known.price(executor.quote(spec, known.limit_s))
+
+
+def price_before_any(executor: Executor, spec: AnyJob, planned_s: float | None) -> Price:
+    """The same where nothing ran yet: by its executor and what is planned of it alone."""
+    limit_s = limit_before_any(spec, planned_s)
+    return Known(limit_s, []).price(executor.quote(spec, limit_s))

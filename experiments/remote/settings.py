@@ -16,8 +16,8 @@ POLLS_PER_S = 50.0
 @dataclass(frozen=True)
 class RemoteTimes:
     """Seconds: the lease of jobs; how often the queue is looked into; the shortest and the longest wait
-    between two looks at a run, and the share of a run's age that the wait is between them; how long a quote
-    is good for."""
+    between two looks at a run, and the share of a run's age that the wait is between them; how long the quote
+    of a job that waits is kept, and how old one may be by which a job is submitted."""
 
     lease_s: float = 60.0
     look_s: float = 1.0
@@ -25,6 +25,7 @@ class RemoteTimes:
     latest_s: float = 30.0
     share_of_age: float = 0.1
     quote_lasts_s: float = 300.0
+    fresh_s: float = 10.0
 
     @property
     def as_worker(self) -> WorkerTimes:

@@ -41,11 +41,14 @@ class FileProvider:
         self.cloud = root.parent / "cloud"
         self.cloud.mkdir(parents=True, exist_ok=True)
         self.target = target
+        self.usd_per_s = RATE_USD_PER_S
+        """What a test may raise."""
 
     def quote(self, spec: AnyJob, limit_s: float | None = None) -> Quote:
         self._reach()
         bound_s = TIMEOUT_S + STARTUP_S
-        return Quote(100.0, bound_s, 100.0 * RATE_USD_PER_S, BOUND_USD, "the tests' own price")
+        rate = self.usd_per_s
+        return Quote(100.0, bound_s, 100.0 * rate, bound_s * rate, "the tests' own price")
 
     def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
         self._reach()

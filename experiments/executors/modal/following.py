@@ -53,8 +53,9 @@ ASK_S = 5.0
 GONE_S = 60.0
 """How long `cancel` waits for Modal to say that the call has ended."""
 
-RATES_S = 300.0
-"""How long a price is taken for Modal's: a worker may live for weeks."""
+RATES_S = 10.0
+"""How long a price is taken for Modal's: what is submitted is by a quote of this moment, and many that are
+quoted at once ask once."""
 
 LONGEST_S = 24 * 3600
 """Modal's longest time limit of a call (its documentation, version 1.6)."""

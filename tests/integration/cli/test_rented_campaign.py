@@ -15,6 +15,7 @@ import psutil
 import pytest
 from sqlalchemy import func, select
 
+from db.agreed_prices import agreed_usd_per_s
 from db.models import Experiment, Hypothesis, Job, NoiseLaunch, RemoteRun, Verdict
 from db.session import Database, open_database
 from db.states import HypothesisState, JobState, RemoteRunState
@@ -24,6 +25,7 @@ from experiments.job.spec import TestJob, parse_job
 from tests.integration.cli.command import ROOT, Autoinfer
 from tests.integration.worker.processes import events_of, wait_for
 from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
+from tests.simulated.remote_executor import RATE_USD_PER_S
 from tests.simulated.rented_cloud import BOUND_USD, RentedCloud
 
 pytestmark = pytest.mark.timeout(240)
@@ -138,7 +140,9 @@ def test_its_budget_is_spent_settled_and_told(finished: Rented) -> None:
         assert {run.state for run in runs} == {RemoteRunState.ENDED}
         assert not session.scalars(select(Job).where(Job.state == JobState.RUNNING)).all()
         actual = sum(run.actual_microusd or 0 for run in runs) / 1e6
+        told = agreed_usd_per_s(session, 1, TARGET)
     database.close()
+    assert told == pytest.approx(RATE_USD_PER_S), "what rises above it is asked about"
     [budget] = finished.autoinfer("budget list --json").json()["budgets"]
     assert (budget["scope"], budget["limit_usd"], budget["reserved_usd"]) == ("campaign", 5.0, 0.0)
     assert budget["spent_usd"] == pytest.approx(actual)
@@ -287,4 +291,16 @@ def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: Re
     assert planned.code == 0, planned.err
     target = planned.json()["target"]
     assert (target["listed_as"], target["here"], target["compute_capability"]) == ("l4", False, "8.9")
-    assert planned.json()["cost"]["usd"] is None
+    rented_jobs = planned.json()["cost"]["rented"]
+    assert [each["what"] for each in rented_jobs["jobs"]][:3] == [
+        "baseline",
+        "test",
+        "test that builds for pruning",
+    ]
+    assert all(each["bound_usd"] == pytest.approx(BOUND_USD) for each in rented_jobs["jobs"])
+    assert planned.json()["cost"]["usd"] == rented_jobs["campaign"]["expected_usd"]
+    (rented.cloud.cloud / "cut").touch()
+    silent = rented.autoinfer.fresh(f"plan --target {TARGET}", PYTHONPATH=rented.path)
+    assert silent.code == 0, silent.err
+    assert "dollars: not known. The provider does not answer. It is asked again." in silent.out
+    assert rented.cloud.submits() == []

@@ -10,7 +10,7 @@ from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.prices import Machine, load_prices, upper_bound_s
 from configs.quantities import format_usd, parse_usd
-from db.money import BudgetStanding, microusd, refusal, usd
+from db.money import RISE_UNASKED, BudgetStanding, microusd, refusal, usd
 from db.states import BudgetScope
 from experiments.executors.port import Quote
 from experiments.executors.rented import rented_quote
@@ -125,6 +125,17 @@ def test_an_approval_holds_up_to_its_amount_and_widens_no_budget(
     held = bound > above and (approved is None or bound > approved)
     assert (why is not None, ask) == (held, held)
     assert refusal([standing(bound - 1, above)], "files:T", bound, bound)[0] is not None
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_what_rose_above_what_was_told_is_asked_about_where_no_budget_says_from_which_price_on(
+    bound: int, as_told: int
+):
+    why, ask = refusal([standing(10**7)], "files:T", bound, None, as_told)
+    held = bound > as_told * (1 + RISE_UNASKED)
+    assert (why is not None, ask) == (held, held)
+    assert refusal([standing(10**7)], "files:T", bound, bound, as_told) == (None, False)
+    assert refusal([standing(10**7, bound)], "files:T", bound, None, as_told) == (None, False)
 
 
 @given(st.floats(0, 1e6), st.integers(1, 5000))

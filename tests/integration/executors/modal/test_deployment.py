@@ -122,6 +122,39 @@ def test_a_changed_price_is_quoted_by_an_executor_that_asked_before_when_its_ans
     assert after.basis.startswith("7.95 USD an hour for H100!: Modal's rates for this workspace")
 
 
+def test_a_plan_tells_the_prices_of_each_kind_of_job_as_modal_tells_them_and_calls_nothing(
+    place: ModalPlace, capsys: pytest.CaptureFixture[str]
+):
+    place.fake.rates = {"gpu_h100": "0.002", "cpu": "0.00001", "memory": "0.000002"}
+    data = str(place.folder / "data")
+    words = ("--data-dir", data, "plan", "--model", "qwen3.5-9b", "--target", "modal:H100!", "--budget", "8h")
+    document = told(capsys, *words)
+    found = document["cost"]["rented"]
+    assert found["usd_per_hour"] == pytest.approx(3600 * (0.002 + 8 * 0.00001 + 64 * 0.000002), rel=1e-6)
+    assert "Modal's rates for this workspace" in found["basis"]
+    bounds = {each["what"]: each["bound_usd"] for each in found["jobs"]}
+    assert bounds["baseline"] < bounds["test"] < bounds["test that builds for quantization"]
+    assert all(0 < each["expected_usd"] <= each["bound_usd"] for each in found["jobs"])
+    assert document["cost"]["usd"] == found["campaign"]["expected_usd"] < found["campaign"]["most_usd"]
+    assert call(list(words)) == 0
+    text = capsys.readouterr().out
+    for part in ("a job on modal:H100!", "a first verdict needs a budget of $", "the baseline and 15 tests"):
+        assert part in text
+    assert len(place.fake.calls) == 0
+    assert not (place.folder / "data").exists(), "planning makes nothing"
+
+
+def test_a_plan_tells_packaged_prices_where_modal_does_not_answer(
+    place: ModalPlace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    from grpclib.const import Status
+
+    place.fake.rates = {"gpu_l4": "0.0003", "cpu": "0.00001", "memory": "0.000002"}
+    place.fake.refuse["WorkspaceBillingRates"] = [Status.UNAUTHENTICATED]
+    document = told(capsys, "--data-dir", str(place.folder / "data"), "plan", "--target", "modal:L4")
+    assert "packaged prices of" in document["cost"]["rented"]["basis"]
+
+
 def test_a_refused_token_is_told_in_a_sentence(fake: FakeModal, capsys: pytest.CaptureFixture[str]):
     from grpclib.const import Status
 
