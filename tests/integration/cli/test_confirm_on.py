@@ -5,98 +5,45 @@ the workers beside it, the database and the money are the real ones.
 """
 
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from sqlalchemy import select
 
 from db.models import Experiment, Hypothesis, HypothesisParent, Job, Move, RemoteRun, Verdict
-from db.session import Database, open_database
 from db.states import EvidenceRelation, ExperimentKind, HypothesisState, RemoteRunState
 from knowledge.queries.ties import ties_of_experiments
-from tests.integration.cli.command import ROOT, Autoinfer
+from tests.integration.cli.rented_place import TARGET, RentedPlace
 from tests.integration.worker.processes import events_of, wait_for
-from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
-from tests.simulated.rented_cloud import BOUND_USD, RentedCloud
+from tests.simulated.rented_cloud import BOUND_USD
 
 pytestmark = pytest.mark.timeout(240)
 
-TARGET = "cloud:L4"
-EXECUTORS = """
-[autoinfer.executors]
-cloud = tests.simulated.rented_cloud:RentedCloud
-here = tests.simulated.places:executor_here
-"""
-
-
-class Screened:
-    """A data folder, a campaign's file, and the command that screens here and confirms on rented machines."""
-
-    def __init__(self, folder: Path) -> None:
-        self.data = folder / "data"
-        self.file = folder / "campaign.yaml"
-        made = simulated_spec(folder, executor="here")
-        self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
-        info = folder / "site" / "rented_cloud-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rented-cloud\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(ENTRY_POINTS + EXECUTORS)
-        self.path = os.pathsep.join((str(folder / "site"), str(ROOT)))
-        self.cloud = RentedCloud(self.data / "jobs", target=TARGET)
-        self.autoinfer = Autoinfer(self.data, limit_s=180)
-        self.started: list[subprocess.Popen[str]] = []
-        self.line = f"run {self.file} --confirm-on {TARGET}"
-        self.outcome: dict[str, object] = {}
-
-    def run(self, line: str) -> subprocess.Popen[str]:
-        process = self.autoinfer.start(f"{line} --json", PYTHONPATH=self.path)
-        self.started.append(process)
-        return process
-
-    def database(self) -> Database:
-        return open_database(f"sqlite:///{self.data / 'autoinfer.db'}")
-
-    def end(self) -> None:
-        for process in self.started:
-            process.kill()
-            process.communicate()
-        for ref in self.cloud.reconcile():
-            self.cloud.cancel(ref)
+SCREENED_HERE = f"--confirm-on {TARGET}"
 
 
 @pytest.fixture
-def screened(tmp_path: Path) -> Iterator[Screened]:
-    made = Screened(tmp_path)
+def screened(tmp_path: Path) -> Iterator[RentedPlace]:
+    made = RentedPlace(tmp_path, SCREENED_HERE, executor="here")
     yield made
     made.end()
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Screened]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RentedPlace]:
     """A whole campaign, killed with all that it started while its first confirmation runs on what is rented,
     and then gone on with."""
-    made = Screened(tmp_path_factory.mktemp("screened"))
+    made = RentedPlace(tmp_path_factory.mktemp("screened"), SCREENED_HERE, executor="here")
     try:
-        first = made.run(f"{made.line} --budget-usd 5")
-        wait_for(lambda: len(made.cloud.reconcile()) == 1, 120)
-        for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
-            process.kill()  # what is rented is no child of it
-        first.communicate()
-        second = made.run(f"{made.line} --budget-usd 5")
-        out, err = second.communicate(timeout=200)
-        assert second.returncode == 0, err
-        made.outcome = json.loads(out.splitlines()[-1])
+        made.killed_and_gone_on_with(submits=1)
         yield made
     finally:
         made.end()
 
 
-def test_what_is_supported_here_is_confirmed_there_and_tied(finished: Screened) -> None:
+def test_what_is_supported_here_is_confirmed_there_and_tied(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         (row,) = session.scalars(select(Hypothesis).where(Hypothesis.target != "")).all()
@@ -114,7 +61,7 @@ def test_what_is_supported_here_is_confirmed_there_and_tied(finished: Screened) 
     assert "replicates" in str(row.state_reason)
 
 
-def test_it_stood_in_the_queue_with_its_price_its_wait_and_what_is_built_there(finished: Screened) -> None:
+def test_it_stood_in_the_queue_with_its_price_its_wait_and_what_is_built_there(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         (row,) = session.scalars(select(Hypothesis).where(Hypothesis.target != "")).all()
@@ -131,7 +78,7 @@ def test_it_stood_in_the_queue_with_its_price_its_wait_and_what_is_built_there(f
     assert "entered the queue" in moves[0].reason
 
 
-def test_what_was_killed_is_gone_on_with_and_paid_once(finished: Screened) -> None:
+def test_what_was_killed_is_gone_on_with_and_paid_once(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         runs = list(session.scalars(select(RemoteRun)))
@@ -145,7 +92,7 @@ def test_what_was_killed_is_gone_on_with_and_paid_once(finished: Screened) -> No
     assert finished.cloud.reconcile() == []
 
 
-def test_a_verdict_of_another_target_makes_no_step_to_the_best(finished: Screened) -> None:
+def test_a_verdict_of_another_target_makes_no_step_to_the_best(finished: RentedPlace) -> None:
     best = finished.outcome["best"]
     assert isinstance(best, dict)
     database = finished.database()
@@ -157,7 +104,7 @@ def test_a_verdict_of_another_target_makes_no_step_to_the_best(finished: Screene
     assert finished.outcome["confirmed"] == {TARGET: {"supported": 1}}
 
 
-def test_a_price_above_the_threshold_waits_and_holds_up_nothing_here(screened: Screened) -> None:
+def test_a_price_above_the_threshold_waits_and_holds_up_nothing_here(screened: RentedPlace) -> None:
     line = f"{screened.line} --budget-usd 5 --approve-above-usd 0.10"
     out, err = screened.run(line).communicate(timeout=180)
     outcome = json.loads(out.splitlines()[-1])
@@ -179,7 +126,7 @@ def test_a_price_above_the_threshold_waits_and_holds_up_nothing_here(screened: S
     database.close()
 
 
-def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: Screened) -> None:
+def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: RentedPlace) -> None:
     refused = screened.autoinfer.fresh(screened.line, PYTHONPATH=screened.path)
     assert refused.code == 2
     assert f"Nothing could be confirmed on {TARGET}: No budget in dollars covers" in refused.err
@@ -198,7 +145,7 @@ def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: Sc
     assert screened.cloud.submits() == []
 
 
-def test_an_interrupt_leaves_nothing_paid_running(screened: Screened) -> None:
+def test_an_interrupt_leaves_nothing_paid_running(screened: RentedPlace) -> None:
     running = screened.run(f"{screened.line} --budget-usd 5")
     wait_for(lambda: len(screened.cloud.reconcile()) == 1, 120)
     running.send_signal(signal.SIGINT)
@@ -217,7 +164,7 @@ def test_an_interrupt_leaves_nothing_paid_running(screened: Screened) -> None:
         ("run --resume C-1 --confirm-on cloud:L4", "has no meaning beside --resume"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(screened: Screened, line: str, says: str) -> None:
+def test_what_makes_no_sense_is_refused_in_a_sentence(screened: RentedPlace, line: str, says: str) -> None:
     refused = screened.autoinfer.fresh(line.format(screened.file), PYTHONPATH=screened.path)
     assert refused.code == 2, refused.err
     assert says in refused.err

@@ -5,9 +5,7 @@ the worker beside it, the database and the money are the real ones.
 """
 
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,99 +15,40 @@ from sqlalchemy import func, select
 
 from db.agreed_prices import agreed_usd_per_s
 from db.models import Experiment, Hypothesis, Job, NoiseLaunch, RemoteRun, Verdict
-from db.session import Database, open_database
 from db.states import HypothesisState, JobState, RemoteRunState
 from experiments.executors.port import RunState
 from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob, parse_job
-from tests.integration.cli.command import ROOT, Autoinfer
+from tests.integration.cli.rented_place import TARGET, RentedPlace
 from tests.integration.worker.processes import events_of, wait_for
-from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
 from tests.simulated.remote_executor import RATE_USD_PER_S
-from tests.simulated.rented_cloud import BOUND_USD, RentedCloud
+from tests.simulated.rented_cloud import BOUND_USD
 
 pytestmark = pytest.mark.timeout(240)
 
-TARGET = "cloud:L4"
-CLOUD = "\n[autoinfer.executors]\ncloud = tests.simulated.rented_cloud:RentedCloud\n"
-RUN = f"run {{}} --target {TARGET}"
-
-
-class Rented:
-    """A data folder, a campaign's file, and the command that runs it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "data"
-        self.file = folder / "campaign.yaml"
-        made = simulated_spec(folder)
-        self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
-        info = folder / "site" / "rented_cloud-1.0.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rented-cloud\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(ENTRY_POINTS + CLOUD)
-        self.path = os.pathsep.join((str(folder / "site"), str(ROOT)))
-        self.cloud = RentedCloud(self.data / "jobs", target=TARGET)
-        self.autoinfer = Autoinfer(self.data, limit_s=180)
-        self.started: list[subprocess.Popen[str]] = []
-
-    @property
-    def line(self) -> str:
-        return RUN.format(self.file)
-
-    def run(self, line: str) -> subprocess.Popen[str]:
-        process = self.autoinfer.start(f"{line} --json", PYTHONPATH=self.path)
-        self.started.append(process)
-        return process
-
-    def database(self) -> Database:
-        return open_database(f"sqlite:///{self.data / 'autoinfer.db'}")
-
-    def reserved_usd(self) -> float:
-        [budget] = self.autoinfer("budget list --json").json()["budgets"]
-        return float(budget["reserved_usd"])
-
-    def end(self) -> None:
-        for process in self.started:
-            process.kill()
-            process.communicate()
-        for ref in self.cloud.reconcile():
-            self.cloud.cancel(ref)
+ON_IT = f"--target {TARGET}"
 
 
 @pytest.fixture
-def rented(tmp_path: Path) -> Iterator[Rented]:
-    made = Rented(tmp_path)
+def rented(tmp_path: Path) -> Iterator[RentedPlace]:
+    made = RentedPlace(tmp_path, ON_IT)
     yield made
     made.end()
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rented]:
-    """A whole campaign, its worker killed with everything else while a test runs, and then gone on with."""
-    made = Rented(tmp_path_factory.mktemp("rented"))
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RentedPlace]:
+    """A whole campaign, its worker killed with everything else while its first test runs, and then gone on
+    with."""
+    made = RentedPlace(tmp_path_factory.mktemp("rented"), ON_IT)
     try:
-        made.outcome = killed_and_gone_on_with(made)  # type: ignore[attr-defined]
+        made.killed_and_gone_on_with(submits=2)
         yield made
     finally:
         made.end()
 
 
-def killed_and_gone_on_with(made: Rented) -> object:
-    """What the campaign says at its end."""
-    first = made.run(f"{made.line} --budget-usd 5")
-    wait_for(lambda: len(made.cloud.submits()) == 2 and len(made.cloud.reconcile()) == 1, 120)
-    for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
-        process.kill()  # the command, the worker and the pages beside it: what is rented is no child of it
-    first.communicate()
-    assert len(made.cloud.reconcile()) == 1, "what is rented runs on"
-    second = made.run(f"{made.line} --budget-usd 5")
-    out, err = second.communicate(timeout=200)
-    assert second.returncode == 0, err
-    return json.loads(out.splitlines()[-1])
-
-
-def test_a_whole_campaign_on_a_rented_target_supports_and_refutes(finished: Rented) -> None:
+def test_a_whole_campaign_on_a_rented_target_supports_and_refutes(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         states = set(session.scalars(select(Hypothesis.state)))
@@ -119,11 +58,11 @@ def test_a_whole_campaign_on_a_rented_target_supports_and_refutes(finished: Rent
         assert set(session.scalars(select(NoiseLaunch.target_key))) == {target}
     database.close()
     assert {HypothesisState.SUPPORTED, HypothesisState.REFUTED} <= states
-    outcome = finished.outcome  # type: ignore[attr-defined]
+    outcome = finished.outcome
     assert outcome["best"]["configuration"]["simulated.tpot_ms"] == 7.0
 
 
-def test_what_was_killed_is_gone_on_with_and_paid_once(finished: Rented) -> None:
+def test_what_was_killed_is_gone_on_with_and_paid_once(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         runs = list(session.scalars(select(RemoteRun).order_by(RemoteRun.id)))
@@ -133,7 +72,7 @@ def test_what_was_killed_is_gone_on_with_and_paid_once(finished: Rented) -> None
     database.close()
 
 
-def test_its_budget_is_spent_settled_and_told(finished: Rented) -> None:
+def test_its_budget_is_spent_settled_and_told(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         runs = list(session.scalars(select(RemoteRun)))
@@ -147,12 +86,12 @@ def test_its_budget_is_spent_settled_and_told(finished: Rented) -> None:
     assert (budget["scope"], budget["limit_usd"], budget["reserved_usd"]) == ("campaign", 5.0, 0.0)
     assert budget["spent_usd"] == pytest.approx(actual)
     assert 0 < actual < 5
-    outcome = finished.outcome  # type: ignore[attr-defined]
+    outcome = finished.outcome
     assert outcome["spent"]["usd"] == pytest.approx(actual, abs=1e-4)
     assert finished.cloud.reconcile() == []
 
 
-def test_a_sealed_test_names_the_device_that_it_has_there(finished: Rented) -> None:
+def test_a_sealed_test_names_the_device_that_it_has_there(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         for job in session.scalars(select(Job)):
@@ -163,7 +102,7 @@ def test_a_sealed_test_names_the_device_that_it_has_there(finished: Rented) -> N
     database.close()
 
 
-def test_the_reason_of_a_place_tells_its_price(finished: Rented) -> None:
+def test_the_reason_of_a_place_tells_its_price(finished: RentedPlace) -> None:
     database = finished.database()
     with database.read() as session:
         reasons = [
@@ -175,7 +114,7 @@ def test_the_reason_of_a_place_tells_its_price(finished: Rented) -> None:
     assert all("$" in each for each in reasons)
 
 
-def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(rented: Rented) -> None:
+def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(rented: RentedPlace) -> None:
     refused = rented.autoinfer.fresh(rented.line, PYTHONPATH=rented.path)
     assert refused.code == 2
     assert f"No budget in dollars covers {TARGET}" in refused.err
@@ -194,14 +133,14 @@ def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(r
 @pytest.mark.parametrize(
     "end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda each: each.name
 )
-def test_a_campaign_that_is_ended_leaves_nothing_paid_running(rented: Rented, end: signal.Signals) -> None:
+def test_a_campaign_that_is_ended_leaves_nothing_paid_running(
+    rented: RentedPlace, end: signal.Signals
+) -> None:
     """By Ctrl C, by whoever ends processes, by its terminal, and killed: its worker sees to that."""
     line = f"{rented.line} --budget-usd 5 --no-dashboard"
     running = rented.autoinfer.start(line, PYTHONPATH=rented.path)
     rented.started.append(running)
-    wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
-    wait_for(lambda: list(rented.cloud.cloud.glob("*/pid")), 60)
-    rented.cloud.freeze(*rented.cloud.reconcile())  # or it could be done before it is ended
+    rented.run_is_there()
     running.send_signal(end)
     out, _ = running.communicate(timeout=60)
     assert ("Continue with: autoinfer run --resume C-1\n" in out) is (end is signal.SIGINT), (
@@ -212,12 +151,12 @@ def test_a_campaign_that_is_ended_leaves_nothing_paid_running(rented: Rented, en
     assert json.loads(ended.read_text())["state"] == RunState.CANCELLED
 
 
-def test_a_worker_that_is_killed_alone_is_started_again_and_goes_on_with_the_same_run(rented: Rented) -> None:
+def test_a_worker_that_is_killed_alone_is_started_again_and_goes_on_with_the_same_run(
+    rented: RentedPlace,
+) -> None:
     running = rented.run(f"{rented.line} --budget-usd 5")
-    wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
+    rented.run_is_there()
     [worker] = [each for each in psutil.Process(running.pid).children() if "--target" in each.cmdline()]
-    wait_for(lambda: list(rented.cloud.cloud.glob("*/pid")), 60)
-    rented.cloud.freeze(*rented.cloud.reconcile())  # or it could be done before the next one looks
     worker.kill()
     database = rented.database()
     wait_for(lambda: bool(events_of(database, "job.taken_over")), 60)
@@ -228,11 +167,9 @@ def test_a_worker_that_is_killed_alone_is_started_again_and_goes_on_with_the_sam
     assert rented.cloud.reconcile() == []
 
 
-def test_what_is_to_be_left_running_is_left_and_found_again(rented: Rented) -> None:
+def test_what_is_to_be_left_running_is_left_and_found_again(rented: RentedPlace) -> None:
     running = rented.run(f"{rented.line} --budget-usd 5 --leave-running")
-    wait_for(lambda: len(rented.cloud.reconcile()) == 1, 60)
-    wait_for(lambda: list(rented.cloud.cloud.glob("*/pid")), 60)
-    rented.cloud.freeze(*rented.cloud.reconcile())  # or it could be done before the command has ended
+    rented.run_is_there()
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
     assert len(rented.cloud.reconcile()) == 1
@@ -241,7 +178,7 @@ def test_what_is_to_be_left_running_is_left_and_found_again(rented: Rented) -> N
     assert rented.cloud.reconcile() == []
 
 
-def test_a_budget_without_room_for_another_job_ends_the_campaign_with_what_to_do(rented: Rented) -> None:
+def test_a_budget_without_room_for_another_job_ends_the_campaign_with_what_to_do(rented: RentedPlace) -> None:
     """Sixty-one cents bear the baseline; what it cost leaves no room for a test's bound."""
     ended = rented.run(f"{rented.line} --budget-usd {BOUND_USD + 0.0001:.4f}")
     out, err = ended.communicate(timeout=120)
@@ -255,7 +192,7 @@ def test_a_budget_without_room_for_another_job_ends_the_campaign_with_what_to_do
     assert "so nothing could be submitted" in again.err
 
 
-def test_what_waits_for_its_price_is_approved_and_gone_on_with(rented: Rented) -> None:
+def test_what_waits_for_its_price_is_approved_and_gone_on_with(rented: RentedPlace) -> None:
     line = f"{rented.line} --budget-usd 5 --approve-above-usd 0.10"
     out, err = rented.run(line).communicate(timeout=120)
     outcome = json.loads(out.splitlines()[-1])
@@ -280,13 +217,13 @@ def test_what_waits_for_its_price_is_approved_and_gone_on_with(rented: Rented) -
         (f"aa --target {TARGET}", f"{TARGET} is a rented one"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_sentence(rented: Rented, line: str, says: str) -> None:
+def test_what_makes_no_sense_is_refused_in_a_sentence(rented: RentedPlace, line: str, says: str) -> None:
     refused = rented.autoinfer.fresh(line.format(rented.file), PYTHONPATH=rented.path)
     assert refused.code == 2, refused.err
     assert says in refused.err
 
 
-def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: Rented) -> None:
+def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: RentedPlace) -> None:
     planned = rented.autoinfer.fresh(f"plan --target {TARGET} --json", PYTHONPATH=rented.path)
     assert planned.code == 0, planned.err
     target = planned.json()["target"]

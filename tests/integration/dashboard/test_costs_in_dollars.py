@@ -11,64 +11,27 @@ from starlette.testclient import TestClient
 
 from configs.settings import Settings
 from dashboard.app import create_app
-from db import money, queue, remote_runs
-from db.models import JobQuote
-from db.session import Database
+from db import money
 from db.states import BudgetScope
-from experiments.worker.claiming import Taken, tell_claimed
 from tests.new_database import new_database
+from tests.simulated.paid_jobs import TARGET, runs, waits
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import a_test_job
-
-TARGET = "files:T"
-
-
-def a_run(database: Database, campaign: int, *, actual: int | None = None, ended: bool = True) -> None:
-    """Quoted two dollars, expected at half a dollar."""
-    _, job_id = enqueue_job(database, campaign, a_test_job, device_class=TARGET)
-    with database.write() as session:
-        claimed = queue.claim_one(session, job_id, "someone", f"{TARGET}/J-{job_id}", 60)
-        assert claimed is not None
-        tell_claimed(session, Taken(claimed, f"job{job_id}"))
-        run = remote_runs.intend(
-            session,
-            claimed,
-            executor="files",
-            target=TARGET,
-            key=f"job{job_id}",
-            expected_s=100,
-            expected=500_000,
-            bound=2_000_000,
-            basis="the tests' own price",
-        )
-        if ended:
-            took_s = None if actual is None else 80.0
-            remote_runs.settle(session, run.id, "done", took_s, actual, billed=actual is not None)
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
     database = new_database(tmp_path)
     campaign = start_campaign(database)
-    a_run(database, campaign, actual=650_000)
-    a_run(database, campaign)
-    a_run(database, campaign, ended=False)
-    _, job_id = enqueue_job(database, campaign, a_test_job, device_class=TARGET)
+    first, second, third, last = (
+        enqueue_job(database, campaign, a_test_job, device_class=TARGET)[1] for _ in range(4)
+    )
+    runs(database, first, actual=650_000)
+    runs(database, second)
+    runs(database, third, ended=False)
+    waits(database, last)
     with database.write() as session:
         money.set_budget(session, BudgetScope.TARGET, TARGET, money.microusd(10), money.microusd(1))
-        session.add(
-            JobQuote(
-                job_id=job_id,
-                target=TARGET,
-                expected_s=100,
-                bound_s=400,
-                expected_microusd=500_000,
-                bound_microusd=2_000_000,
-                basis="the tests' own price",
-                waits_because="It costs $2.00 at most, and above $1.00 you are asked.",
-                needs_approval=True,
-            )
-        )
     yield TestClient(create_app(Settings(data_dir=tmp_path), database), base_url="http://127.0.0.1")
     database.close()
 

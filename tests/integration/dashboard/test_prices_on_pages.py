@@ -9,17 +9,15 @@ from starlette.testclient import TestClient
 from configs.settings import Settings
 from dashboard.actions.forms import REFUSED
 from dashboard.app import create_app
-from db import money, queue, remote_runs
+from db import money
 from db.models import Campaign, Experiment, Hypothesis, JobQuote
 from db.session import Database
 from db.states import BudgetScope
-from experiments.worker.claiming import Taken, tell_claimed
 from tests.new_database import new_database
+from tests.simulated.paid_jobs import TARGET, WHY, runs, waits
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import a_test_job
 
-TARGET = "files:T"
-WHY = "It costs $2.00 at most, and above $1.00 you are asked."
 PAGES = ("/", "/queue")
 
 
@@ -41,44 +39,12 @@ def client(tmp_path: Path, database: Database) -> TestClient:
 
 
 def a_job(database: Database, *, asks: bool) -> tuple[int, int]:
-    """An experiment whose job is quoted two dollars, expected at half a dollar."""
+    """An experiment and its job, within a budget."""
     experiment, job_id = enqueue_job(database, 1, a_test_job, device_class=TARGET)
     with database.write() as session:
         money.set_budget(session, BudgetScope.TARGET, TARGET, money.microusd(10), money.microusd(1))
-        session.add(
-            JobQuote(
-                job_id=job_id,
-                target=TARGET,
-                expected_s=100,
-                bound_s=400,
-                expected_microusd=500_000,
-                bound_microusd=2_000_000,
-                basis="the tests' own price",
-                waits_because=WHY if asks else None,
-                needs_approval=asks,
-            )
-        )
+    waits(database, job_id, asks=asks)
     return experiment, job_id
-
-
-def run_it(database: Database, job_id: int, actual: int | None) -> None:
-    with database.write() as session:
-        claimed = queue.claim_one(session, job_id, "someone", f"{TARGET}/J-{job_id}", 60)
-        assert claimed is not None
-        tell_claimed(session, Taken(claimed, "job"))
-        run = remote_runs.intend(
-            session,
-            claimed,
-            executor="files",
-            target=TARGET,
-            key="job",
-            expected_s=100,
-            expected=500_000,
-            bound=2_000_000,
-            basis="the tests' own price",
-        )
-        if actual is not None:
-            remote_runs.settle(session, run.id, "done", 80.0, actual, billed=True)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -113,7 +79,7 @@ def test_what_runs_tells_its_price_and_what_it_is_expected_to_gain(
     client: TestClient, database: Database
 ) -> None:
     experiment, job_id = a_job(database, asks=False)
-    run_it(database, job_id, None)
+    runs(database, job_id, ended=False)
     shown = client.get("/").text
     assert 'It costs <b class="num">$2.00</b> at most' in shown
     assert client.get("/").text.count("waits for your approval of its price") == 0
@@ -127,7 +93,7 @@ def test_quote_estimate_and_actual_stand_on_the_experiments_page(
 ) -> None:
     experiment, job_id = a_job(database, asks=False)
     page = f"/experiments/E-{experiment:04d}"
-    run_it(database, job_id, 650_000)
+    runs(database, job_id, actual=650_000)
     shown = client.get(page).text
     assert "<dd>$0.650</dd>" in shown
     assert "$0.500 estimated, $2.00 quoted at most; by the provider’s bill" in shown
