@@ -9,17 +9,14 @@ over: the runs go on meanwhile.
 
 from __future__ import annotations
 
-import heapq
 import logging
 import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, cast
 
 import psutil
 
@@ -34,10 +31,11 @@ from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import TestJob
 from experiments.kill_points import KillPoint, reached
 from experiments.remote.dispatching import Dispatcher
-from experiments.remote.extras import Tells
 from experiments.remote.flight import Flight
 from experiments.remote.got_gpu import compared, gpu_asked, gpus_of_launches
 from experiments.remote.limiting import PlannedSeconds, unplanned
+from experiments.remote.looks import Looks
+from experiments.remote.provider import Provider
 from experiments.remote.settings import MOST_IN_FLIGHT, RemoteTimes
 from experiments.telemetry.keeping import keep
 from experiments.worker.bell import ring
@@ -47,19 +45,10 @@ from experiments.worker.settings import WorkerName
 
 _LOG = logging.getLogger(__name__)
 
-LOOKS_A_TURN = 64
-"""Runs that are looked at in one turn, so that leases are extended in time however slow a provider is."""
-
-EARLY = 0.1
-"""The share of its wait by which a run may be looked at early, beside another that is due."""
-
 SUBMITS_A_TURN = 8
-"""Likewise for submits, which are slower."""
+"""Jobs that are submitted in one turn, so that leases are extended in time however slow a provider is."""
 
 _RUNS = (RunState.PENDING, RunState.RUNNING)
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 
 class RemoteWorker:
@@ -92,8 +81,8 @@ class RemoteWorker:
         self._name = replace(WorkerName.here(target), mark=self._place + uuid.uuid4().hex[:4])
         self._times = times or RemoteTimes()
         self._at_once = at_once
-        self._logs_root = logs_root if getattr(executor, "logs_elsewhere", False) else None
-        self._tells = cast("Tells", executor) if hasattr(executor, "extras") else None
+        self._provider = Provider(executor)
+        self._logs_root = None if self._provider.keeps_logs else logs_root
         self._gpu_asked = gpu_asked(executor, target)
         self._stop = stop or threading.Event()
         self._leave_running = leave_running
@@ -105,12 +94,9 @@ class RemoteWorker:
         self._id = 0
         self._dispatcher: Dispatcher | None = None
         self._flights: dict[int, Flight] = {}
-        self._due: list[tuple[float, int, int]] = []
-        """When each run is to be looked at next: its id, and its job's."""
+        self._looks = Looks(self._flights, self._times)
         self._beat_at = self._looked_at = float("-inf")
         self._ended = 0
-        threads = int(getattr(executor, "threads", 1))
-        self._threads = ThreadPoolExecutor(threads, "remote") if threads > 1 else None
 
     @property
     def in_flight(self) -> int:
@@ -141,8 +127,7 @@ class RemoteWorker:
                 self._stop.wait(self.wait_s())
         finally:
             self._let_go()
-            if self._threads is not None:
-                self._threads.shutdown()
+            self._provider.close()
             self._unregister()
         return self._ended
 
@@ -204,27 +189,17 @@ class RemoteWorker:
 
     def _keep(self, flight: Flight, wait_s: float = 0.0) -> None:
         self._flights[flight.taken.job.id] = flight
-        heapq.heappush(self._due, (time.monotonic() + wait_s, flight.run.id, flight.taken.job.id))
+        self._looks.add(flight, wait_s)
 
     def _end_cancelled(self) -> None:
         with self._database.read() as session:
             asked = remote_runs.cancels_asked(session, self._name.owner)
         flights = [self._flights[each] for each in sorted(asked) if each in self._flights]
-        for flight, fault in zip(flights, self._each(self._cancel, flights), strict=True):
+        for flight, fault in zip(flights, self._provider.cancel(flights), strict=True):
             if isinstance(fault, AutoinferError):
                 _LOG.warning("%s", fault)  # asked again at the next look
             else:
                 self._end(flight, flight.reporter.cancelled)
-
-    def _cancel(self, flight: Flight) -> None:
-        """End the run and everything of it, and learn what it cost; raises what the executor raises."""
-        ref = flight.ref or (self._executor.find(flight.run.key) if flight.asked else None)
-        if ref is None:
-            flight.cost = Cost(0.0, 0.0)
-            return
-        flight.ref = ref
-        self._executor.cancel(ref)
-        flight.cost = self._cost(ref)
 
     def _submit_next(self) -> None:
         dispatcher = self._dispatcher
@@ -298,13 +273,12 @@ class RemoteWorker:
 
     def _look_at_runs(self) -> None:
         """Look at the runs that are due, and write what they told in one transaction."""
-        flights = self._take_due()
+        flights = self._looks.take()
         for flight in [each for each in flights if each.ref is None]:
             self._submit(flight)
         flights = [each for each in flights if each.ref is not None and each.fence[0] in self._flights]
-        self._read_ahead(flights)
         running: list[tuple[Flight, Status]] = []
-        for flight, status in zip(flights, self._each(self._poll, flights), strict=True):
+        for flight, status in zip(flights, self._provider.poll(flights), strict=True):
             if isinstance(status, AutoinferError):
                 _LOG.warning("%s", status)
                 continue
@@ -317,55 +291,6 @@ class RemoteWorker:
         self._keep_means([flight for flight, _ in running])
         if running:
             reached(KillPoint.WHILE_RUNNING)
-
-    def _read_ahead(self, flights: list[Flight]) -> None:
-        """Let the executor ask for all these runs at once, where it can."""
-        ahead: Callable[[list[str]], None] | None = getattr(self._executor, "ahead", None)
-        if ahead is None or len(flights) < 2:
-            return
-        try:
-            ahead([flight.ref for flight in flights if flight.ref is not None])
-        except AutoinferError as error:
-            _LOG.warning("%s", error)  # each of them is asked for, and its fault told
-
-    def _take_due(self) -> list[Flight]:
-        """The runs that are due, at most `LOOKS_A_TURN`, and with them those that are nearly so, so that they
-        are asked for together; each is due again after its wait."""
-        moment = time.monotonic()
-        found: list[tuple[float, Flight]] = []
-        while self._due and len(found) < LOOKS_A_TURN:
-            due, run_id, job_id = self._due[0]
-            flight = self._flights.get(job_id)
-            early_s = 0.0 if flight is None or not found else EARLY * self._wait_s(flight)
-            if due > moment + early_s:
-                break
-            heapq.heappop(self._due)
-            if flight is not None and flight.run.id == run_id:
-                found.append((due, flight))
-        for due, flight in found:
-            again = max(due, moment) + self._wait_s(flight)
-            heapq.heappush(self._due, (again, flight.run.id, flight.taken.job.id))
-        return [flight for _, flight in found]
-
-    def _wait_s(self, flight: Flight) -> float:
-        return self._times.wait_s(flight.age_s, len(self._flights))
-
-    def _poll(self, flight: Flight) -> Status:
-        assert flight.ref is not None
-        status = self._executor.poll(flight.ref)
-        if status.state is not RunState.PENDING:
-            self._copy(flight, flight.ref, last=status.state is not RunState.RUNNING)
-        return status
-
-    def _copy(self, flight: Flight, ref: str, *, last: bool) -> None:
-        """Copy what the run wrote since the last look, at the `last` all of it."""
-        try:
-            if flight.log is not None:
-                flight.log.update(self._executor, ref, last=last)
-            if flight.extras is not None and self._tells is not None:
-                flight.extras.update(self._tells, ref, last=last)
-        except (AutoinferError, OSError) as error:
-            _LOG.warning("What %s wrote was not copied: %s", flight.run.key, error)
 
     def _keep_means(self, flights: list[Flight]) -> None:
         means = [mean for each in flights if each.extras is not None for mean in each.extras.take_means()]
@@ -393,7 +318,7 @@ class RemoteWorker:
 
     def _conclude(self, flight: Flight, status: Status) -> None:
         assert flight.ref is not None
-        flight.cost = self._cost(flight.ref)
+        flight.cost = self._provider.cost(flight.ref)
         result = status.result
         match status.state:
             case RunState.DONE:
@@ -429,31 +354,11 @@ class RemoteWorker:
         ring()
         self._after_job()
 
-    def _cost(self, ref: str) -> Cost | None:
-        try:
-            return self._executor.cost(ref)
-        except AutoinferError as error:
-            _LOG.warning("%s", error)
-            return None
-
-    def _each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer | AutoinferError]:
-        """What the executor answers for each, or its fault, in as many threads as it allows."""
-
-        def answer(item: Item) -> Answer | AutoinferError:
-            try:
-                return ask(item)
-            except AutoinferError as error:
-                return error
-
-        return list(map(answer, items) if self._threads is None else self._threads.map(answer, items))
-
     def wait_s(self) -> float:
         """Seconds until something is due: a run, the queue, the leases."""
         moment = time.monotonic()
-        soon = [self._looked_at + self._times.look_s, self._beat_at + self._times.heartbeat_s]
-        if self._due:
-            soon.append(self._due[0][0])
-        return max(0.0, min(soon) - moment)
+        queue_at, leases_at = self._looked_at + self._times.look_s, self._beat_at + self._times.heartbeat_s
+        return max(0.0, min(queue_at, leases_at, self._looks.next_at) - moment)
 
     def _is_to_end(self) -> bool:
         orphaned = self._parent is not None and os.getppid() != self._parent
@@ -463,7 +368,7 @@ class RemoteWorker:
         """End every run and give its job back, or leave them to the next worker."""
         flights = list(self._flights.values())
         if not self._leave_running:
-            for flight, fault in zip(flights, self._each(self._cancel, flights), strict=True):
+            for flight, fault in zip(flights, self._provider.cancel(flights), strict=True):
                 if isinstance(fault, AutoinferError):
                     _LOG.warning(
                         "The run %s was not ended: %s End it with: autoinfer stop --remote",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from experiments.executors.port import RunState
-from experiments.remote.worker import LOOKS_A_TURN
+from experiments.remote.looks import LOOKS_A_TURN
 from tests import postgresql
 from tests.benchmarks.slowness import slowness
 from tests.simulated.runpod.places import QUICK, RunPodPlace

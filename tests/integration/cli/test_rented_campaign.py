@@ -236,8 +236,10 @@ def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: Re
     ]
     assert all(each["bound_usd"] == pytest.approx(BOUND_USD) for each in rented_jobs["jobs"])
     assert planned.json()["cost"]["usd"] == rented_jobs["campaign"]["expected_usd"]
-    (rented.cloud.cloud / "cut").touch()
+    cut = rented.cloud.cloud / "cut"
+    cut.touch()
     silent = rented.autoinfer.fresh(f"plan --target {TARGET}", PYTHONPATH=rented.path)
+    cut.unlink()
     assert silent.code == 0, silent.err
     assert "dollars: not known. The provider does not answer. It is asked again." in silent.out
     assert rented.cloud.submits() == []
