@@ -1,4 +1,4 @@
-"""`autoinfer modal`: deploy, status, stop."""
+"""`autoinfer modal`: deploy, status, stop, bill."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import typer
 from cli.options import Json
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from experiments.executors.modal.deployment import State
+    from knowledge.queries.bills import CountedDay
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Put autoinfer on Modal, see what it costs, end it."
@@ -80,6 +83,76 @@ def stop(as_json: Json = False) -> None:
         return
     were = f"{counted(len(ended), 'running call')} {'was' if len(ended) == 1 else 'were'} ended"
     say(f"{were}, and the app {APP_NAME} too. Again: autoinfer modal deploy")
+
+
+@app.command()
+def bill(
+    ctx: typer.Context,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=90, help="How many days, today among them.")
+    ] = 7,
+    as_json: Json = False,
+) -> None:
+    """What Modal bills for the app by day, beside what the runs of this database count for."""
+    from datetime import UTC, datetime, timedelta
+
+    from cli.opening import reading
+    from cli.output import console, print_json, say, table
+    from configs.errors import DatabaseMissing
+    from configs.quantities import format_usd
+    from experiments.executors.modal.bill import billed_by_day
+    from experiments.executors.modal.executor import ModalExecutor
+    from knowledge.queries.bills import CountedDay, counted_by_day
+
+    now = datetime.now(UTC)
+    first = now.date() - timedelta(days=days - 1)
+    billed = billed_by_day(days, now)
+    counted: dict[date, CountedDay] = {}
+    try:
+        with reading(ctx) as session:
+            counted = counted_by_day(session, ModalExecutor.name, first)
+    except DatabaseMissing:  # nothing ran from here
+        pass
+    rows = [
+        (each, billed.get(each, 0.0), counted.get(each, CountedDay())) for each in sorted({*billed, *counted})
+    ]
+    if as_json:
+        print_json(
+            {
+                "days": [
+                    {
+                        "day": day.isoformat(),
+                        "billed_usd": usd,
+                        "counted_usd": here.counted_usd,
+                        "open_usd": here.open_usd,
+                        "runs": here.runs,
+                        "difference_usd": usd - here.counted_usd,
+                    }
+                    for day, usd, here in rows
+                ]
+            }
+        )
+        return
+    if not rows:
+        say(f"Modal billed nothing for the app since {first}, and nothing ran there from here.")
+        return
+    cells = [
+        (
+            day.isoformat(),
+            format_usd(usd),
+            format_usd(here.counted_usd),
+            format_usd(usd - here.counted_usd),
+            format_usd(here.open_usd),
+            str(here.runs),
+        )
+        for day, usd, here in rows
+    ]
+    names = ("day (UTC)", ">Modal's bill", ">counted here", ">difference", ">in flight, at most", ">runs")
+    console().print(table(names, cells))
+    say(
+        "Modal bills by app and whole hour, and counts what every database of the account runs; a run counts "
+        "here, by time and rates, to the day on which it was submitted."
+    )
 
 
 def _in_words(found: State) -> str:

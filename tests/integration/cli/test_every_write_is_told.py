@@ -102,6 +102,7 @@ ELSEWHERE = {
     "modal deploy": "opens no database",
     "modal status": "opens no database",
     "modal stop": "opens no database",
+    "modal bill": "tests/integration/executors/modal/test_bill.py",
 }
 """Commands that take minutes or open no database, and where what they write is looked at."""
 

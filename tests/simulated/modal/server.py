@@ -71,6 +71,8 @@ class FakeModal(Service):
         self.calls: dict[str, FakeCall] = {}
         self.dicts: dict[str, dict[bytes, bytes]] = {}
         self.rates: dict[str, str] = {}
+        self.bill: list[tuple[str, float, float]] = []
+        """App, when its hour began in seconds since 1970, and dollars."""
         self.hold = False
         self.gpu_given: dict[str, str] = dict(GPUS)
         self.raises = False
@@ -234,6 +236,15 @@ class FakeModal(Service):
 
     def WorkspaceBillingRates(self, _):
         return api_pb2.WorkspaceBillingRatesResponse(rates=self.rates)
+
+    def WorkspaceBillingReport(self, request) -> Iterator[api_pb2.WorkspaceBillingReportItem]:
+        for app, began_s, usd in self.bill:
+            if request.start_timestamp.seconds <= began_s and began_s + 3600 <= request.end_timestamp.seconds:
+                item = api_pb2.WorkspaceBillingReportItem(
+                    object_id=f"ap-{app}", description=app, environment_name="main", cost=str(usd)
+                )
+                item.interval.FromSeconds(int(began_s))
+                yield item
 
     def _data(self, function_id: str) -> api_pb2.FunctionData:
         ranked = api_pb2.FunctionData.RankedFunction(rank=0, function=self.functions[function_id])

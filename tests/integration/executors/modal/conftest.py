@@ -41,6 +41,7 @@ def fake(modal_service: FakeModal) -> Iterator[FakeModal]:
     for name in modal_service.dicts:
         modal_service.dicts[name].clear()
     modal_service.hold, modal_service.raises, modal_service.rates = False, False, {}
+    modal_service.bill.clear()
     modal_service.gpu_given = dict(GPUS)
     modal_service.refuse.clear()
     modal_service.lose_answer.clear()
