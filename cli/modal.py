@@ -88,9 +88,7 @@ def stop(as_json: Json = False) -> None:
 @app.command()
 def bill(
     ctx: typer.Context,
-    days: Annotated[
-        int, typer.Option("--days", min=1, max=90, help="How many days, today among them.")
-    ] = 7,
+    days: Annotated[int, typer.Option("--days", min=1, max=90, help="How many days, today among them.")] = 7,
     as_json: Json = False,
 ) -> None:
     """What Modal bills for the app by day, beside what the runs of this database count for."""
