@@ -10,7 +10,7 @@ import psutil
 from db.session import Database, open_database
 from tests.integration.cli.command import ROOT, Autoinfer
 from tests.integration.worker.processes import wait_for
-from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
+from tests.simulated.campaign import ENTRY_POINTS, SMALL_SPACE, simulated_spec
 from tests.simulated.rented_cloud import RentedCloud
 
 TARGET = "cloud:L4"
@@ -28,7 +28,7 @@ class RentedPlace:
     def __init__(self, folder: Path, words: str, **changes: object) -> None:
         self.data = folder / "data"
         self.file = folder / "campaign.yaml"
-        made = simulated_spec(folder, **changes)  # type: ignore[arg-type]
+        made = simulated_spec(folder, SMALL_SPACE, **changes)
         self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
         info = folder / "site" / "rented_cloud-1.0.dist-info"
         info.mkdir(parents=True)

@@ -21,7 +21,7 @@ from db.states import HypothesisState, JobState, RemoteRunState
 from experiments.executors.modal import deployment
 from tests.integration.cli.command import ROOT, Autoinfer
 from tests.integration.worker.processes import events_of, wait_for
-from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
+from tests.simulated.campaign import ENTRY_POINTS, SMALL_SPACE, simulated_spec
 from tests.simulated.modal import app as simulated
 from tests.simulated.modal.server import FakeModal
 
@@ -38,7 +38,7 @@ class OnModal:
     def __init__(self, folder: Path, fake: FakeModal) -> None:
         self.folder, self.data, self.fake = folder, folder / "data", fake
         self.file = folder / "campaign.yaml"
-        made = simulated_spec(folder).model_copy(update={"model": "reference"})
+        made = simulated_spec(folder, SMALL_SPACE).model_copy(update={"model": "reference"})
         self.file.write_text(made.model_dump_json(exclude_none=True))  # which is YAML too
         info = folder / "site" / "simulated-1.0.dist-info"
         info.mkdir(parents=True)
