@@ -23,13 +23,7 @@ def print_prices(quoted: Quoted, wall_s: float) -> None:
         out.print(f"dollars: not known. {quoted.why_not}")
     if quoted.prices is not None:
         rows = [(what, *_row(price)) for what, price in quoted.prices.rows]
-        columns = (
-            f"a job on {quoted.prices.target}",
-            ">at most",
-            ">expected",
-            ">limit, start included",
-            ">takes",
-        )
+        columns = (f"a job on {quoted.prices.target}", ">at most", ">in", ">expected", ">in")
         out.print(table(columns, rows))
         out.print(quoted.prices.test.basis, style="dim")
         for line in _sums(quoted.prices, wall_s):

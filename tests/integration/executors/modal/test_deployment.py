@@ -1,6 +1,7 @@
 """Deploying, looking and ending, by the command line, through Modal's real client library."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -140,6 +141,9 @@ def test_a_plan_tells_the_prices_of_each_kind_of_job_as_modal_tells_them_and_cal
     text = capsys.readouterr().out
     for part in ("a job on modal:H100!", "a first verdict needs a budget of $", "the baseline and 15 tests"):
         assert part in text
+    head = re.search(r"a job on modal:H100! +at most +in +expected +in\n", text)
+    assert head, "each amount stands beside its time"
+    assert re.search(r"\nbaseline +\$[\d.]+ +1h11m +\$[\d.]+ +30m *\n", text)
     assert len(place.fake.calls) == 0
     assert not (place.folder / "data").exists(), "planning makes nothing"
 
