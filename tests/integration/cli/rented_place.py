@@ -53,7 +53,7 @@ class RentedPlace:
         with it to its end."""
         line = f"{self.line} --budget-usd 5"
         first = self.run(line)
-        wait_for(lambda: len(self.cloud.submits()) == submits and len(self.cloud.reconcile()) == 1, 120)
+        wait_for(lambda: len(self.cloud.submits()) >= submits and len(self.cloud.reconcile()) == 1, 120)
         for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
             process.kill()  # the command, its workers and pages: what is rented is no child of it
         first.communicate()

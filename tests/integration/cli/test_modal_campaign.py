@@ -60,6 +60,10 @@ class OnModal:
     def __call__(self, line: str):
         return self.autoinfer.fresh(line, **self.environment)
 
+    def has_a_run(self) -> bool:
+        """Whether a call has a container and no answer yet."""
+        return any(each.pid is not None and each.result is None for each in list(self.fake.calls.values()))
+
     def living(self) -> int:
         return sum(self.fake.living(each) for each in self.fake.calls)
 
@@ -89,7 +93,7 @@ def outcome(on_modal: OnModal):
     """What the whole campaign says at its end; all of it was killed while its first test ran."""
     first = on_modal.autoinfer.start(on_modal.line, **on_modal.environment)
     try:
-        wait_for(lambda: len(on_modal.fake.calls) == 2 and on_modal.living() > 0, 120)
+        wait_for(lambda: len(on_modal.fake.calls) > 1 and on_modal.has_a_run(), 120)
     finally:
         for process in [psutil.Process(first.pid), *psutil.Process(first.pid).children()]:
             process.kill()  # the command, its worker and the pages beside it
