@@ -12,7 +12,7 @@ TABLE_BUDGET ?= 30m
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench looks pictures quantize-env verdicts planner table-reference compose-secrets clean
+.PHONY: help run test lint bench looks pictures quantize-env verdicts planner surrogate table-reference compose-secrets clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -78,6 +78,9 @@ verdicts: $(VENV)/.installed-dev ## prove what verdicts are worth: writes docs/r
 planner: $(VENV)/.installed-dev ## prove what the planner is worth on frozen tables: writes docs/results/planner.md (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[smac]'
 	$(BIN)/python -m tests.proofs.planner $(PLANNER_ARGS)
+
+surrogate: $(VENV)/.installed-dev ## prove what the surrogate's predictions are worth on frozen tables: writes docs/results/surrogate.md (minutes)
+	$(BIN)/python -m tests.proofs.surrogate $(SURROGATE_ARGS)
 
 # What is prepared already is not prepared again, nor what is measured measured. Nothing else may run meanwhile.
 table-reference: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## the table of the reference engine, in the folder TABLE_OF (hours; the measuring TABLE_BUDGET)

@@ -9,8 +9,8 @@
 - *supported* also says how many of these are expected to be false at most (`knowledge.queries.discovery`);
 - *ruled out*: what was refuted or infeasible, and why; inconclusive ones are told apart, as open;
 - *confounded*: tests that say nothing about their claim, what else differed, and what separates the causes;
-- *surprised*: measured effects outside the prediction's 80 % interval, the furthest first; confounded ones
-  are effects of more than what was predicted, and left out;
+- *surprised*: how often the prediction's 80 % interval held, and measured effects outside it, the furthest
+  first; confounded ones are effects of more than what was predicted, and left out;
 - *proposers*: how often what each proposed was supported, with the exact 95 % interval;
 - *spent*, *best* and *stopped*.
 """
@@ -38,6 +38,7 @@ from knowledge.figures import (
     unit_of,
 )
 from knowledge.latency_only import FASTEST
+from knowledge.queries.calibration import CalibrationView, score_interval
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
@@ -335,9 +336,7 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
     if not predicted:
         return PartView(title=title, sentence="Nothing predicted was measured yet.")
     if not outside:
-        return PartView(
-            title=title, sentence=f"None: all {len(predicted)} outcomes lie inside their 80 % predictions."
-        )
+        return PartView(title=title, sentence=f"None. {_held(0, len(predicted))}")
     lines = []
     for fact in outside:
         assert fact.effect_log is not None  # asked for above, as the prediction was
@@ -349,8 +348,13 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
             f"{fact.id}  {_clause(fact.claim)}: measured {effect(fact.effect_log, None, None, fact.metric)}, "
             f"predicted {expected} within [{signed(least)}, {signed(most)}] {unit_of(fact.metric)}"
         )
-    sentence = f"{len(outside)} of {counted(len(predicted), 'outcome')} outside the 80 % prediction."
-    return PartView(title=title, sentence=sentence, lines=_named(lines))
+    return PartView(title=title, sentence=_held(len(outside), len(predicted)), lines=_named(lines))
+
+
+def _held(outside: int, total: int) -> str:
+    """How often the predicted interval held, with the interval of that share, and what to make of it."""
+    low, high = score_interval(total - outside, total)
+    return CalibrationView(total=total, inside=total - outside, low=low, high=high).sentence
 
 
 def _proposers(found: Sequence[ProposerView]) -> PartView:

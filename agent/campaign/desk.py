@@ -143,6 +143,7 @@ class Desk:
             margins,
             priors=priors,
             judges_quality=not self.facts.spec.latency_only,
+            carried=self.facts.carried,
         )
 
     @cached_property

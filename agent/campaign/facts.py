@@ -13,12 +13,14 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.builds import measured_builds
+from agent.campaign.carried import carried_trials
 from agent.campaign.other_targets import OtherTarget, confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_of
 from agent.campaign.settling import settled, stored_digests
 from agent.proposers.port import Trial
+from agent.surrogate.carried import Carried
 from configs.campaign import CHECKPOINT, DUMMY, CampaignSpec
 from configs.errors import UsageError
 from configs.questions import Question, is_latency
@@ -181,6 +183,8 @@ class Facts:
     """What it begins from; None: the engine's own default."""
     start_refused: str | None = None
     """Why it does not begin from that default, as a clause."""
+    carried: tuple[Carried, ...] = ()
+    """Trials of other campaigns on the same target and engine."""
     gpu_name: str | None = None
     """What the driver calls the target's GPU, where it is one."""
     gpu_memory_bytes: int | None = None
@@ -336,8 +340,19 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
     baseline = _known(known, campaign.baseline_configuration_id)
     removed = _removed_layers(session, campaign_id)
+    profiles = candidate_profiles(session, campaign_id)
     trials = tuple(
-        _trial(experiment, by_id[experiment.hypothesis_id], verdicts[experiment.id], known, baseline, removed)
+        replace(
+            _trial(
+                experiment,
+                by_id[experiment.hypothesis_id],
+                verdicts[experiment.id],
+                known,
+                baseline,
+                removed,
+            ),
+            profile=profiles.get(experiment.id, ()),
+        )
         for experiment in experiments
         if experiment.kind == ExperimentKind.TEST
         and experiment.hypothesis_id is not None
@@ -378,7 +393,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
         checkpoint=Path(found["checkpoint"]),
         stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep, start),
-        profiles=candidate_profiles(session, campaign_id),
+        profiles=profiles,
         compute_capability=(found.get(GPU) or {}).get("compute_capability"),
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
@@ -390,6 +405,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         gpu_memory_bytes=(found.get(GPU) or {}).get("memory_bytes"),
         start=start,
         start_refused=begun.get("why"),
+        carried=carried_trials(session, campaign, spec),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

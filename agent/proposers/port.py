@@ -28,6 +28,7 @@ class Trial:
     `effect_log` is candidate over control (negative is faster) with standard error `effect_se_log`;
     None where nothing was measured. `bits_ratio_log` is the log of candidate over control bits per byte.
     `acceptance_length` is the candidate's mean number of tokens a verification step (None without drafting).
+    `profile` is the candidate's own decode step by part, empty where it was not profiled.
     `metric` is what the effect is on; None stands for the campaign's objective. `removed_layers` are those
     that the candidate's pruning took out of the model, by their place in it (None: not told).
     """
@@ -47,6 +48,7 @@ class Trial:
     acceptance_length: float | None = None
     metric: Metric | None = None
     removed_layers: tuple[int, ...] | None = None
+    profile: tuple[PartTime, ...] = ()
 
     @property
     def on_objective(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.proposers.port import LATENCY_METRICS, Trial
+from agent.surrogate.carried import Carried
 from agent.surrogate.cost import CostBelief
 from agent.surrogate.cost_priors import REFERENCE_PRIORS, CostPriors
 from agent.surrogate.feasibility import FeasibilityBelief
@@ -54,18 +55,20 @@ class Beliefs:
         priors: CostPriors = REFERENCE_PRIORS,
         *,
         judges_quality: bool = True,
+        carried: Sequence[Carried] = (),
     ) -> Beliefs:
         """What is believed after these trials, in the order they were judged.
 
         `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`); `priors` are the
         costs that are expected before anything was tested; `judges_quality` is False in a campaign of times
-        alone.
+        alone; `carried` are trials of other campaigns, which teach latency and feasibility, the less the more
+        their ground differs.
         """
         view = LeverView.of(space, physics.baseline)
         return cls(
-            LatencyBelief.learn(view, physics, trials),
+            LatencyBelief.learn(view, physics, trials, carried),
             QualityBelief.learn(view, margins, trials, judged=judges_quality),
-            FeasibilityBelief.learn(view, trials),
+            FeasibilityBelief.learn(view, trials, carried),
             CostBelief.learn(view, trials, built, priors),
             WeightBytesBelief(physics.shape, physics.profile),
         )

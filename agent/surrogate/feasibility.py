@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.proposers.port import Trial
+from agent.surrogate.carried import COUNTS, Carried
 from agent.surrogate.levers import LeverView, Setting
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
@@ -48,15 +49,19 @@ class FeasibilityBelief:
     failed: frozenset[Configuration]
 
     @classmethod
-    def learn(cls, view: LeverView, trials: Sequence[Trial]) -> FeasibilityBelief:
-        """Count every trial whose candidate ran or failed."""
-        return cls(view, {}, {}, frozenset())._with(trials)
+    def learn(
+        cls, view: LeverView, trials: Sequence[Trial], carried: Sequence[Carried] = ()
+    ) -> FeasibilityBelief:
+        """Count every trial whose candidate ran or failed; those `carried` over from other campaigns count
+        less, and what failed there may be tried here."""
+        others = cls(view, {}, {}, frozenset())._with([each.trial for each in carried], COUNTS)
+        return replace(others, failed=frozenset())._with(trials)
 
     def after(self, trial: Trial) -> FeasibilityBelief:
         """The counts after one trial more."""
         return self._with([trial])
 
-    def _with(self, trials: Sequence[Trial]) -> FeasibilityBelief:
+    def _with(self, trials: Sequence[Trial], weight: float = 1.0) -> FeasibilityBelief:
         levers, settings, failed = dict(self.levers), dict(self.settings), set(self.failed)
         for trial in trials:
             if trial.failure_kind == CONTROL_FAILED:
@@ -68,7 +73,7 @@ class FeasibilityBelief:
             else:
                 failed.add(trial.candidate)
             for lever, setting in changed.items():
-                step = (1.0, 0.0) if ran else (0.0, 1 / len(changed))
+                step = (weight, 0.0) if ran else (0.0, weight / len(changed))
                 levers[lever] = _add(levers.get(lever, (0.0, 0.0)), step)
                 settings[lever, setting] = _add(settings.get((lever, setting), (0.0, 0.0)), step)
         return FeasibilityBelief(self.view, levers, settings, frozenset(failed))

@@ -1,17 +1,20 @@
-"""A step's kernels summed up by what could be won from each kind, and what serving levers may do to it. Pure.
+"""A step's kernels summed up by what could be won from each kind, and what a lever may do to each. Pure.
 
-From the profile by kernels of the configuration that is being improved (docs/profile.md). Matrix products
-are above the floor of their bytes by what the kernel loses: that much another kernel may win, or lose again;
-which one does is not known before it is measured, so every other kernel is expected to change nothing, with
-a spread of that size. What lies outside kernels is what graphs and scheduling act on. Narrower caches and
+From the profile by kernels (docs/profile.md). Matrix products are above the floor of their bytes by what the
+kernel loses; which kernel loses least is not known before it is measured, so each is expected to change
+nothing, with a spread. What lies outside kernels is what graphs and scheduling act on. Narrower caches and
 states save their bytes.
+
+A token of a busy server takes longer than the profiled step: other requests read their prompts in between and
+keep states of their own. That time is a part of its own, `beside`; prompts are arithmetic more than bytes, so
+packed weights save nothing there for all that is known, and their kernels may lose as well as win.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from experiments.engines.port import PartTime
 from experiments.space.configuration import KnobValue
@@ -19,6 +22,39 @@ from experiments.space.configuration import KnobValue
 MS_PER_S = 1e3
 
 PRODUCTS, HEAD, OUTSIDE = "gemm", "lm_head", "outside"
+STATE, ATTENTION = "gdn_state", "attention"
+
+BESIDE = "beside"
+"""What a token takes beyond the profiled step: other requests, and the server."""
+
+PACKED_BANDWIDTH_SHARE = 0.5
+"""Share of the bandwidth that products of packed 4-bit weights are expected to reach; 16-bit ones reach
+nearly all. 32 to 49 % were seen on an H200, more on devices with less of it."""
+
+PACKED_SD_LOG = 0.2
+"""Standard deviation of what packing does to products, whatever the kernel, and to the output head."""
+
+FORMAT_KNOBS = tuple(f"quantization.{name}" for name in ("group_size", "symmetric", "out_proj_bits", "keep"))
+"""Knobs that say how packed weights are stored, which a kernel may feel; on which text they were calibrated,
+and by which method, it does not."""
+
+FORMAT_SD_LOG = 0.05
+"""Standard deviation of what one value of these has over another, of products: groups of 32 took 2 % more
+than groups of 128."""
+
+KERNEL_SD_LOG = 0.3
+"""Standard deviation of what one kernel for packed weights has over another, of products: three of them
+reached 32 to 49 % of the bandwidth of an H200. Which is which is not known before it is measured."""
+
+PROFILED = (PRODUCTS, HEAD, STATE, ATTENTION)
+"""Kinds whose time in a profile is an outcome by itself; time outside kernels moves with the profiler."""
+
+BESIDE_SD_LOG = 0.3
+"""Standard deviation of what a kernel, or packing, does to the time beside the step, and the same of halving
+the bytes of weights."""
+
+STATE_BESIDE_SD_LOG = 0.15
+"""The same of narrower states and caches: those of other requests are a smaller part of it."""
 
 NO_GRAPHS = ("eager", "none")
 """Values of `serving.graph_mode` under which every kernel is launched by the processor."""
@@ -35,9 +71,8 @@ EAGER_SD_LOG = 0.3
 """How far that may be off, in either direction."""
 
 SHARE_SD = 0.5
-"""Standard deviation of what a lever does to the part that it acts on, as a share of that part; for products
-of what they take above their floor: kernels of 4-bit weights reached 32 to 49 % of the bandwidth of an H200
-on the same shape."""
+"""Standard deviation of what a lever does to the part that it acts on, on the log scale of that part; of
+16-bit products as a share of what they take above their floor."""
 
 LEAST_SD_LOG = 0.01
 """No lever is expected more closely than this."""
@@ -97,29 +132,71 @@ class KernelParts:
         return self.floor_ms.get(kind, 0.0) / time_ms if time_ms > 0 else None
 
 
-def expected(
+@dataclass(frozen=True)
+class PartEffect:
+    """What a lever's setting does to one kind of part: the expected log factor, and by name what is open of
+    it, as standard deviations. What has one name is one unknown."""
+
+    mean_log: float
+    open: Mapping[str, float] = field(default_factory=dict)
+
+
+def by_part(
+    parts: KernelParts, lever: str, knobs: Mapping[str, KnobValue | None]
+) -> Mapping[str, PartEffect] | None:
+    """What a serving lever's setting does to each kind of part; None for one that is of the whole step, or
+    that this page does not know."""
+    values = [f"{knob}={value!r}" for knob, value in knobs.items()]
+    if lever == "kernel":
+        own = {value: KERNEL_SD_LOG / math.sqrt(2) for value in values}  # the difference of two has the whole
+        return {PRODUCTS: PartEffect(0.0, _of(PRODUCTS, own)), BESIDE: PartEffect(0.0, _of(BESIDE, own))}
+    if lever == "scheduling":
+        return {part: PartEffect(0.0, {f"{lever} of {part}": SHARE_SD}) for part in (OUTSIDE, BESIDE)}
+    if lever == "gdn_state":
+        return _narrower(parts, STATE, lever, knobs.get("serving.gdn_state_dtype"))
+    if lever == "kv_cache":
+        return _narrower(parts, ATTENTION, lever, knobs.get("serving.kv_cache_dtype"))
+    if lever == "weight_dtype":
+        mean = _narrowed(parts, PRODUCTS, knobs.get("serving.weight_dtype"))
+        return {
+            PRODUCTS: PartEffect(mean, {f"{lever} of {PRODUCTS}": SHARE_SD}),
+            BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": BESIDE_SD_LOG}),
+        }
+    return None
+
+
+def packed(
+    parts: KernelParts, knobs: Mapping[str, KnobValue | None], products: float, head: float
+) -> Mapping[str, PartEffect]:
+    """What packing does to each kind of part: the layers' products into a share of their bytes, and the
+    output head into one of its own (1: it stays)."""
+    lever = "quantization"
+    own = {f"{knob}={value!r}": FORMAT_SD_LOG for knob, value in knobs.items() if knob in FORMAT_KNOBS}
+    found = {
+        PRODUCTS: PartEffect(
+            _shrunk(parts, PRODUCTS, products / PACKED_BANDWIDTH_SHARE),
+            {f"{lever} of {PRODUCTS}": PACKED_SD_LOG, **_of(PRODUCTS, own)},
+        ),
+        BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": BESIDE_SD_LOG}),
+    }
+    if head < 1:
+        mean = _shrunk(parts, HEAD, head / PACKED_BANDWIDTH_SHARE)
+        found[HEAD] = PartEffect(mean, {f"{lever} of {HEAD}": PACKED_SD_LOG})
+    return found
+
+
+def of_whole(
     parts: KernelParts, lever: str, knobs: Mapping[str, KnobValue | None], baseline: Mapping[str, KnobValue]
 ) -> tuple[float, float] | None:
-    """Mean and standard deviation of the log of TPOT that a lever's setting brings; None for a lever that
-    this page does not know."""
+    """Mean and standard deviation of the log of TPOT that a lever's setting brings; None for a lever that is
+    not of the whole step, or that this page does not know."""
     if lever in SAME_STEP:
         return 0.0, SAME_STEP_SD_LOG
     if lever == "dtype":
         kinds = (knobs.get("serving.dtype"), baseline.get("serving.dtype"))
         return (0.0, SAME_STEP_SD_LOG) if all(kind in SIXTEEN_BITS for kind in kinds) else None
-    if lever == "kernel":
-        return 0.0, _spread(parts.above_share(PRODUCTS))
     if lever == "graphs":
         return _graphs(parts, str(knobs.get("serving.graph_mode")), str(baseline.get("serving.graph_mode")))
-    if lever == "scheduling":
-        return 0.0, _spread(parts.share(OUTSIDE))
-    if lever == "gdn_state":
-        return _narrower(parts, "gdn_state", knobs.get("serving.gdn_state_dtype"))
-    if lever == "kv_cache":
-        return _narrower(parts, "attention", knobs.get("serving.kv_cache_dtype"))
-    if lever == "weight_dtype":
-        mean, _ = _narrower(parts, PRODUCTS, knobs.get("serving.weight_dtype"))
-        return mean, max(_spread(parts.share(PRODUCTS)), abs(mean))
     return None
 
 
@@ -133,9 +210,25 @@ def _graphs(parts: KernelParts, mode: str, before: str) -> tuple[float, float]:
     return 0.0, _spread(outside)
 
 
-def _narrower(parts: KernelParts, kind: str, value: KnobValue | None) -> tuple[float, float]:
-    saved = parts.floor_share(kind) * (1 - NARROWER.get(str(value), 1.0))
-    return math.log1p(-saved), _spread(saved)
+def _narrower(parts: KernelParts, kind: str, lever: str, value: KnobValue | None) -> Mapping[str, PartEffect]:
+    return {
+        kind: PartEffect(_narrowed(parts, kind, value), {f"{lever} of {kind}": SHARE_SD}),
+        BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": STATE_BESIDE_SD_LOG}),
+    }
+
+
+def _narrowed(parts: KernelParts, kind: str, value: KnobValue | None) -> float:
+    return _shrunk(parts, kind, NARROWER.get(str(value), 1.0))
+
+
+def _shrunk(parts: KernelParts, kind: str, factor: float) -> float:
+    """Log of a part's time after its bytes took `factor` of their time, over before."""
+    at_floor = parts.floor_ms.get(kind, 0.0) / parts.time_ms[kind] if parts.time_ms.get(kind) else 0.0
+    return math.log(1 - at_floor * (1 - factor))
+
+
+def _of(part: str, features: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name} of {part}": value for name, value in features.items()}
 
 
 def _spread(share: float) -> float:

@@ -4,13 +4,24 @@ Weights have independent standard normal priors, so all prior knowledge lies in 
 feature of value s contributes a prior standard deviation of s. With rows X, residuals y and noise variances
 v,
 
-    Λ = I + Xᵀ diag(1/v) X,   mean = Λ⁻¹ Xᵀ (y / v),   var(x) = xᵀ Λ⁻¹ x
+    Λ = I + Xᵀ diag(1/v) X,   mean = Λ⁻¹ Xᵀ (y / v),   var(x) = s² xᵀ Λ⁻¹ x
 
 (Bishop, *Pattern Recognition and Machine Learning*, §3.3; one row more by the Sherman-Morrison formula).
+
+How wide the stated scales should have been is learnt too: all variances, of weights and of noise, have a
+common factor s² with a scaled inverse-χ² prior around 1 that weighs as much as `SCALE_COUNT` outcomes (Gelman
+et al., *Bayesian Data Analysis*, §14.2). After n outcomes with the misfit q = yᵀ (XXᵀ + diag v)⁻¹ y, the sum
+of their squared standardized surprises one after another,
+
+    s² = (SCALE_COUNT + q) / (SCALE_COUNT + n)
+
+It moves no mean: who was surprised more than was expected is less sure of everything, and the other way
+round.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +33,9 @@ Features = Mapping[str, float]
 
 Array = npt.NDArray[np.float64]
 
+SCALE_COUNT = 5.0
+"""Outcomes that the stated scales weigh as much as."""
+
 
 @dataclass(frozen=True)
 class LinearBelief:
@@ -31,6 +45,13 @@ class LinearBelief:
     names: tuple[str, ...]
     mean: Array
     covariance: Array
+    misfit: float = 0.0
+    count: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The factor s of all standard deviations; 1 before any outcome."""
+        return math.sqrt((SCALE_COUNT + self.misfit) / (SCALE_COUNT + self.count))
 
     @classmethod
     def learn(
@@ -44,10 +65,12 @@ class LinearBelief:
             for name, value in row.items():
                 x[number, place[name]] = value
         weights = 1 / np.asarray(variances, dtype=np.float64)
+        y = np.asarray(residuals, dtype=np.float64)
         precision = np.eye(len(names)) + (x * weights[:, None]).T @ x
         covariance: Array = np.asarray(np.linalg.inv(precision), dtype=np.float64)
-        mean: Array = covariance @ (x.T @ (weights * np.asarray(residuals, dtype=np.float64)))
-        return cls(names, mean, covariance)
+        mean: Array = covariance @ (x.T @ (weights * y))
+        misfit = float(y @ (weights * y) - mean @ precision @ mean)  # by Woodbury's identity
+        return cls(names, mean, covariance, max(0.0, misfit), len(y))
 
     def after(self, row: Features, residual: float, variance: float) -> LinearBelief:
         """The posterior after one row more, without those before it; as `learn` of all, but for rounding.
@@ -60,15 +83,19 @@ class LinearBelief:
         covariance[:known, :known], mean[:known] = self.covariance, self.mean
         x = np.array([row.get(name, 0.0) for name in names])
         gain = covariance @ x
-        total = variance + x @ gain
+        total = float(variance + x @ gain)
+        surprise = float(residual - x @ mean)
         return LinearBelief(
             names,
-            mean + gain * ((residual - x @ mean) / total),
+            mean + gain * (surprise / total),
             covariance - np.outer(gain, gain) / total,
+            self.misfit + surprise**2 / total,
+            self.count + 1,
         )
 
     def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
-        """Mean and variance of the linear form at each row; features never seen add their prior variance."""
+        """Mean and variance of the linear form at each row; features never seen add their prior variance. The
+        learnt scale is in all of it."""
         place = {name: k for k, name in enumerate(self.names)}
         x = np.zeros((len(rows), len(self.names)))
         unseen = np.zeros(len(rows))
@@ -80,4 +107,4 @@ class LinearBelief:
                 else:
                     x[number, at] = value
         variance = np.einsum("ij,jk,ik->i", x, self.covariance, x) + unseen
-        return x @ self.mean, np.maximum(variance, 0.0)
+        return x @ self.mean, self.scale**2 * np.maximum(variance, 0.0)

@@ -29,9 +29,9 @@ from functools import cached_property
 
 from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.drafting import COST_SD_SHARE, METHOD, DraftingCost, acceptance_length, drafts
-from agent.surrogate.kernel_parts import KernelParts, expected
+from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
-from agent.surrogate.weight_bytes import step_weight_bytes
+from agent.surrogate.weight_bytes import packed_shares, step_weight_bytes
 from configs.models import ModelProfile
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration, KnobValue
@@ -72,8 +72,9 @@ of an H200 with the same weights. Which is which is not known before it is measu
 QUANTIZED_BYTES_SHARE = 0.35
 """Bytes of a step with quantized weights over those before, where the model's shape is not known."""
 
-DRAFTING_SD_LOG = 0.03
-"""What the arithmetic of drafting leaves out at least."""
+DRAFTING_SD_LOG = 0.1
+"""What the arithmetic of drafting leaves out: which positions are accepted, and what a drafter costs besides
+its tokens."""
 
 SWEEP_SD_LOG = 0.05
 """What a ratio of two launches of the sweep is trusted with: one launch each, a few blocks."""
@@ -103,13 +104,20 @@ _LAYER = re.compile(r"layers\.(\d+)(?:\.|$)")
 class Expectation:
     """Log of TPOT with a lever's setting over the baseline's: a normal.
 
-    `joint` are standard deviations, by name, of what is open only because of the levers it meets, beside
-    `sd_log`.
+    `joint` are standard deviations, by name, of what is open beside `sd_log` and shared with other settings:
+    what has one name is one unknown, and the sign says which way it moves this one. `parts` says by kind of
+    part what the lever does there, where that is known; it then stands for the rest.
     """
 
     mean_log: float
     sd_log: float
     joint: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, PartEffect] = field(default_factory=dict)
+
+    @property
+    def size_log(self) -> float:
+        """How large the effect is expected to be, either way: its root mean square."""
+        return math.hypot(self.mean_log, self.sd_log, *self.joint.values())
 
 
 @dataclass(frozen=True)
@@ -146,6 +154,22 @@ class Physics:
     def kernels(self) -> KernelParts | None:
         """The kernels of the step that is being improved; None where no profile tells of kernels."""
         return KernelParts.of(self.incumbent_profile or self.profile, self.bandwidth_bytes_per_s)
+
+    @cached_property
+    def own(self) -> KernelParts | None:
+        """The kernels of the baseline's own step; None where no profile tells of kernels."""
+        return KernelParts.of(self.profile, self.bandwidth_bytes_per_s)
+
+    @cached_property
+    def parts(self) -> Mapping[str, float]:
+        """Shares of the baseline's TPOT by kind of part, with what lies beside the profiled step; empty where
+        no profile tells of kernels. A profile that took longer than the token is scaled to it."""
+        own = self.own
+        if own is None:
+            return {}
+        whole = max(self.tpot_ms, own.step_ms)
+        shares = {kind: time_ms / whole for kind, time_ms in own.time_ms.items()}
+        return {**shares, BESIDE: max(0.0, 1 - own.step_ms / whole)}
 
     @property
     def weight_bytes(self) -> int:
@@ -204,15 +228,16 @@ class Physics:
             return self._drafting(knobs, target)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
-        known = None if self.kernels is None else expected(self.kernels, lever, knobs, self.baseline)
-        if known is not None and lever != KERNEL:
+        known = None if self.kernels is None else of_whole(self.kernels, lever, knobs, self.baseline)
+        if known is not None:
             return Expectation(*known)
         if lever == "dtype":
             return self._dtype(knobs)
-        if lever == KERNEL and (known is not None or self.serves_packed):
-            # of one's own profile it is known how much a kernel could win or lose at most
-            over = known[1] if known is not None and self.incumbent_packed else PACKED_KERNEL_SD_LOG
-            own = over / math.sqrt(2)  # the difference of two has the whole
+        parts = None if self.own is None else by_part(self.own, lever, knobs)
+        if parts is not None:
+            return self._of_parts(parts)
+        if lever == KERNEL and self.serves_packed:
+            own = PACKED_KERNEL_SD_LOG / math.sqrt(2)  # the difference of two has the whole
             return Expectation(0.0, LEAST_SD_LOG, {f"{knob}={value!r}": own for knob, value in setting})
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
@@ -262,13 +287,30 @@ class Physics:
     def _quantization(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         if not self.serves_packed:
             return Expectation(0.0, UNPACKED_SD_LOG)
+        changed = {**self.baseline, **{k: v for k, v in knobs.items() if v is not None}}
+        shares = packed_shares(self.shape, changed)
+        if self.own is not None and shares is not None:
+            return self._of_parts(packed(self.own, knobs, *shares))
         ratio = QUANTIZED_BYTES_SHARE
         if self.shape is not None:
-            changed = {**self.baseline, **{k: v for k, v in knobs.items() if v is not None}}
             before, after = (step_weight_bytes(self.shape, each) for each in (self.baseline, changed))
             ratio = after.mean / before.mean
         floor = self.floor_ms / self.tpot_ms
         return Expectation(math.log(1 - floor + floor * ratio), PACKED_SD_LOG)
+
+    def _of_parts(self, parts: Mapping[str, PartEffect]) -> Expectation:
+        """The expectation of a lever that acts on parts of the baseline's step."""
+        shares = self.parts
+        shared = {part: shares.get(part, 0.0) * math.exp(each.mean_log) for part, each in parts.items()}
+        total = math.fsum(share for part, share in shares.items() if part not in parts)
+        total += math.fsum(shared.values())
+        spread = math.sqrt(
+            math.fsum(
+                (shared[part] / total) ** 2 * math.fsum(sd**2 for sd in each.open.values())
+                for part, each in parts.items()
+            )
+        )
+        return Expectation(math.log(total), spread, parts=parts)
 
     def _drafting(self, knobs: Mapping[str, KnobValue | None], target: Target) -> Expectation:
         drafting = drafts({METHOD: self.baseline.get(METHOD), **knobs})
@@ -278,14 +320,18 @@ class Physics:
         accepted = self.acceptance.of(method, target)
         cost = self.drafting_cost.step(method, tokens)
         mean = math.log(cost) - math.log(acceptance_length(accepted.mean, tokens))
-        spread = math.hypot(
-            DRAFTING_SD_LOG,
-            COST_SD_SHARE * (cost - 1) / cost,
-            _length_sd_log(accepted.mean, accepted.sd, tokens),
-        )
-        open_here = _length_sd_log(accepted.mean, accepted.target_sd, tokens)
-        joint = {f"{METHOD}={method!r} on {target!r}": open_here} if target else {}
-        return Expectation(mean, spread, joint)
+        # One unknown each, whatever the number of tokens: a token more in the pass, one of this drafter, and
+        # how many are accepted. They enter by how much the step depends on them at so many tokens.
+        growth, draft = tokens * self.drafting_cost.growth, self.drafting_cost.draft(method, tokens)
+        open_ = {
+            "growth of a pass": COST_SD_SHARE * growth / cost,
+            f"draft of {method}": COST_SD_SHARE * draft / cost,
+            f"acceptance of {method}": -_length_sd_log(accepted.mean, accepted.sd, tokens),
+        }
+        if target:
+            here = _length_sd_log(accepted.mean, accepted.target_sd, tokens)
+            open_[f"acceptance of {method} on {target!r}"] = -here
+        return Expectation(mean, DRAFTING_SD_LOG, open_)
 
     def _dtype(self, knobs: Mapping[str, KnobValue | None]) -> Expectation:
         for knob, value in knobs.items():

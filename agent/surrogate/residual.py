@@ -1,24 +1,29 @@
 """What measurements add to the physics prior of latency. Pure.
 
-A configuration's log TPOT over the baseline's is the physics expectation of each lever's setting, plus a
-residual that is linear in features: one *lever* feature, shared by all settings of the lever ("the prior is
-wrong about pruning"), and one feature a *knob value* ("and about three layers in particular"). The features
-are scaled so that together they carry the expectation's standard deviation, `LEVER_SHARE` of its variance in
-the lever. A verdict's effect is a row: features of the candidate minus those of the control, weighted by the
-effect's standard error. Drafting has a feature more for each target that it was not made for. Refuted and
-inconclusive ones teach like supported ones; confounded ones don't, since something else moved them, and
-effects on other metrics than latency don't either.
+A configuration's log TPOT over the baseline's is what physics expects (`composed.py`), plus a residual that
+is linear in features: of levers whose part of the step is known one for each thing that is open of a part,
+of others one *lever* feature, shared by all its settings ("the prior is wrong about pruning"), one a *knob
+value* ("and about three layers in particular"), and one a pair of levers. The features are scaled so that
+together they carry the expectation's standard deviation. A verdict's effect is a row: features of the
+candidate minus those of the control, weighted by the effect's standard error. Refuted and inconclusive ones
+teach like supported ones; confounded ones don't, since something else moved them, and effects on other
+metrics than latency don't either. A profile of the candidate's step is a row for each kind of part that a
+lever acts on, and outcomes of other campaigns are rows of less weight (`carried.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from agent.proposers.port import Trial
 from agent.surrogate.acceptance import AcceptanceBelief
+from agent.surrogate.carried import Carried
+from agent.surrogate.composed import composed, of_part
+from agent.surrogate.kernel_parts import PROFILED, KernelParts
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import Features, LinearBelief
 from agent.surrogate.physics import Physics
@@ -26,15 +31,19 @@ from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 
-LEVER_SHARE = 0.6
-"""Share of an expectation's variance that all settings of its lever have in common."""
-
 INTERACTION_SD_LOG = 0.02
 """What adding levers on the log scale leaves out, per measured or predicted ratio."""
 
 EFFECT_SE_LOG = 0.05
 """Standard error of an effect that came without one (no degrees of freedom): one launch pair of a noisy
 CPU."""
+
+PART_SE_LOG = 0.05
+"""Standard error of the time of a kind of part as an outcome: a few profiled steps, at one request and a
+short prompt whatever the campaign's workload is."""
+
+Row: TypeAlias = tuple[Features, float, float]
+"""Features, residual and its variance."""
 
 
 @dataclass(frozen=True)
@@ -46,28 +55,60 @@ class LatencyBelief:
     belief: LinearBelief
 
     @classmethod
-    def learn(cls, view: LeverView, physics: Physics, trials: Sequence[Trial]) -> LatencyBelief:
-        """The belief after all trials that measured an effect on latency."""
-        rows, residuals, variances = [], [], []
+    def learn(
+        cls,
+        view: LeverView,
+        physics: Physics,
+        trials: Sequence[Trial],
+        carried: Sequence[Carried] = (),
+    ) -> LatencyBelief:
+        """The belief after all trials that measured an effect on latency, and those `carried` over from other
+        campaigns."""
         physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials))
         empty = cls(view, physics, LinearBelief.learn([], [], []))
-        for trial in trials:
-            row = empty._row(trial)
-            if row is not None:
-                rows.append(row[0])
-                residuals.append(row[1])
-                variances.append(row[2])
-        return cls(view, physics, LinearBelief.learn(rows, residuals, variances))
+        there = {
+            tpot_ms: empty if tpot_ms is None else replace(empty, physics=replace(physics, tpot_ms=tpot_ms))
+            for tpot_ms in {each.tpot_ms for each in carried}
+        }
+        rows = [row for each in carried for row in there[each.tpot_ms]._rows_of_others(each)]
+        rows += [row for trial in trials for row in empty._rows(trial)]
+        features, residuals, variances = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(view, physics, LinearBelief.learn(features, residuals, variances))
+
+    def _rows(self, trial: Trial) -> list[Row]:
+        """What a trial teaches: its effect, and the parts of its candidate's step where that was profiled."""
+        whole = self._row(trial)
+        return [*self._part_rows(trial), *([] if whole is None else [whole])]
+
+    def _rows_of_others(self, carried: Carried) -> list[Row]:
+        return [
+            (carried.discounted(features), residual, variance)
+            for features, residual, variance in self._rows(carried.trial)
+        ]
+
+    def _part_rows(self, trial: Trial) -> Iterator[Row]:
+        own, profiled = self.physics.own, KernelParts.of(trial.profile, self.physics.bandwidth_bytes_per_s)
+        if own is None or profiled is None or trial.outcome == Outcome.CONFOUNDED:
+            return
+        settings = self.view.settings(trial.candidate)
+        for part in PROFILED:
+            found = of_part(self.physics, settings, self.view.target(settings), part)
+            before_ms, after_ms = own.time_ms.get(part), profiled.time_ms.get(part)
+            if found is not None and before_ms and after_ms:
+                mean, features = found
+                yield features, math.log(after_ms / before_ms) - mean, PART_SE_LOG**2
 
     def after(self, trial: Trial) -> LatencyBelief:
         """The belief after one trial more, that reports no acceptance length: one that does changes what is
         expected of the others too, and raises `ValueError`."""
         if trial.acceptance_length is not None:
             raise ValueError("what is believed of acceptance is learnt from all trials at once")
-        row = self._row(trial)
-        return self if row is None else replace(self, belief=self.belief.after(*row))
+        belief = self.belief
+        for row in self._rows(trial):
+            belief = belief.after(*row)
+        return replace(self, belief=belief)
 
-    def _row(self, trial: Trial) -> tuple[Features, float, float] | None:
+    def _row(self, trial: Trial) -> Row | None:
         """Features, residual and its variance of a trial; None of one that teaches nothing."""
         if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED or not trial.on_objective:
             return None
@@ -91,21 +132,8 @@ class LatencyBelief:
     def _of(self, configuration: Configuration) -> tuple[float, Features]:
         """Physics mean of log(configuration / baseline), and the features of the residual."""
         if configuration not in self._known:
-            mean, features = 0.0, dict[str, float]()
             settings = self.view.settings(configuration)
-            target = self.view.target(settings)
-            for lever, setting in settings.items():
-                expected = self.physics.expect(lever, setting, target)
-                mean += expected.mean_log
-                shared = expected.sd_log * math.sqrt(LEVER_SHARE)
-                own = expected.sd_log * math.sqrt((1 - LEVER_SHARE) / len(setting))
-                features[lever] = features.get(lever, 0.0) + shared
-                for knob, value in setting:
-                    name = f"{knob}={value!r}"
-                    features[name] = features.get(name, 0.0) + own
-                for name, spread in expected.joint.items():
-                    features[name] = features.get(name, 0.0) + spread
-            self._known[configuration] = mean, features
+            self._known[configuration] = composed(self.physics, settings, self.view.target(settings))
         return self._known[configuration]
 
     def predict(self, pairs: Sequence[tuple[Configuration, Configuration]]) -> list[Prediction]:
@@ -115,7 +143,7 @@ class LatencyBelief:
         return [
             Prediction(
                 log_ratio_mean=physics + float(mean),
-                log_ratio_sd=math.sqrt(float(variance) + INTERACTION_SD_LOG**2),
+                log_ratio_sd=math.sqrt(float(variance) + (self.belief.scale * INTERACTION_SD_LOG) ** 2),
             )
             for (physics, _), mean, variance in zip(contrasts, means, variances, strict=True)
         ]

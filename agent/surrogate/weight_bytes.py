@@ -32,6 +32,9 @@ SHAPELESS_SD_LOG = 0.1
 LEAST_SD_LOG = 1e-4
 """No prediction is closer than this, so that a normal stays one."""
 
+PRODUCTS = (PartKind.GDN, PartKind.ATTENTION, PartKind.MLP)
+"""Kinds of parts of a shape whose products are of layers."""
+
 PROJECTION_KINDS = ("gdn", "attention", "mlp", "gemm")
 """Kinds of parts in a profile that are projections, nearly all of them."""
 
@@ -89,3 +92,19 @@ def step_weight_bytes(shape: ModelProfile, configuration: Mapping[str, KnobValue
     spread = math.sqrt(math.fsum((size - mean) ** 2 for size in sizes) / len(sizes))
     count = min(count, len(by_layer) - 1)
     return StepBytes(whole - count * mean, math.sqrt(count) * spread)
+
+
+def packed_shares(
+    shape: ModelProfile | None, configuration: Mapping[str, KnobValue]
+) -> tuple[float, float] | None:
+    """Bytes of the layers' products, and of the output head, over those of 16 bits; None where nothing is
+    quantized. Without a shape nothing is spared that a knob spares."""
+    bits = quantized_bits(configuration)
+    if bits is None:
+        return None
+    head = bits / SIXTEEN_BIT if head_quantized(configuration) else 1.0
+    if shape is None:
+        return bits / SIXTEEN_BIT, head
+    products = [part for part in shape.parts if part.kind in PRODUCTS]
+    after = math.fsum(part_bytes(shape, part, configuration) for part in products)
+    return after / math.fsum(part_bytes(shape, part, {}) for part in products), head

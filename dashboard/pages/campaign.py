@@ -11,6 +11,7 @@ from db.models import Campaign
 from knowledge.answers_sentence import answer_sentence
 from knowledge.queries.answers import ContrastView, campaign_answers
 from knowledge.queries.bests import bests
+from knowledge.queries.calibration import CalibrationView, calibration
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.lookup import labelled
 from knowledge.queries.standing import StandingView, standing
@@ -46,6 +47,7 @@ class CampaignPageView(CampaignRow):
     """A campaign as its page shows it."""
 
     standing: StandingView
+    calibration: CalibrationView
     questions: tuple[QuestionView, ...]
 
 
@@ -57,6 +59,7 @@ def read(session: Session, request: Request[CampaignFilters], ground: Ground) ->
         campaign=campaign_detail(session, number),
         best=bests(session, [number]).get(number),
         standing=standing(session, number),
+        calibration=calibration(session, number),
         questions=_questions(session, number) if asks else (),
     )
 

@@ -16,6 +16,7 @@ from dashboard.pages.queue_words import Line, lead, lines_of, place_change, with
 from dashboard.rendering.linking import Piece, pieces
 from db.models import Campaign
 from knowledge.levers import levers_of
+from knowledge.queries.calibration import CalibrationView, calibration
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.queue import QueueRow
 from knowledge.queries.queue_board import MoveView, QueueBoard, queue_board
@@ -45,6 +46,8 @@ class QueueShown(View):
 
     board: QueueBoard | None
     space_levers: tuple[str, ...] = ()
+    calibration: CalibrationView | None = None
+    """How often what was predicted in this campaign held so far."""
     asked: QueueFilters
 
     @property
@@ -118,9 +121,10 @@ def read(session: Session, request: Request[QueueFilters], ground: Ground) -> Qu
     asked = request.filters
     if asked.campaign is None and not session.scalar(select(func.count()).select_from(Campaign)):
         return QueueShown(board=None, asked=asked)
+    campaign_id = campaign_of(session, asked.campaign)
     board = queue_board(
         session,
-        campaign_of(session, asked.campaign),
+        campaign_id,
         limit=asked.limit,
         offset=asked.offset,
         lever=asked.lever,
@@ -128,7 +132,12 @@ def read(session: Session, request: Request[QueueFilters], ground: Ground) -> Qu
         awaiting=asked.awaiting,
         most_moves=asked.moves,
     )
-    return QueueShown(board=board, space_levers=_levers(board.campaign.space), asked=asked)
+    return QueueShown(
+        board=board,
+        space_levers=_levers(board.campaign.space),
+        calibration=calibration(session, campaign_id),
+        asked=asked,
+    )
 
 
 @lru_cache(maxsize=32)

@@ -139,6 +139,7 @@ class OwnPlanner:
             task_points=None,
             cost_s=told.cost_s,
             failure_kind=None if told.ran else told.cause,
+            profile=told.profile,
         )
 
     @cached_property

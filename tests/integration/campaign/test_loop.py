@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.facts import read_facts
 from agent.campaign.learn import unlearnt
 from agent.campaign.outcome import campaign_outcome
 from db import events
@@ -98,6 +99,25 @@ def test_nothing_of_it_runs_afterwards(folder: Path, finished: tuple[Database, s
     assert list((folder / "jobs").iterdir())
     assert simulated_executor(folder).reconcile() == []
     assert processes_of(folder) == []
+
+
+def test_a_later_campaign_begins_with_what_this_one_measured_and_this_one_with_nothing(
+    folder: Path, finished: tuple[Database, str]
+) -> None:
+    database, _ = finished
+    others = [start(folder, database)[1], start(folder, database, **{"plan.workload.prompt_tokens": 64})[1]]
+    with database.read() as session:
+        before, same, longer = (read_facts(session, campaign_id) for campaign_id in (1, *others))
+    assert before.carried == ()
+    assert len(same.carried) >= len([each for each in before.trials if each.effect_log is not None])
+    assert {each.trial.candidate for each in same.carried} <= {each.candidate for each in before.trials}
+    assert all(each.tpot_ms == pytest.approx(10, rel=0.2) for each in same.carried)
+    assert {(each.scope, each.same_model, each.same_workload) for each in same.carried} == {
+        ("C-1", True, True)
+    }
+    assert {(each.scope, each.same_model, each.same_workload) for each in longer.carried} == {
+        ("C-1", True, False)
+    }
 
 
 @pytest.mark.bench_only

@@ -79,6 +79,15 @@ def test_predictions_leave_out_what_measured_more_than_was_predicted(full: TestC
     assert "1 of 3 outcomes came out inside" in full.get("/predictions").text
 
 
+def test_queue_and_campaign_say_how_often_predictions_held_as_the_page_of_predictions_counts(
+    full: TestClient,
+) -> None:
+    for path in ("/queue", "/campaigns/C-1"):
+        assert "1 of 3 outcomes</a>" in full.get(path).text
+        found = full.get(f"{path}.json").json()["calibration"]
+        assert (found["total"], found["inside"]) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("path", "status", "words"),
     [

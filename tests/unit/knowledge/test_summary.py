@@ -127,7 +127,10 @@ def test_the_furthest_surprise_stands_first() -> None:
         EMPTY, judged=(judged(1, VerdictOutcome.REFUTED, 0.0), judged(2, VerdictOutcome.REFUTED, 0.3))
     )
     part = summarize(facts).surprised
-    assert part.sentence == "2 of 2 outcomes outside the 80 % prediction."
+    assert part.sentence == (
+        "0 of 2 outcomes came out inside the 80 % interval that was predicted: 0 % [0, 66]. "
+        "The predictions are surer than they should be."
+    )
     assert part.lines[0] == "H-002  Claim 2: measured +30.0 %, predicted −10.0 % within [−14.4, −5.4] %"
 
 

@@ -108,7 +108,7 @@ def test_one_kernel_s_failure_leaves_the_others_their_chance_and_takes_its_own()
     assert slow.log_ratio_mean == pytest.approx(math.log(4.19 / 3.75), abs=0.02)
     assert slow.log_ratio_sd < 0.03
     assert other.log_ratio_mean < slow.log_ratio_mean - 0.03
-    assert other.log_ratio_sd > 0.15
+    assert other.log_ratio_sd > 4 * slow.log_ratio_sd
 
 
 @pytest.mark.parametrize("supported", [False, True])

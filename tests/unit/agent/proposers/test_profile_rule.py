@@ -12,7 +12,7 @@ from agent.proposers.port import CampaignView, Draft
 from agent.proposers.rules import RulesProposer
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.drafting import COST_SD_SHARE, DraftingCost
-from agent.surrogate.kernel_parts import KernelParts, expected
+from agent.surrogate.kernel_parts import BESIDE, KernelParts, by_part, of_whole
 from agent.surrogate.physics import Physics
 from configs.models import load_model_profile
 from experiments.engines.port import PartTime
@@ -105,7 +105,7 @@ def test_quantization_is_told_what_the_head_takes() -> None:
 def test_leaving_graphs_out_is_no_gain_where_kernels_are_short_and_putting_them_in_is_one() -> None:
     parts = KernelParts.of(recorded_parts("marlin"), BANDWIDTH)
     assert parts is not None
-    eager, _ = expected(parts, "graphs", {"serving.graph_mode": "eager"}, BASELINE) or (0, 0)
+    eager, _ = of_whole(parts, "graphs", {"serving.graph_mode": "eager"}, BASELINE) or (0, 0)
     assert eager > 0, "510 launches take the processor longer than the step takes"
     launched = [
         *recorded_parts("marlin")[:-1],
@@ -113,7 +113,7 @@ def test_leaving_graphs_out_is_no_gain_where_kernels_are_short_and_putting_them_
     ]
     slow = KernelParts.of(launched, BANDWIDTH)
     assert slow is not None
-    graphs, sd = expected(
+    graphs, sd = of_whole(
         slow, "graphs", {"serving.graph_mode": "full"}, {**BASELINE, "serving.graph_mode": "eager"}
     ) or (0, 0)
     assert graphs < -0.3
@@ -123,12 +123,15 @@ def test_leaving_graphs_out_is_no_gain_where_kernels_are_short_and_putting_them_
 def test_a_lever_that_acts_on_little_is_expected_to_do_little() -> None:
     parts = KernelParts.of(recorded_parts("bf16"), BANDWIDTH)
     assert parts is not None
-    kv = expected(parts, "kv_cache", {"serving.kv_cache_dtype": "fp8_e4m3"}, BASELINE)
-    wide = expected(parts, "weight_dtype", {"serving.weight_dtype": "fp8"}, BASELINE)
-    assert kv == (0.0, 0.01)
-    assert wide is not None
-    assert math.exp(wide[0]) == pytest.approx(1 - parts.floor_share("gemm") / 2)
-    assert expected(parts, "unheard of", {}, BASELINE) is None
+    kv = by_part(parts, "kv_cache", {"serving.kv_cache_dtype": "fp8_e4m3"})
+    narrow = by_part(parts, "weight_dtype", {"serving.weight_dtype": "fp8"})
+    assert kv is not None
+    assert set(kv) == {"attention", BESIDE}
+    assert narrow is not None
+    at_floor = parts.floor_ms["gemm"] / parts.time_ms["gemm"]
+    assert math.exp(narrow["gemm"].mean_log) == pytest.approx(1 - at_floor / 2)
+    assert by_part(parts, "unheard of", {}) is None
+    assert of_whole(parts, "unheard of", {}, BASELINE) is None
 
 
 def test_without_kernels_or_a_bandwidth_nothing_is_read_from_the_profile() -> None:

@@ -15,7 +15,7 @@ from agent.surrogate.cost import build_keys
 from agent.surrogate.cost_priors import COMPILE_S, PRUNING_S, TRACED_S
 from agent.surrogate.feasibility import FAILED_BEFORE
 from agent.surrogate.levers import LeverView
-from agent.surrogate.linear import LinearBelief
+from agent.surrogate.linear import SCALE_COUNT, LinearBelief
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 from tests.unit.agent.campaigns import BASELINE, COMPILED, HALF, SPACE, beliefs, changed, pruned, trial
@@ -53,9 +53,29 @@ def test_one_value_of_a_lever_teaches_about_its_others_but_less() -> None:
     assert measured.log_ratio_sd < after.log_ratio_sd < before.log_ratio_sd
 
 
-def test_another_lever_learns_nothing() -> None:
+def test_another_lever_learns_nothing_but_how_sure_to_be() -> None:
     known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.6)])
-    assert known.predict(BASELINE, HALF) == beliefs().predict(BASELINE, HALF)
+    before, after = beliefs().predict(BASELINE, HALF), known.predict(BASELINE, HALF)
+    assert after.log_ratio_mean == before.log_ratio_mean
+    assert after.log_ratio_sd == pytest.approx(before.log_ratio_sd * known.latency.belief.scale)
+
+
+def test_surprises_make_all_beliefs_wider_and_fulfilled_predictions_narrower() -> None:
+    expected = beliefs().predict(BASELINE, COMPILED).log_ratio_mean
+    spreads = [
+        beliefs([trial(COMPILED, Outcome.SUPPORTED, math.expm1(effect))]).predict(BASELINE, HALF).log_ratio_sd
+        for effect in (expected, expected - 2.0)
+    ]
+    assert spreads[0] < beliefs().predict(BASELINE, HALF).log_ratio_sd < spreads[1]
+
+
+def test_levers_that_were_learnt_alone_are_less_sure_together() -> None:
+    known = beliefs([trial(COMPILED, Outcome.SUPPORTED, -0.6), trial(HALF, Outcome.SUPPORTED, -0.3)])
+    both = changed({"serving.dtype": HALF["serving.dtype"]}, COMPILED)
+    alone = [known.predict(BASELINE, each) for each in (COMPILED, HALF)]
+    together = known.predict(BASELINE, both)
+    assert together.log_ratio_mean == pytest.approx(sum(each.log_ratio_mean for each in alone))
+    assert together.log_ratio_sd > 2 * math.hypot(*(each.log_ratio_sd for each in alone))
 
 
 def test_a_refuted_and_an_inconclusive_effect_teach_like_a_supported_one() -> None:
@@ -86,8 +106,12 @@ def test_an_effect_teaches_the_less_the_larger_its_standard_error() -> None:
 def test_an_effect_on_top_of_another_change_is_read_against_its_own_control() -> None:
     both = pruned(1, control=COMPILED)
     known = beliefs([trial(both, Outcome.SUPPORTED, -0.12, control=COMPILED)])
-    assert math.exp(known.predict(BASELINE, pruned(1)).log_ratio_mean) == pytest.approx(0.88, abs=0.02)
-    assert known.predict(BASELINE, COMPILED) == beliefs().predict(BASELINE, COMPILED)
+    assert math.exp(known.predict(COMPILED, both).log_ratio_mean) == pytest.approx(0.88, abs=0.02)
+    # some of it may be what the two do together
+    expected, alone = (each.predict(BASELINE, pruned(1)).log_ratio_mean for each in (beliefs(), known))
+    assert math.log(0.88) < alone < expected
+    compiled = [each.predict(BASELINE, COMPILED).log_ratio_mean for each in (beliefs(), known)]
+    assert compiled[0] == compiled[1]
 
 
 def test_quality_is_nearly_sure_for_compilation_and_doubtful_and_falling_for_pruning() -> None:
@@ -242,7 +266,9 @@ def test_the_regression_is_the_closed_form_posterior() -> None:
     found = LinearBelief.learn(rows, y.tolist(), v.tolist())
     assert found.mean == pytest.approx(covariance @ x.T @ (y / v))
     mean, variance = found.predict([{"a": 2.0}, {"unseen": 3.0}])
-    assert variance == pytest.approx([4 * covariance[0, 0], 9.0])
+    misfit = y @ np.linalg.inv(x @ x.T + np.diag(v)) @ y
+    scale = (SCALE_COUNT + misfit) / (SCALE_COUNT + 3)
+    assert variance == pytest.approx([scale * 4 * covariance[0, 0], scale * 9.0])
     assert mean[1] == 0
 
 

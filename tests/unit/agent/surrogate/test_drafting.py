@@ -62,7 +62,7 @@ def test_the_prior_is_the_acceptance_length_over_the_cost_of_the_step() -> None:
     found = PHYSICS.expect("drafting", VIEW.settings(mtp(2))["drafting"])
     expected = acceptance_length(PRIOR["mtp"][0], 2) / COST.step("mtp", 2)
     assert math.exp(-found.mean_log) == pytest.approx(expected)
-    assert 0.1 < found.sd_log < 0.5
+    assert 0.1 < math.hypot(found.sd_log, *found.joint.values()) < 0.5
 
 
 def test_a_reported_acceptance_length_corrects_all_numbers_of_draft_tokens_of_its_method() -> None:
@@ -73,7 +73,8 @@ def test_a_reported_acceptance_length_corrects_all_numbers_of_draft_tokens_of_it
         assert means == sorted(means)
         spreads = [beliefs(t).predict(BASELINE, candidate).log_ratio_sd for t in (high, [])]
         assert spreads[0] < spreads[1]
-    assert beliefs(low).predict(BASELINE, DFLASH) == beliefs().predict(BASELINE, DFLASH)
+    other = [beliefs(t).predict(BASELINE, DFLASH).log_ratio_mean for t in (low, [])]
+    assert other[0] == other[1]
 
 
 def test_the_acceptance_that_trials_report_is_believed() -> None:

@@ -1,0 +1,41 @@
+"""How often predictions held, and what is made of that."""
+
+import pytest
+
+from knowledge.queries.calibration import CalibrationView, score_interval
+
+
+def view(inside: int, total: int) -> CalibrationView:
+    low, high = score_interval(inside, total)
+    return CalibrationView(total=total, inside=inside, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("inside", "total", "said"),
+    [
+        (1, 10, "surer than they should be"),
+        (6, 10, "does not speak against"),
+        (10, 10, "does not speak against"),
+        (60, 60, "more careful than they need to be"),
+        (40, 100, "surer than they should be"),
+    ],
+)
+def test_predictions_are_blamed_only_for_what_chance_does_not_explain(
+    inside: int, total: int, said: str
+) -> None:
+    assert said in view(inside, total).meaning
+
+
+def test_before_any_outcome_nothing_is_claimed() -> None:
+    assert view(0, 0).sentence.startswith("No prediction was tested yet.")
+
+
+@pytest.mark.parametrize(("count", "of"), [(0, 1), (1, 1), (8, 10), (250, 250), (199, 250)])
+def test_the_interval_holds_the_share_and_stays_one(count: int, of: int) -> None:
+    low, high = score_interval(count, of)
+    assert 0 <= low <= count / of <= high <= 1
+
+
+def test_the_interval_is_the_one_of_wilsons_paper() -> None:
+    assert score_interval(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    """Of Newcombe's table (Statistics in Medicine 17, 1998, p. 857), method 3."""
