@@ -88,7 +88,7 @@ class SideBySideRun:
         )
         with leased(ground.device.device, ground.leases):
             left, before = self._all_left(), None
-            while left and left != before and self._goes_on():
+            while left and (left != before or self._disturbed) and self._goes_on():
                 self._measure_once_more()
                 left, before = self._all_left(), left
         unprepared = self._unprepared()

@@ -307,13 +307,13 @@ def test_a_hypothesis_stands_for_its_newest_judged_test(judged: Judged) -> None:
 
 def test_a_device_without_memory_for_an_arm_is_refused_before_anything_is_queued(judged: Judged) -> None:
     def small(target: str) -> Target:
-        return Target(target, probe_cpu(), DeviceIdentity("Small made-up device", 10**9))
+        return Target(target, probe_cpu(), DeviceIdentity("Small made-up device", 5 * 10**8))
 
     with (
         judged.database.read() as session,
         registered_here(judged.folder),
         patch("agent.campaign.elsewhere.find_target", small),
-        pytest.raises(UsageError, match=r"The control does not fit: .* GB missing"),
+        pytest.raises(UsageError, match=r"The control does not fit: .* MB missing"),
     ):
         ask(session, ORIGINAL, THERE)
 

@@ -15,7 +15,7 @@ weights: checkpoint
 space: levers
 base: {serving.dtype: float32, serving.threads: 1, serving.compile: 'off'}
 lengths: [{prompt_tokens: 16, new_tokens: 9, requests: {1: 2}}]
-side_by_side: {launches: 3, prompts_a_turn: 1}
+side_by_side: {launches: 3, prompts_a_turn: 1, most_beside_cores: 1000}
 quality: {documents: 2, tokens_per_document: 64, items: 2, drafting_prompts: 1, drafting_new_tokens: 8}
 loads:
   - {}

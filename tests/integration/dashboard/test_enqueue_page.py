@@ -29,8 +29,8 @@ def history(tmp_path: Path) -> Iterator[History]:
 @pytest.fixture
 def client(history: History, tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(Settings(data_dir=tmp_path), history.database)
-    legal_here = patch("agent.campaign.preview.legal_here", return_value=LEGAL)
-    with legal_here, patch("agent.campaign.enqueue.legal_here", return_value=LEGAL):
+    legal_of = patch("agent.campaign.preview.legal_of", return_value=LEGAL)
+    with legal_of, patch("agent.campaign.enqueue.legal_of", return_value=LEGAL):
         yield TestClient(app, base_url=BASE, follow_redirects=False)
 
 
