@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.campaign.beside import counted_from, flying_now
-from agent.campaign.confirming import best_there, candidate_there, target_of
 from agent.campaign.expected_cost import cost_priors
+from agent.campaign.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.facts import Facts, Incumbent, Queued, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
@@ -201,10 +201,11 @@ class Desk:
         )
         most = self._most_s([each.candidate for each in queue])
         flying = flying_now(self.facts, self.space, self.beliefs, self.incumbent.configuration)
+        here = Here(self.facts, self.space, self.baseline, self.beliefs.cost)
         candidates = []
         for each, belief, most_s in zip(queue, beliefs, most, strict=True):
             if each.target:
-                candidates.append(candidate_there(self, each, belief))
+                candidates.append(candidate_there(here, each, belief))
                 continue
             prediction, metric = belief.prediction, None
             if each.metric != self.facts.objective:

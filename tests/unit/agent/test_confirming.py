@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.confirming import PROPOSER, best_there, choose_there, drafts, left_over
+from agent.campaign.confirming import PROPOSER, choose_there, drafts, left_over
 from agent.campaign.desk import Desk
+from agent.campaign.expected_there import best_there
 from agent.campaign.facts import Queued
 from agent.campaign.other_targets import OtherTarget, Terms
 from agent.proposers.port import Trial
