@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from math import erfc, exp, fsum, hypot, log, log1p, sqrt
 
 from knowledge.findings.pooling import Estimate
@@ -145,8 +144,14 @@ def _quantile(mixture: Sequence[tuple[float, float, float]], share: float) -> fl
 
 
 def _median_tau(grid: Sequence[_Point]) -> float:
-    below = accumulate(point.weight for point in grid)
-    return next((point.tau for point, share in zip(grid, below, strict=True) if share >= 0.5), grid[-1].tau)
+    """Where half of the probability is below, each point's spread evenly over its step in log τ."""
+    step = log(grid[1].tau / grid[0].tau)
+    below = 0.0
+    for point in grid:
+        if below + point.weight >= 0.5:
+            return point.tau * exp(step * ((0.5 - below) / point.weight - 0.5))
+        below += point.weight
+    return grid[-1].tau
 
 
 def _i_squared(effects: Sequence[float], errors: Sequence[float]) -> float:

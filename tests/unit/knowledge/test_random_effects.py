@@ -4,7 +4,7 @@ from math import isclose
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge.findings.pooling import Estimate
@@ -60,6 +60,7 @@ def test_the_mean_lies_among_the_campaigns_and_in_its_interval_and_that_within_t
 
 @few
 @given(st.lists(st.floats(-0.3, 0.3), min_size=2, max_size=6), half_widths, st.floats(1.05, 4))
+@example([0.0, 0.25], 0.25, 1.125)
 def test_more_variance_between_campaigns_gives_a_wider_interval(
     effects: list[float], half_width: float, factor: float
 ) -> None:
