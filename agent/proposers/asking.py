@@ -1,16 +1,20 @@
 """Asking the proposers: so many drafts of each as its hit rate earns it. Pure.
 
-The slots that a queue has left are shared out by `knowledge.hit_rates`. What one proposer does not fill goes
-to the others. Each is told what those before it brought, so that none brings the same; the order of the
-drafts is that in which they were brought.
+The first slot goes to what promises most, whoever brings it: a verdict may have opened something that is
+worth more than all that waits, and no share may hide it. The other slots that a queue has left are shared out
+by `knowledge.hit_rates`. What one proposer does not fill goes to the others. Each is told what those before
+it brought, so that none brings the same; the order of the drafts is that in which they were brought.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from agent.proposers.port import CampaignView, Draft, Proposer
+from agent.ranking.ranking import expected_gain
 from knowledge.hit_rates import Record, slots
 
 
@@ -36,6 +40,12 @@ def ask(
     drafts: list[Draft] = []
     asked = {each.name: each for each in parts_of(proposers)}
     known = {name: records.get(name, Record()) for name in asked}
+    first = _most_promising(view, asked.values(), keeps) if count > 0 else None
+    if first is not None:
+        drafts.append(first)
+        view = replace(view, taken=view.taken | {first.candidate.digest})
+        if first.proposer in known:
+            known[first.proposer] = _one_more(known[first.proposer])
     while asked and len(drafts) < count:
         for name, wanted in slots({each: known[each] for each in asked}, count - len(drafts)).items():
             if not wanted:
@@ -48,7 +58,27 @@ def ask(
             view = replace(view, taken=view.taken | {each.candidate.digest for each in brought})
             kept = [each for each in brought if keeps(each)]
             drafts += kept
-            known[name] = replace(known[name], proposed=known[name].proposed + len(kept))
+            known[name] = _one_more(known[name], len(kept))
             if len(brought) < wanted:
                 del asked[name]  # it has nothing more to say now
     return drafts
+
+
+def _one_more(record: Record, brought: int = 1) -> Record:
+    return replace(record, proposed=record.proposed + brought)
+
+
+def _most_promising(
+    view: CampaignView, proposers: Iterable[Proposer], keeps: Callable[[Draft], bool]
+) -> Draft | None:
+    """Of what each would bring first, that of which the surrogate expects the largest gain on the objective;
+    None where nobody has such a claim. What a proposer itself predicts does not count."""
+    shown = [draft for each in proposers for draft in each.propose(view, 1)]
+    claims = [draft for draft in shown if draft.metric is None and keeps(draft)]
+    if not claims:
+        return None
+    beliefs = [view.predict(draft.control, draft.candidate) for draft in claims]
+    gains = expected_gain(
+        np.array([each.log_ratio_mean for each in beliefs]), np.array([each.log_ratio_sd for each in beliefs])
+    )
+    return claims[int(np.argmax(gains))]

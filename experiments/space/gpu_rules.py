@@ -38,6 +38,10 @@ does without (vLLM's `ExllamaLinearKernel` and `MarlinLinearKernel`)."""
 KERNEL_BITS: Mapping[str, tuple[int, ...]] = {"triton": (4,)}
 """Bits that a kernel multiplies, where they are not 4 and 8 (vLLM's `TritonW4A16LinearKernel`)."""
 
+CACHE_DTYPE, WEIGHT_DTYPE = "serving.kv_cache_dtype", "serving.weight_dtype"
+"""8-bit keys and values of the kind e5m2 don't go with 8-bit weights (vLLM's attention refuses the pair; seen
+in 0.26)."""
+
 GROUP_SIZE, SYMMETRIC = "quantization.group_size", "quantization.symmetric"
 BITS = ("quantization.bits", "quantization.out_proj_bits")
 
@@ -50,6 +54,9 @@ def kernel_and_format_refused(configuration: Mapping[str, KnobValue]) -> str | N
     dtype, size = configuration.get("serving.dtype"), configuration.get(GROUP_SIZE)
     if kernel == "exllama" and dtype not in (None, EXLLAMA_ACTIVATIONS):
         return f"Exllama multiplies {EXLLAMA_ACTIVATIONS} activations alone, and serving.dtype is {dtype}."
+    cache, weights = configuration.get(CACHE_DTYPE), configuration.get(WEIGHT_DTYPE)
+    if (cache, weights) == ("fp8_e5m2", "fp8"):
+        return f"vLLM keeps no keys and values as fp8_e5m2 beside {WEIGHT_DTYPE}=fp8."
     name, groups = kernel.capitalize(), KERNEL_GROUPS.get(kernel)
     if groups is not None and size is not None and size not in groups:
         return f"{name} multiplies groups of {_any(groups)} alone, and {GROUP_SIZE} is {size}."

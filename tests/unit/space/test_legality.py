@@ -269,3 +269,22 @@ def test_a_kernel_that_never_multiplies_such_activations_is_refused(
     assert (told is not None) == refused
     if told is not None:
         assert told == "Exllama multiplies float16 activations alone, and serving.dtype is bfloat16."
+
+
+@pytest.mark.parametrize(
+    ("cache", "weights", "refused"),
+    [
+        ("fp8_e5m2", "fp8", True),
+        ("fp8_e4m3", "fp8", False),
+        ("fp8_e5m2", "stored", False),
+        ("auto", "fp8", False),
+    ],
+)
+def test_a_cache_that_never_goes_with_8_bit_weights_is_refused_before_a_load(
+    cache: str, weights: str, refused: bool
+) -> None:
+    given = Configuration.of({"serving.kv_cache_dtype": cache, "serving.weight_dtype": weights})
+    told = joint_refusal(given, FACTS)
+    assert (told is not None) == refused
+    if told is not None:
+        assert told == "vLLM keeps no keys and values as fp8_e5m2 beside serving.weight_dtype=fp8."

@@ -13,6 +13,8 @@ from agent.proposers.optuna_tpe import OptunaProposer
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.profile import ProfileProposer
 from agent.proposers.rules import RulesProposer
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
 from knowledge.hit_rates import Hits, Record
 from tests.unit.agent import campaigns, four_levers
 
@@ -54,13 +56,52 @@ def test_whoever_was_right_more_often_brings_more() -> None:
     assert found["a"] > 5 * found["b"]
 
 
+def test_what_promises_most_enters_first_whatever_the_share_of_who_brings_it() -> None:
+    fast, slow = (p for p in islice(VIEW.space.points(), 1, 3))
+    view = replace(
+        VIEW,
+        predict=lambda control, candidate: Prediction(
+            log_ratio_mean=-0.3 if candidate == fast else 0.0, log_ratio_sd=0.01
+        ),
+    )
+
+    class One(Named):
+        def __init__(self, name: str, candidate: Configuration) -> None:
+            super().__init__(name)
+            self._candidate = candidate
+
+        def propose(self, view: CampaignView, count: int) -> list[Draft]:
+            if self._candidate.digest in view.taken:
+                return []
+            return [draft_of(view, self._candidate, proposer=self.name, rationale="It alone.")]
+
+    records = {"right": Record(40, Hits(40, 40)), "wrong": Record(40, Hits(0, 40))}
+    drafts = ask(view, (One("right", slow), One("wrong", fast)), 2, records)
+    assert [each.proposer for each in drafts] == ["wrong", "right"]
+
+
+def test_what_a_proposer_predicts_itself_gives_it_no_first_slot() -> None:
+    boasts, modest = Named("boasts"), Named("modest")
+
+    class Boasting(Named):
+        def propose(self, view: CampaignView, count: int) -> list[Draft]:
+            told = Prediction(log_ratio_mean=-5.0, log_ratio_sd=0.01)
+            return [replace(each, prediction=told) for each in boasts.propose(view, count)]
+
+    promised = {each.candidate: each for each in Boasting("boasts").propose(VIEW, 1)}
+    drafts = ask(VIEW, (modest, Boasting("boasts")), 1, {})
+    assert drafts[0].candidate in promised
+    assert drafts[0].proposer == "modest"
+
+
 def test_who_was_never_right_is_heard_again_all_the_same() -> None:
     records = {"a": Record(40, Hits(40, 40)), "b": Record(40, Hits(0, 40))}
     assert brought(ask(VIEW, (Named("a"), Named("b")), 500, records))["b"] >= 1
 
 
 def test_what_one_does_not_fill_goes_to_the_others() -> None:
-    assert brought(ask(VIEW, (Named("a", most=1), Named("b")), 8, {})) == {"a": 1, "b": 7}
+    # of equal promise the first slot is the first's, and it brings one more by its share
+    assert brought(ask(VIEW, (Named("a", most=1), Named("b")), 8, {})) == {"a": 2, "b": 6}
 
 
 def test_what_is_not_kept_fills_no_slot_and_is_not_asked_for_again() -> None:
