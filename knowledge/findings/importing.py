@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -13,7 +11,7 @@ from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Configuration, Experiment, ImportedVerdict, Launch, Measurement, Verdict
+from db.models import Configuration, Experiment, ImportedVerdict, Verdict
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration as Point
 from knowledge.figures import counted
@@ -22,6 +20,7 @@ from knowledge.findings.facts import facts_of_pair
 from knowledge.findings.keeping import FindingChange, update_from_imported
 from knowledge.findings.rules import VerdictFact
 from knowledge.findings.running import pinned_of, ran
+from knowledge.samples_digest import samples_digest
 from knowledge.stored import workload_of
 
 
@@ -147,30 +146,5 @@ def _told(session: Session, fact: VerdictFact) -> ToldVerdict:
         of_an_open_test=fact.of_an_open_test,
         launches=verdict.launches,
         samples=verdict.samples,
-        samples_digest=_samples_digest(session, experiment.id),
+        samples_digest=samples_digest(session, experiment.id),
     )
-
-
-def _samples_digest(session: Session, experiment_id: int) -> str:
-    """SHA-256 of all samples of an experiment, launch by launch in the order they were taken."""
-    query = (
-        select(
-            Launch.arm,
-            Launch.index,
-            Launch.stage,
-            Measurement.block,
-            Measurement.position,
-            Measurement.item,
-            Measurement.seq,
-            Measurement.metric,
-            Measurement.unit,
-            Measurement.value,
-        )
-        .join(Launch, Launch.id == Measurement.launch_id)
-        .where(Launch.experiment_id == experiment_id)
-        .order_by(Launch.id, Measurement.id)
-    )
-    digest = hashlib.sha256()
-    for row in session.execute(query):
-        digest.update(json.dumps(list(row), separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
-    return digest.hexdigest()

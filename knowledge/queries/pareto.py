@@ -131,7 +131,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
     campaign_id = campaign.id
     objective = metric_of(campaign.objective)
     shown = objective if metric is None else metric
-    ratios = _judged(session, campaign_id, objective)
+    ratios = judged_ratios(session, campaign_id, objective)
     judged = len(ratios)
     if shown != objective:
         ratios = launch_ratios(session, campaign_id, shown, ratios)
@@ -181,7 +181,7 @@ def _made(session: Session, campaign: Campaign, metric: str | None) -> ParetoVie
     )
 
 
-def _judged(session: Session, campaign_id: int, objective: str) -> list[Ratio]:
+def judged_ratios(session: Session, campaign_id: int, objective: str) -> list[Ratio]:
     """What verdicts say of each candidate against its control, oldest first; one statement."""
     quality = Verdict.quality["bits_per_byte_relative"]
     query = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, hypot, log, sqrt
 from statistics import fmean
@@ -64,21 +64,37 @@ def chained(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
     out. Quality is against the baseline in every experiment, so it needs no chain. Pure.
     """
     found: dict[int, Placed] = {}
+    for placed in _reached(ratios, baseline_id, found):
+        before = found.get(placed.configuration_id)
+        count = 1 if before is None else before.experiments + 1
+        kept = before is not None and before.launches > placed.launches
+        found[placed.configuration_id] = replace(before if before and kept else placed, experiments=count)
+    return found
+
+
+def each_over_baseline(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
+    """What each experiment says of its candidate over the baseline, by experiment; else as `chained`. Pure."""
+    found: dict[int, Placed] = {}
+    own: dict[int, Placed] = {}
+    for placed in _reached(ratios, baseline_id, found):
+        own[placed.experiment_id] = placed
+        before = found.get(placed.configuration_id)
+        if before is None or before.launches <= placed.launches:
+            found[placed.configuration_id] = placed
+    return own
+
+
+def _reached(ratios: Sequence[Ratio], baseline_id: int, found: Mapping[int, Placed]) -> Iterator[Placed]:
+    """The candidates of the experiments that a chain from the baseline reaches, by what was `found` so far."""
     for each in ratios:
         if each.log_ratio is None or each.candidate_id == baseline_id:
             continue
         control = found.get(each.control_id)
         if control is None and each.control_id != baseline_id:
             continue
-        before = found.get(each.candidate_id)
-        count = 1 if before is None else before.experiments + 1
-        if before is not None and before.launches > each.launches:
-            found[each.candidate_id] = replace(before, experiments=count)
-            continue
-        start = 0.0 if control is None else control.log_ratio
-        middle = start + each.log_ratio
+        middle = each.log_ratio + (0.0 if control is None else control.log_ratio)
         low, high = _ends(each, control, middle)
-        found[each.candidate_id] = Placed(
+        yield Placed(
             each.candidate_id,
             each.experiment_id,
             middle,
@@ -88,9 +104,7 @@ def chained(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
             each.quality,
             each.quality_low,
             each.quality_high,
-            count,
         )
-    return found
 
 
 def _ends(each: Ratio, control: Placed | None, middle: float) -> tuple[float | None, float | None]:

@@ -1,0 +1,61 @@
+"""The drawings of a report: SVG that stands in the page itself and asks for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from dashboard.charts.predicted_measured import predicted_measured
+from dashboard.charts.search import Tested, search_plot
+from dashboard.pages.now import Rows
+from dashboard.pages.pareto import UNITS, plot_of
+from dashboard.rendering.environment import environment
+from dashboard.report import words
+from knowledge.queries.now_best import BestView
+from knowledge.queries.pareto import ParetoView
+from knowledge.queries.predictions import PredictionsView
+from knowledge.report.view import TrialView
+
+
+def waterfall(best: BestView) -> Markup:
+    """The bars from the baseline to the best."""
+    return _drawn("waterfall", {"best": best, "rows": Rows(best), "change": words.change})
+
+
+def pareto(view: ParetoView) -> Markup | None:
+    """Latency against quality; None without a baseline."""
+    plot = plot_of(view)
+    unit = next((said for each, said in UNITS.items() if f"{each.value}_ms" == view.metric), "ms")
+    return None if plot is None else _drawn("pareto", {"plot": plot, "unit": unit})
+
+
+def search(trials: Sequence[TrialView]) -> Markup | None:
+    """The path of the search; None without a test."""
+    plot = search_plot([_tested(each) for each in trials])
+    return None if plot is None else _drawn("search", {"plot": plot})
+
+
+def predictions(view: PredictionsView) -> Markup | None:
+    """Predicted against measured; None without a point."""
+    chart = predicted_measured(view.points)
+    return None if chart is None else _drawn("predictions", {"chart": chart})
+
+
+def _tested(each: TrialView) -> Tested:
+    over, best = each.over_baseline, each.best_speedup
+    timed = over is not None and over.metric.endswith("_ms")
+    outcome = each.outcome.value if each.outcome else "testing"
+    return Tested(
+        title=f"{each.experiment}, {outcome}: {words.effect(over) if timed else 'not timed against the baseline'}",
+        outcome=outcome,
+        over=1 + over.relative if over is not None and timed else None,
+        low=None if over is None or not timed or over.low is None else 1 + over.low,
+        high=None if over is None or not timed or over.high is None else 1 + over.high,
+        best_over=None if not best else 1 / best,
+    )
+
+
+def _drawn(name: str, values: Mapping[str, Any]) -> Markup:
+    return Markup(environment().get_template(f"report/_{name}.html").render(values).strip())  # noqa: S704 - escaped

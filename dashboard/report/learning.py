@@ -1,0 +1,218 @@
+"""How a campaign searched and what it learnt: its path, findings, what was ruled out, its predictions."""
+
+from __future__ import annotations
+
+from dashboard.rendering.figures import NARROW, whole
+from dashboard.report import drawings, opening, words
+from dashboard.report.document import Block, Figure, Paragraph, Points, Row, Section, table
+from db.states import VerdictOutcome
+from knowledge.figures import counted, listed
+from knowledge.report.view import ReportView, TrialView
+
+RULED_OUT = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
+OPEN = (VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED)
+
+
+def path(view: ReportView) -> Section:
+    """The tests in their order, and what moved the queue between them."""
+    title = "Path of the search"
+    blocks: list[Block] = [Paragraph(_proposed(view))]
+    if not view.trials:
+        blocks.append(Paragraph("No test was begun."))
+        return Section(title, tuple(blocks))
+    drawing = drawings.search(view.trials)
+    if drawing is not None:
+        blocks.append(
+            Figure(
+                "Time of each tested configuration over the baseline's, in %, in the order of the tests, with 95 % "
+                "intervals; the line is the best so far. Tests that were not timed, or are confounded, have their "
+                "mark on the upper edge.",
+                drawing,
+            )
+        )
+    blocks.append(
+        table(
+            "The tests in their order. Effects are against each test's own control, with 95 % intervals; the last "
+            "column is the speed-up of the best after the test.",
+            ("Test", "Hypothesis", "Change", "Proposed by", ">Effect", ">Pairs", "Outcome", ">Best so far"),
+            [_trial(each) for each in view.trials],
+        )
+    )
+    reasons = [Row((each.hypothesis, each.experiment, each.why_then)) for each in view.trials if each.why_then]
+    if reasons:
+        blocks.append(
+            table("Why each hypothesis stood where it stood when its turn came.", ("Hypothesis", "Test", "Reason of its last move"), reasons)
+        )
+    if view.search.causes:
+        blocks.append(
+            table(
+                f"What moved the queue, the most moves first, of {whole(view.search.moves)} moves.",
+                ("Event", "Kind", "About", ">Moves", "The first reason"),
+                [
+                    Row((str(each.event_id), f"`{each.kind}`", each.subject or words.NONE, whole(each.moves), each.reason))
+                    for each in view.search.causes
+                ],
+            )
+        )
+    return Section(title, tuple(blocks))
+
+
+def _proposed(view: ReportView) -> str:
+    found = view.search.proposed
+    if not found:
+        return "Nobody proposed a hypothesis."
+    who = listed([f"{count} by {'the user' if name == 'user' else name}" for name, count in found.items()])
+    out = f"; {view.search.withdrawn} were withdrawn without a test" if view.search.withdrawn else ""
+    return f"{counted(sum(found.values()), 'hypothesis was', 'hypotheses were')} proposed: {who}{out}."
+
+
+def _trial(each: TrialView) -> Row:
+    outcome = each.outcome.value if each.outcome else each.state.value
+    best = words.NONE if each.best_speedup is None else words.speedup(each.best_speedup, None, None)
+    return Row(
+        (
+            each.experiment,
+            each.hypothesis,
+            words.change(each.change) or each.claim,
+            each.proposer,
+            words.effect(each.effect),
+            str(each.pairs) if each.pairs else words.NONE,
+            f"{outcome}, latency only" if each.latency_only else outcome,
+            f"**{best}**" if each.is_new_best else best,
+        ),
+        anchor=each.experiment,
+        mark=outcome,
+    )
+
+
+def findings(view: ReportView) -> Section:
+    """What verdicts together say."""
+    if not view.findings:
+        return Section("Findings", (Paragraph("None: no verdict of this campaign says anything that lasts."),))
+    rows = [
+        Row(
+            (
+                each.id,
+                each.claim,
+                words.effect(each.effect),
+                each.strength,
+                each.status.value + (f": {each.status_reason}" if each.status_reason else ""),
+                ", ".join(dict.fromkeys(one.named for one in each.evidence)),
+            ),
+            anchor=each.id,
+        )
+        for each in view.findings
+    ]
+    return Section(
+        "Findings",
+        (
+            Paragraph(
+                f"A finding speaks of this model, target, engine, versions and workload alone. "
+                f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of this campaign."
+            ),
+            table(
+                "Findings with the effect of all their evidence, pooled over campaigns where there are several.",
+                ("Finding", "Claim", ">Effect", "Strength", "Status", "Evidence"),
+                rows,
+            ),
+        ),
+    )
+
+
+def ruled_out(view: ReportView) -> Section:
+    """What is ruled out and why, and what is left open and why, in the judge's own words."""
+    blocks: list[Block] = []
+    gone, left = view.judged(*RULED_OUT), view.judged(*OPEN)
+    columns = ("Hypothesis", "Test", "Claim", "Outcome", "Why, in the judge's words")
+    if gone:
+        blocks.append(table("Ruled out: refuted, or not able to run.", columns, [_why(each) for each in gone]))
+    else:
+        blocks.append(Paragraph("Nothing is ruled out."))
+    if left:
+        blocks.append(table("Left open: inconclusive, or confounded by what else differed.", columns, [_why(each) for each in left]))
+    broken = [each for each in view.trials if each.outcome is None and each.reason]
+    if broken:
+        blocks.append(
+            table("Ended without a verdict.", columns, [_why(each) for each in broken])
+        )
+    return Section("What was ruled out, and why", tuple(blocks))
+
+
+def _why(each: TrialView) -> Row:
+    outcome = each.outcome.value if each.outcome else each.state.value
+    return Row(
+        (each.hypothesis, each.experiment, each.claim, outcome, each.reason or words.NONE),
+        mark=outcome,
+    )
+
+
+def predictions(view: ReportView) -> Section:
+    """Predictions against outcomes."""
+    title, found = "Predictions against outcomes", view.predictions
+    drawing = drawings.predictions(found)
+    if drawing is None:
+        return Section(title, (Paragraph(view.calibration.sentence),))
+    rows = [
+        Row(
+            (
+                each.hypothesis,
+                each.experiment,
+                words.effect(each.predicted),
+                words.effect(each.measured),
+                "yes" if each.inside else "no",
+            ),
+            mark=each.outcome.value,
+        )
+        for each in reversed(found.points)
+    ]
+    return Section(
+        title,
+        (
+            Paragraph(
+                f"Every prediction was sealed before its test. {view.calibration.sentence} The interval of the share is "
+                "the score interval, which takes the outcomes for independent."
+            ),
+            Figure(
+                "Predicted against measured change in %, on equal log axes. On the dashed line: as predicted. Bars "
+                f"along: predicted 80{NARROW}%; upright: measured 95{NARROW}%.",
+                drawing,
+            ),
+            table(
+                "Predictions and what was measured, in the order of the verdicts.",
+                ("Hypothesis", "Test", ">Predicted, 80 %", ">Measured, 95 %", ">Inside"),
+                rows,
+            ),
+        ),
+    )
+
+
+def beliefs(view: ReportView) -> Section:
+    """How far the supported may be believed: false ones expected, and what fresh runs said."""
+    blocks: list[Block] = []
+    told = opening.false_ones(view)
+    blocks.append(Points(told) if told else Paragraph("Nothing is supported, so nothing supported can be false."))
+    if view.again:
+        blocks.append(
+            table(
+                "Tests run once more: in fresh processes, or on another target.",
+                ("Run", "Kind", "Of", "Target", "Outcome", ">Effect"),
+                [
+                    Row(
+                        (
+                            each.experiment,
+                            each.kind.value,
+                            each.of,
+                            each.target,
+                            each.outcome.value if each.outcome else each.state.value,
+                            words.effect(each.effect),
+                        ),
+                        anchor=each.experiment,
+                        mark=each.outcome.value if each.outcome else None,
+                    )
+                    for each in view.again
+                ],
+            )
+        )
+    else:
+        blocks.append(Paragraph("No test was run once more beyond the fresh pairs that every supported one was validated by."))
+    return Section("How far it may be believed", tuple(blocks))

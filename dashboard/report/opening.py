@@ -1,0 +1,206 @@
+"""How a report begins: title, abstract, what was asked and under which set-up."""
+
+from __future__ import annotations
+
+from configs.quantities import format_duration, format_usd
+from dashboard.rendering.figures import NARROW, number, percent, whole
+from dashboard.report import words
+from dashboard.report.document import Block, Document, Paragraph, Points, Row, Section, Table
+from db.states import CampaignState, VerdictOutcome
+from knowledge.figures import counted, listed, margin, metric_word
+from knowledge.latency_only import FASTEST, UNKNOWN_QUALITY
+from knowledge.queries.discovery import discovery_sentence, outside_sentence
+from knowledge.report.view import ReportView
+from knowledge.stored import number as as_number
+
+LATENCY_ONLY = (
+    f"Latency only: the weights are made up, {UNKNOWN_QUALITY}, and nothing of this is to be deployed as it is."
+)
+"""What is said above everything that rests on made-up weights."""
+
+UNFINISHED = {
+    CampaignState.RUNNING: "The campaign is still running: what stands here is what it knows so far.",
+    CampaignState.PAUSED: "The campaign is paused: what stands here is what it knows so far.",
+    CampaignState.STOPPING: "The campaign is about to stop: what stands here is what it knows so far.",
+}
+"""What is said of a campaign that has not ended."""
+
+
+def opening(view: ReportView) -> Document:
+    """The title, the abstract and the facts below it."""
+    campaign = view.campaign
+    facts = [
+        ("Campaign", f"{campaign.id} ({campaign.name})"),
+        ("Model", campaign.model),
+        ("Target", campaign.target),
+        ("Engine", view.engine),
+        ("Began", f"{words.instant(campaign.started_at)} UTC" if campaign.started_at else "not yet"),
+        ("Ended", f"{words.instant(campaign.ended_at)} UTC" if campaign.ended_at else campaign.state.value),
+        ("Made", f"{words.instant(view.made_at)} UTC by autoinfer {view.autoinfer}"),
+    ]
+    marks = [UNFINISHED[campaign.state]] if campaign.state in UNFINISHED else []
+    if campaign.latency_only:
+        marks.append(LATENCY_ONLY)
+    if any(each.broken for each in view.seals):
+        broken = [each.experiment for each in view.seals if each.broken]
+        marks.append(f"Not everything is as it was preregistered: see the seals of {listed(broken[:5])}.")
+    return Document(
+        title=f"How much faster does {campaign.model} answer on {campaign.target}?",
+        abstract=tuple(_abstract(view)),
+        facts=tuple(facts),
+        marks=tuple(marks),
+    )
+
+
+def _abstract(view: ReportView) -> list[str]:
+    campaign, best = view.campaign, view.best
+    said = [_result(view)]
+    judged = view.judged()
+    if judged:
+        counts = [
+            f"{count} {outcome.value}"
+            for outcome in VerdictOutcome
+            if (count := sum(each.outcome is outcome for each in judged))
+        ]
+        said.append(f"Of {counted(len(judged), 'judged test')}, {listed(counts)}.")
+    elif view.trials:
+        said.append(f"{counted(len(view.trials), 'test')} began, and none is judged.")
+    else:
+        said.append("No hypothesis was tested.")
+    bounds = [] if campaign.discovery is None else [discovery_sentence(campaign.discovery)]
+    said += [f"{each[:1].upper()}{each[1:]}." for each in bounds if each]
+    confirmed = [each for each in view.again if each.outcome is not None]
+    if confirmed:
+        held = sum(each.outcome is VerdictOutcome.SUPPORTED for each in confirmed)
+        said.append(f"{counted(len(confirmed), 'test was', 'tests were')} run once more, {held} supported again.")
+    spent = view.costs.total.spent_s
+    dollars = view.costs.money.total.actual_usd if view.costs.money.total.runs else None
+    if spent:
+        paid = "" if dollars is None else f" and {format_usd(dollars)} of rented machines"
+        said.append(f"It took {format_duration(spent)} of device time{paid}.")
+    if best is not None and best.note:
+        said.append(f"{best.note[:1].upper()}{best.note[1:].rstrip('.')}.")
+    return said
+
+
+def _result(view: ReportView) -> str:
+    best, campaign = view.best, view.campaign
+    if best is None:
+        why = f": {campaign.stopped_because.rstrip('.')}" if campaign.stopped_because else ""
+        return f"Trial 0 was not measured, so there is nothing to compare with{why}."
+    if best.experiment is None:
+        return (
+            f"**Nothing that was measured beats the baseline** of {words.milliseconds(best.tpot_ms)} a token by the "
+            "smallest effect worth having."
+        )
+    found = words.speedup(best.speedup, best.speedup_low, best.speedup_high)
+    chained = ", multiplied along a chain of tests, without an interval of its own" if best.chained else ""
+    quality = (
+        UNKNOWN_QUALITY
+        if campaign.latency_only
+        else f"bits per byte {words.relative_margin(best.bits_per_byte)}"
+        if best.bits_per_byte is not None
+        else "its quality is not known"
+    )
+    return (
+        f"**{found} as fast as the baseline**{chained}: {words.milliseconds(best.best_ms)} a token against "
+        f"{words.milliseconds(best.baseline_ms)}; {quality} ({best.experiment})."
+    )
+
+
+def question(view: ReportView) -> Section:
+    """What was asked, and what had to be true of an answer."""
+    campaign, plan = view.campaign, view.plan
+    metric = str(plan.get("metric", campaign.objective.get("metric", "tpot_ms")))
+    effect, alpha = as_number(plan.get("min_effect")), as_number(plan.get("alpha"))
+    margins = plan.get("margins") if isinstance(plan.get("margins"), dict) else {}
+    asked = f"Which configuration of {view.engine} serves {campaign.model} on {campaign.target} with the least {metric_word(metric)}"
+    blocks: list[Block] = []
+    if campaign.latency_only:
+        asked += f"? {FASTEST[:1].upper()}{FASTEST[1:]}."
+    else:
+        bits, points = as_number(margins.get("bits_per_byte")), as_number(margins.get("task_points"))
+        kept = [f"bits per byte rise by {percent(bits)} at most"] if bits is not None else []
+        kept += [f"at most {number(points)} points fewer tasks are solved"] if points is not None else []
+        asked += f", while {listed(kept)}?" if kept else "?"
+    blocks.append(Paragraph(asked))
+    if effect is not None and alpha is not None:
+        blocks.append(
+            Paragraph(
+                f"A change is worth having from {margin(effect, metric)} on. A claim is supported only where its "
+                f"whole interval lies beyond that and fresh processes agree; control and candidate run side by side "
+                f"on the same prompts, and a launch (a fresh process) is the unit that varies. One-sided level "
+                f"{number(100 * alpha)}{NARROW}%."
+            )
+        )
+    if view.questions:
+        blocks.append(Paragraph("The campaign asked these questions first:"))
+        blocks.append(Points(tuple(f"**{each.asks}** {each.answer.replace('**', '')}" for each in view.questions)))
+    return Section("Question", tuple(blocks))
+
+
+def set_up(view: ReportView) -> Section:
+    """The set-up as a table."""
+    campaign, plan = view.campaign, view.plan
+    load = plan.get("workload") if isinstance(plan.get("workload"), dict) else {}
+    rows = [
+        ("Model", f"{campaign.model}, SHA-256 `{campaign.model_fingerprint}`"),
+        ("Revision", f"{campaign.hub.repo} at `{campaign.hub.commit}`" if campaign.hub else None),
+        ("Target", campaign.target),
+        ("Engine", view.engine),
+        ("Space of configurations", view.space),
+        (
+            "Begins from",
+            f"{campaign.begins_from.words}: {campaign.begins_from.why}" if campaign.begins_from else None,
+        ),
+        ("Requests at once", _whole(load.get("concurrency"))),
+        ("Prompt and answer", f"{_whole(load.get('prompt_tokens'))} and {_whole(load.get('new_tokens'))} tokens" if load else None),
+        ("Quality", _quality(load)),
+        (
+            "Plan of a test",
+            f"{_whole(plan.get('quick_blocks'))} blocks at a quick look, {_whole(plan.get('full_blocks'))} a pair after "
+            f"it, at most {_whole(plan.get('full_pairs'))} pairs of launches, {_whole(plan.get('validation_pairs'))} fresh "
+            "pairs to validate"
+            if plan.get("full_pairs")
+            else None,
+        ),
+        ("Judge", f"{view.judge} {', '.join(view.judge_versions)}".strip() or None),
+        ("Seed", str(campaign.seed)),
+        ("Budget", _budget(view)),
+    ]
+    shown = [Row((name, said)) for name, said in rows if said]
+    return Section("Set-up", (Table("Set-up of the campaign.", ("What", "Value"), tuple(shown)),))
+
+
+def _quality(load: dict[str, object]) -> str | None:
+    if not load:
+        return None
+    said = (
+        f"{_whole(load.get('evaluation_documents'))} documents of {_whole(load.get('evaluation_tokens_per_document'))} "
+        f"tokens, {_whole(load.get('evaluation_items'))} items"
+    )
+    tasks = load.get("evaluation_tasks")
+    return f"{said}, {', '.join(map(str, tasks))}" if isinstance(tasks, list) and tasks else said
+
+
+def _budget(view: ReportView) -> str | None:
+    wall, spent = (as_number(view.campaign.budget.get(name)) for name in ("wall_s", "spent_s"))
+    if wall is None:
+        return None
+    return f"{format_duration(wall)}" + (f", of which {format_duration(spent)} were spent" if spent else "")
+
+
+def _whole(value: object) -> str:
+    found = as_number(value)
+    return words.NONE if found is None else whole(int(found))
+
+
+def false_ones(view: ReportView) -> tuple[str, ...]:
+    """How many of the supported may be false, as sentences."""
+    found = view.campaign.discovery
+    if found is None:
+        return ()
+    told = (discovery_sentence(found), outside_sentence(found))
+    return tuple(f"{each[:1].upper()}{each[1:]}." for each in told if each)
+
+

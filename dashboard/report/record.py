@@ -1,0 +1,183 @@
+"""What a report rests on: seals, costs, environment, how to repeat it, raw samples."""
+
+from __future__ import annotations
+
+import json
+
+from configs.quantities import format_duration, format_usd
+from dashboard.rendering.figures import seconds, whole
+from dashboard.report import words
+from dashboard.report.document import Block, Listing, Paragraph, Row, Section, table
+from knowledge.figures import counted, size
+from knowledge.report.evidence import SPEC_FILE
+from knowledge.report.view import ReportView
+
+COVERS = (
+    "A seal is one SHA-256 over everything that decides what is measured and how it is judged: metric, prediction, "
+    "smallest effect, levels, margins, workload and stopping; both arms and the reference of quality; judge with "
+    "version, engine, model, device, seed, noise profile, and the texts that prompts and documents are cut from. It is "
+    "written down before the first launch. Not sealed are ids and the words of a hypothesis. Held means that every stored "
+    "copy (job, plan, arms, hypothesis, verdict, log) still says what was sealed; who rewrites all of them and makes the "
+    "hash anew is not found."
+)
+"""What a seal covers; see docs/discovery.md."""
+
+
+def seals(view: ReportView) -> Section:
+    """The preregistrations."""
+    title = "Preregistration"
+    if not view.seals:
+        return Section(title, (Paragraph("No test was preregistered, because none was dispatched."),))
+    rows = [
+        Row(
+            (
+                each.experiment,
+                each.hypothesis or words.NONE,
+                f"`{each.digest}`",
+                words.instant(each.sealed_at),
+                words.instant(each.first_launch_at),
+                "held" if each.holds else each.broken or "its job is no longer kept",
+            )
+        )
+        for each in view.seals
+    ]
+    return Section(
+        title,
+        (
+            Paragraph(COVERS),
+            table("Seals, times in UTC.", ("Run", "Hypothesis", "SHA-256", "Sealed", "First launch", "Now"), rows),
+        ),
+    )
+
+
+def costs(view: ReportView) -> Section:
+    """Device seconds and dollars."""
+    found = view.costs
+    if not found.total.experiments:
+        return Section("Costs", (Paragraph("Nothing was spent: no experiment began."),))
+    rows = [
+        Row((each.name, whole(each.experiments), seconds(each.spent_s), f"{each.spent_s:.1f}"))
+        for each in (*found.outcomes, found.total)
+    ]
+    blocks: list[Block] = [
+        Paragraph(found.basis),
+        table("Device time by outcome.", ("Outcome", ">Experiments", ">Time", ">Seconds"), rows),
+    ]
+    if found.timed:
+        saved = f"saved {format_duration(found.saved_s)}" if found.saved_s >= 1 else "saved nothing"
+        blocks.append(
+            Paragraph(
+                f"Stopping early {saved} of {format_duration(found.planned_s)} of planned launch time, over "
+                f"{counted(found.timed, 'timed test')}."
+            )
+        )
+    money = found.money
+    if money.total.runs:
+        blocks += [
+            Paragraph(money.basis),
+            table(
+                "Dollars by target.",
+                ("Target", ">Runs", ">Quoted at most", ">Estimated", ">Actual", "Actual rests on"),
+                [
+                    Row(
+                        (
+                            each.name,
+                            whole(each.runs),
+                            format_usd(each.quoted_usd),
+                            format_usd(each.estimated_usd),
+                            format_usd(each.actual_usd),
+                            each.rests_on,
+                        )
+                    )
+                    for each in (*money.targets, money.total)
+                ],
+            ),
+        ]
+    else:
+        blocks.append(Paragraph("No rented machine was paid for: $0."))
+    return Section("Costs", tuple(blocks))
+
+
+def environment(view: ReportView) -> Section:
+    """Hardware, driver and versions."""
+    if not view.machines:
+        return Section("Environment", (Paragraph("Nothing was launched, so no environment was recorded."),))
+    rows = []
+    for place, each in enumerate(view.machines, start=1):
+        facts = [
+            ("Launches", f"{whole(each.launches)}, of {_runs(each.experiments)}"),
+            ("Processor", None if each.cpu is None else f"{each.cpu}, {each.cores} cores, {words.gib(each.memory_bytes)}"),
+            ("GPU", None if each.gpu is None else f"{each.gpu}, {words.gib(each.gpu_memory_bytes)}"),
+            ("Driver", each.driver),
+            ("System", " ".join(filter(None, (each.os, each.kernel))) or None),
+            ("Python", each.python),
+            ("Packages", ", ".join(f"`{name}=={version}`" for name, version in each.packages.items()) or None),
+            ("Revision of autoinfer", None if each.git_revision is None else f"`{each.git_revision}`{', with changes' if each.git_changed else ''}"),
+        ]
+        rows += [Row((str(place), name, said)) for name, said in facts if said]
+    return Section(
+        "Environment",
+        (
+            table(
+                "What launches ran on; one number for each machine and set of versions.", ("Machine", "What", "Value"), rows
+            ),
+        ),
+    )
+
+
+def _runs(labels: tuple[str, ...]) -> str:
+    return labels[0] if len(labels) == 1 else f"{len(labels)} runs, {labels[0]} to {labels[-1]}"
+
+
+def reproduction(view: ReportView) -> Section:
+    """How to do it again."""
+    blocks: list[Block] = [
+        table("Commands.", ("What", "Command"), [Row((each.what, f"`{each.command}`")) for each in view.commands]),
+    ]
+    if view.artifacts:
+        blocks.append(
+            table(
+                "Artifacts, each under the SHA-256 of what it was made from and with.",
+                ("Kind", "Digest", ">Size", ">Built in", "Used by"),
+                [
+                    Row((each.kind, f"`{each.digest}`", size(each.bytes), seconds(each.build_s), _runs(each.experiments)))
+                    for each in view.artifacts
+                ],
+            )
+        )
+    blocks += [
+        Paragraph(f"`{SPEC_FILE}`, the specification as it was run (JSON, which is YAML too):"),
+        Listing(json.dumps(view.spec, indent=2, ensure_ascii=False)),
+    ]
+    return Section("Reproduction", tuple(blocks))
+
+
+def samples(view: ReportView) -> Section:
+    """Raw samples: their digests, and how to get them."""
+    if not view.samples:
+        return Section("Raw samples", (Paragraph("There are none: nothing was timed or scored."),))
+    total = sum(each.samples for each in view.samples)
+    rows = [
+        Row(
+            (
+                each.experiment,
+                each.kind.value,
+                words.NONE if each.seed is None else str(each.seed),
+                whole(each.launches),
+                whole(each.samples),
+                f"`{each.digest}`",
+            )
+        )
+        for each in view.samples
+    ]
+    return Section(
+        "Raw samples",
+        (
+            Paragraph(
+                f"Every figure above leads back to {counted(total, 'raw sample')} in the database. Those of a run are "
+                f"written by `{view.samples[0].command}`, its own label in place of {view.samples[0].experiment}. The digest is over a line of JSON for each "
+                "sample in the order taken: arm, index of the launch, stage, block, position, item, number, metric, unit, value."
+            ),
+            table("Samples by run.", ("Run", "Kind", ">Seed", ">Launches", ">Samples", "SHA-256"), rows),
+        ),
+    )

@@ -1,0 +1,164 @@
+"""What a campaign came to: the result, what each kept change gave, latency against quality."""
+
+from __future__ import annotations
+
+from dashboard.rendering.figures import signed
+from dashboard.report import drawings, words
+from dashboard.report.document import Block, Figure, Paragraph, Row, Section, table
+from knowledge.figures import counted, metric_word
+from knowledge.latency_only import UNKNOWN_QUALITY
+from knowledge.queries.now_best import BestView, StepView
+from knowledge.report.view import ReportView
+
+
+def result(view: ReportView) -> Section:
+    """The baseline and the best, side by side."""
+    best = view.best
+    if best is None:
+        return Section(
+            "Result",
+            (Paragraph("There is none: trial 0 was not measured, so that nothing could be compared with it."),),
+        )
+    unit = "ms a token"
+    rows = []
+    if best.naive_ms is not None and best.naive_ms != best.baseline_ms:
+        rows.append(("Engine's own default, in the sweep", words.milliseconds(best.naive_ms), words.NONE, words.NONE, ""))
+    rows.append(
+        ("Baseline (trial 0)", words.milliseconds(best.baseline_ms), "1", words.NONE, words.knobs(_baseline(view, best)))
+    )
+    if best.experiment is not None:
+        quality = UNKNOWN_QUALITY if view.campaign.latency_only else words.relative_margin(best.bits_per_byte)
+        rows.append(
+            (
+                f"Best ({best.experiment})",
+                words.milliseconds(best.best_ms, best.tpot_low_ms, best.tpot_high_ms),
+                words.speedup(best.speedup, best.speedup_low, best.speedup_high).replace("×", "× ", 1).rstrip(),
+                quality,
+                words.knobs(best.configuration),
+            )
+        )
+    blocks: list[Block] = [
+        table(
+            "Baseline and best. The best's interval is that of the speed-up, 95 %, against the baseline as it "
+            "ran side by side; bits per byte are relative to the baseline's.",
+            ("Configuration", f">Time, {unit}", ">Speed-up", ">Bits per byte", "Knobs"),
+            [Row(each) for each in rows],
+        )
+    ]
+    if best.experiment is None:
+        blocks.insert(0, Paragraph("Nothing that was measured beats the baseline by the smallest effect worth having."))
+    elif best.tasks is not None:
+        blocks.append(Paragraph(f"Of the tasks the best solves {words.points_margin(best.tasks)}."))
+    return Section("Result", tuple(blocks))
+
+
+def _baseline(view: ReportView, best: BestView) -> dict[str, object]:
+    """The baseline's knobs: those of the best with what was changed taken back, or its own."""
+    row = next((each for each in view.pareto.front if each.is_best), None)
+    if best.experiment is None:
+        return dict(best.configuration)
+    if row is None:
+        return {}
+    found = dict(best.configuration)
+    for each in row.change:
+        found.pop(each.knob, None)
+        if each.before is not None:
+            found[each.knob] = each.before
+    return found
+
+
+def waterfall(view: ReportView) -> Section:
+    """What each kept change gave."""
+    title, best = "What each kept change gave", view.best
+    if best is None or not best.steps:
+        return Section(title, (Paragraph("No change was kept, so there are no steps to show."),))
+    rows = [
+        Row(
+            (
+                _step(step),
+                step.experiment or words.NONE,
+                words.milliseconds(step.before_ms),
+                words.milliseconds(step.after_ms),
+                f"{signed(-step.won_ms, 2)} ms",
+                words.effect(step.effect),
+                str(step.pairs) if step.pairs else words.NONE,
+            )
+        )
+        for step in best.steps
+    ]
+    scaled = (
+        "The steps are scaled to the baseline's own launches; no test compared the best with the baseline itself."
+        if best.chained
+        else "The ends are those of the test that compared the best with the baseline itself, side by side."
+    )
+    floor = ""
+    if best.floor is not None:
+        floor = f" The pale part is the floor by physics, {words.milliseconds(best.floor.ms)} of the baseline"
+        floor += f" and {words.milliseconds(best.best_floor.ms)} of the best." if best.best_floor else "."
+    return Section(
+        title,
+        (
+            Figure(f"From the baseline to the best, time of a token in ms. {scaled}{floor}", drawings.waterfall(best)),
+            table(
+                "The steps of the waterfall. Effects are of each test against its own control, with 95 % intervals, so "
+                "that steps don't multiply to the whole exactly.",
+                ("Change", "Test", ">Before", ">After", ">Won", ">Effect in its test", ">Pairs"),
+                rows,
+            ),
+        ),
+    )
+
+
+def _step(step: StepView) -> str:
+    if step.earlier > 1:
+        return f"{step.earlier} earlier steps together"
+    if step.together:
+        return "All of it, measured together against the baseline"
+    return words.change(step.change) or step.claim or words.NONE
+
+
+def pareto(view: ReportView) -> Section:
+    """Latency against quality."""
+    title, found = "Latency against quality", view.pareto
+    if view.campaign.latency_only:
+        return Section(title, (Paragraph(f"Not shown: the weights are made up, and {UNKNOWN_QUALITY}."),))
+    drawing = drawings.pareto(found)
+    if drawing is None or not found.configurations:
+        return Section(title, (Paragraph("No configuration beside the baseline was both timed and scored."),))
+    rows = [
+        Row(
+            (
+                "baseline" if row.is_baseline else words.change(row.change),
+                row.experiment or words.NONE,
+                words.milliseconds(row.latency_ms, row.low_ms, row.high_ms),
+                _loss(row.quality, row.quality_low, row.quality_high),
+                "yes" if row.within_limit else "no",
+            )
+        )
+        for row in found.front
+    ]
+    unplaced = f" {counted(found.unplaced, 'test was', 'tests were')} judged but not both timed and scored." if found.unplaced else ""
+    return Section(
+        title,
+        (
+            Figure(
+                f"{metric_word(found.metric)} in ms against the change of bits per byte in %, of "
+                f"{counted(found.configurations, 'configuration')} beside the baseline. The line is the front; the "
+                f"shaded part is beyond the allowed loss.{unplaced}",
+                drawing,
+            ),
+            table(
+                "The front: configurations that none beats in both. Latency is the baseline's times ratios that "
+                "were measured side by side.",
+                ("Change against the baseline", "Test", f">{metric_word(found.metric)}", ">Bits per byte", ">Within the limit"),
+                rows,
+            ),
+        ),
+    )
+
+
+def _loss(value: float, low: float | None, high: float | None) -> str:
+    around = "" if low is None or high is None else f" [{signed(100 * low, 2)}, {signed(100 * high, 2)}]"
+    return f"{signed(100 * value, 2)} %{around}"
+
+

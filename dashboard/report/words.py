@@ -1,0 +1,101 @@
+"""Figures of a report as text: estimates with their intervals, changes, times of day in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from configs.quantities import HIGHER_IS_BETTER
+from dashboard.rendering.figures import NARROW, interval, number, percent, signed
+from knowledge.figures import SHARES
+from knowledge.queries.now_best import MarginView
+from knowledge.queries.view import ChangeView, EffectView
+
+NONE = "–"
+"""What stands where nothing was measured."""
+
+
+def effect(found: EffectView | None) -> str:
+    """An effect with its interval: `−76.2 % [−78.2, −74.1]`; that of a share in points, with its own sign."""
+    if found is None:
+        return NONE
+    if found.metric in SHARES:
+        ends = "" if found.low is None or found.high is None else interval(-found.high, -found.low)
+        return f"{signed(-100 * found.relative)}{NARROW}points {ends}".rstrip()
+    return f"{percent(found.relative)} {interval(found.low, found.high)}".rstrip()
+
+
+def speedup(value: float, low: float | None, high: float | None) -> str:
+    """A speed-up with its interval: `5.07× [4.57, 5.62]`."""
+    around = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    return f"{number(value)}×{around}"
+
+
+def as_speedup(found: EffectView | None) -> str:
+    """A change of a time as a speed-up with its interval."""
+    if found is None or found.relative <= -1:
+        return NONE
+    low, high = (None if each is None or each <= -1 else 1 / (1 + each) for each in (found.high, found.low))
+    return speedup(1 / (1 + found.relative), low, high)
+
+
+def milliseconds(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A latency with its interval: `1.20 ms [1.06, 1.30]`."""
+    if value is None:
+        return NONE
+    around = "" if low is None or high is None else f" [{number(low)}, {number(high)}]"
+    return f"{number(value)}{NARROW}ms{around}"
+
+
+def relative_margin(found: MarginView | None) -> str:
+    """A change of bits per byte with its interval and what was allowed."""
+    if found is None:
+        return NONE
+    allowed = "" if found.allowed is None else f", allowed {percent(found.allowed)}"
+    return f"{percent(found.loss, 2)} {interval(found.low, found.high, 2)}".rstrip() + allowed
+
+
+def points_margin(found: MarginView | None) -> str:
+    """A change of tasks solved, in points, with its interval and what was allowed."""
+    if found is None:
+        return NONE
+    ends = (
+        ""
+        if found.low is None or found.high is None
+        else f" [{signed(-found.high)}, {signed(-found.low)}]"
+    )
+    allowed = "" if found.allowed is None else f", allowed {signed(-found.allowed)}"
+    return f"{signed(-found.loss)}{NARROW}points{ends}{allowed}"
+
+
+def change(changes: tuple[ChangeView, ...]) -> str:
+    """What is set otherwise: `` `serving.compile=cpp_wrapper` ``; a knob that is no longer active is told so."""
+    return ", ".join(
+        f"`{each.knob}={_value(each.after)}`" if each.after is not None else f"no `{each.knob}`"
+        for each in changes
+    )
+
+
+def knobs(configuration: object) -> str:
+    """A whole configuration, knob by knob."""
+    if not isinstance(configuration, dict) and not hasattr(configuration, "items"):
+        return NONE
+    return ", ".join(f"`{knob}={_value(value)}`" for knob, value in sorted(configuration.items())) or NONE
+
+
+def _value(value: object) -> str:
+    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def better_word(metric: str) -> str:
+    """What a change for the better does to a metric."""
+    return "more" if metric in HIGHER_IS_BETTER.values() or metric in SHARES else "less"
+
+
+def instant(at: datetime | None) -> str:
+    """A time to the second, UTC."""
+    return NONE if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def gib(count: int | None) -> str:
+    """Bytes of memory in GiB."""
+    return NONE if count is None else f"{number(count / 2**30)}{NARROW}GiB"

@@ -1,0 +1,97 @@
+"""From a campaign in the database to its report."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from importlib.metadata import version
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from configs.errors import UsageError
+from db.labels import Noun, format_label
+from db.models import Campaign, Event
+from db.noise import SERIES_NAME
+from db.states import FindingStatus
+from knowledge.answers_sentence import answer_sentence
+from knowledge.queries.answers import campaign_answers
+from knowledge.queries.calibration import calibration
+from knowledge.queries.campaigns import CampaignView, campaign_detail
+from knowledge.queries.costs import costs
+from knowledge.queries.findings import FindingView, list_findings
+from knowledge.queries.hypotheses import Asked
+from knowledge.queries.now_reached import best_of
+from knowledge.queries.pareto import pareto
+from knowledge.queries.predictions import predictions
+from knowledge.report import evidence
+from knowledge.report import trials as path
+from knowledge.report.view import AnsweredView, ReportView
+from knowledge.stored import engine_of
+
+MOST_FINDINGS = 1_000
+"""Findings told at most, in the order of their numbers."""
+
+
+def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
+    """Everything about a campaign, which must exist; `made_at` alone depends on when it is made.
+
+    Raises `UsageError` for an A/A series, which tests nothing.
+    """
+    campaign = session.get_one(Campaign, campaign_id)
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    if campaign.name == SERIES_NAME:
+        raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")
+    tested = path.trials(session, campaign)
+    machines = evidence.machines(session, campaign_id)
+    revision = next((each.git_revision for each in reversed(machines) if each.git_revision), None)
+    return ReportView(
+        made_at=made_at,
+        autoinfer=version("autoinfer"),
+        written_at=session.scalar(select(func.max(Event.at)).where(Event.campaign_id == campaign_id)),
+        campaign=_settled(campaign_detail(session, campaign_id)),
+        plan=campaign.spec.get("plan") or {},
+        engine=engine_of(campaign.spec),
+        judge=str(campaign.spec.get("judge", "")),
+        judge_versions=evidence.judge_versions(session, campaign_id),
+        space=str(campaign.spec.get("space", "")),
+        spec=evidence.spec_of(campaign),
+        questions=_questions(session, campaign),
+        best=best_of(session, campaign),
+        pareto=pareto(session, campaign_id),
+        trials=tested,
+        again=path.again(session, campaign_id),
+        search=path.search(session, campaign_id),
+        findings=_findings(session, campaign_id),
+        predictions=predictions(session, Asked(campaign_id)),
+        calibration=calibration(session, campaign_id),
+        seals=evidence.seals(session, campaign_id),
+        costs=costs(session, campaign_id),
+        machines=machines,
+        artifacts=evidence.artifacts(session, campaign_id),
+        samples=evidence.samples(session, campaign),
+        commands=evidence.commands(campaign, tested, revision),
+    )
+
+
+def _settled(found: CampaignView) -> CampaignView:
+    """The campaign without what the clock alone makes: the age of one that has not ended."""
+    if found.ended_at is not None:
+        return found
+    return found.model_copy(update={"spent": found.spent.model_copy(update={"wall_s": None})})
+
+
+def _questions(session: Session, campaign: Campaign) -> tuple[AnsweredView, ...]:
+    if not campaign.spec.get("questions"):
+        return ()
+    found = campaign_answers(session, campaign.id)
+    return tuple(
+        AnsweredView(asks=each.asks, answer=answer_sentence(each.contrasts, found.contrasts))
+        for each in found.answers
+    )
+
+
+def _findings(session: Session, campaign_id: int) -> tuple[FindingView, ...]:
+    """Those that verdicts of the campaign bear on, by number; what was superseded is left out."""
+    found = list_findings(session, campaign_id=campaign_id, limit=MOST_FINDINGS).items
+    kept = [each for each in found if each.status is not FindingStatus.SUPERSEDED]
+    return tuple(sorted(kept, key=lambda each: (each.created_at, each.id)))
