@@ -49,6 +49,12 @@ COMMANDS = (
         "What is being validated, what was found, what was ruled out.",
         _LOOK,
     ),
+    Entry(
+        "report",
+        "cli.report:report",
+        "A campaign as one file: result, path, findings, and what it rests on.",
+        _LOOK,
+    ),
     Entry("queue", "cli.queue:queue", "The order of what comes next, with the reason for each place.", _LOOK),
     Entry("hypotheses", "cli.hypotheses:hypotheses", "All hypotheses and what became of them.", _LOOK),
     Entry("experiments", "cli.experiments:experiments", "All experiments: past, running, planned.", _LOOK),

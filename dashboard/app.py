@@ -51,6 +51,7 @@ from dashboard.pages import (
 )
 from dashboard.rendering.environment import STATIC, render
 from dashboard.rented import RUNS
+from dashboard.report.routes import add_report
 from dashboard.routes import Server, add_page
 from dashboard.shell import links
 from dashboard.stream.hub import Hub
@@ -143,6 +144,7 @@ def create_app(
     server = Server(opened, hub, ground)
     experiment_samples.add_experiment_routes(app, server)
     add_graph_data(app, server)
+    add_report(app, server)
     for page in PAGES:
         add_page(app, server, page)
 

@@ -89,7 +89,8 @@ def search_plot(tested: Sequence[Tested]) -> SearchPlot | None:
     return SearchPlot(
         x_ticks=_numbers(count),
         y_ticks=tuple(
-            Tick(round(100 - tick.place, 3), tick.label) for tick in Axis(100 * axis.low, 100 * axis.high).ticks()
+            Tick(round(100 - tick.place, 3), tick.label)
+            for tick in Axis(100 * axis.low, 100 * axis.high).ticks()
         ),
         one=_y(1.0, axis),
         path=_steps(heights, axis),
@@ -112,7 +113,11 @@ def _steps(heights: Sequence[tuple[float, float | None]], axis: Axis) -> str:
         if over is None:
             continue
         y = _y(over, axis)
-        path += f"L{scale * x:.1f} {scale * last:.1f}" if path else f"M0 {scale * last:.1f}L{scale * x:.1f} {scale * last:.1f}"
+        path += (
+            f"L{scale * x:.1f} {scale * last:.1f}"
+            if path
+            else f"M0 {scale * last:.1f}L{scale * x:.1f} {scale * last:.1f}"
+        )
         path += f"L{scale * x:.1f} {scale * y:.1f}"
         last = y
     return f"{path}L{SIZE} {scale * last:.1f}" if path else ""

@@ -47,8 +47,9 @@ def _tested(each: TrialView) -> Tested:
     over, best = each.over_baseline, each.best_speedup
     timed = over is not None and over.metric.endswith("_ms")
     outcome = each.outcome.value if each.outcome else "testing"
+    said = words.effect(over) if timed else "not timed against the baseline"
     return Tested(
-        title=f"{each.experiment}, {outcome}: {words.effect(over) if timed else 'not timed against the baseline'}",
+        title=f"{each.experiment}, {outcome}: {said}",
         outcome=outcome,
         over=1 + over.relative if over is not None and timed else None,
         low=None if over is None or not timed or over.low is None else 1 + over.low,
@@ -58,4 +59,4 @@ def _tested(each: TrialView) -> Tested:
 
 
 def _drawn(name: str, values: Mapping[str, Any]) -> Markup:
-    return Markup(environment().get_template(f"report/_{name}.html").render(values).strip())  # noqa: S704 - escaped
+    return Markup(environment().get_template(f"report/_{name}.html").render(values).strip())

@@ -35,13 +35,17 @@ def as_html(view: ReportView) -> str:
         for row in block.rows
         if row.anchor
     }
-    return environment().get_template("report/page.html").render(
-        found=found,
-        style=Markup(style()),  # noqa: S704 - a file of our own
-        policy=policy(),
-        inline=lambda text: inline(text, anchors),
-        kind=_kind,
-        view=view,
+    return (
+        environment()
+        .get_template("report/page.html")
+        .render(
+            found=found,
+            style=Markup(style()),
+            policy=policy(),
+            inline=lambda text: inline(text, anchors),
+            kind=_kind,
+            view=view,
+        )
     )
 
 
@@ -49,7 +53,9 @@ def as_html(view: ReportView) -> str:
 def style() -> str:
     """The style sheet: the tokens of the pages, and the report's own."""
     files = (STATIC / "css" / name for name in ("tokens.css", "report.css"))
-    return "\n".join(_SPACE.sub(" ", _COMMENT.sub("", file.read_text(encoding="utf-8"))).strip() for file in files)
+    return "\n".join(
+        _SPACE.sub(" ", _COMMENT.sub("", file.read_text(encoding="utf-8"))).strip() for file in files
+    )
 
 
 @cache
@@ -60,7 +66,7 @@ def policy() -> str:
 
 
 def inline(text: str, anchors: Collection[str] = ()) -> Markup:
-    """A text as HTML: code, words that lead, and labels as links to the row about them, where there is one."""
+    """A text as HTML: code, words that lead, and labels as links to the row about them."""
     found, at = Markup(), 0
     for match in _INLINE.finditer(text):
         found += escape(text[at : match.start()])
@@ -87,5 +93,3 @@ def _breakable(code: str) -> Markup:
 def _kind(block: object) -> str:
     kinds: dict[type, str] = {Paragraph: "p", Points: "ul", Table: "table", Figure: "figure", Listing: "pre"}
     return kinds[type(block)]
-
-

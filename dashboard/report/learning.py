@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dashboard.rendering.figures import NARROW, whole
+from dashboard.rendering.linking import came_up
 from dashboard.report import drawings, opening, words
 from dashboard.report.document import Block, Figure, Paragraph, Points, Row, Section, table
 from db.states import VerdictOutcome
@@ -24,24 +25,33 @@ def path(view: ReportView) -> Section:
     if drawing is not None:
         blocks.append(
             Figure(
-                "Time of each tested configuration over the baseline's, in %, in the order of the tests, with 95 % "
-                "intervals; the line is the best so far. Tests that were not timed, or are confounded, have their "
+                "Time of each tested configuration over the baseline's, in %, in the order of the tests, "
+                "with 95 % "
+                "intervals; the line is the best so far. Tests that were not timed, or are confounded, "
+                "have their "
                 "mark on the upper edge.",
                 drawing,
             )
         )
     blocks.append(
         table(
-            "The tests in their order. Effects are against each test's own control, with 95 % intervals; the last "
+            "The tests in their order. Effects are against each test's own control, with 95 % intervals; "
+            "the last "
             "column is the speed-up of the best after the test.",
             ("Test", "Hypothesis", "Change", "Proposed by", ">Effect", ">Pairs", "Outcome", ">Best so far"),
             [_trial(each) for each in view.trials],
         )
     )
-    reasons = [Row((each.hypothesis, each.experiment, each.why_then)) for each in view.trials if each.why_then]
+    reasons = [
+        Row((each.hypothesis, each.experiment, each.why_then)) for each in view.trials if each.why_then
+    ]
     if reasons:
         blocks.append(
-            table("Why each hypothesis stood where it stood when its turn came.", ("Hypothesis", "Test", "Reason of its last move"), reasons)
+            table(
+                "Why each hypothesis stood where it stood when its turn came.",
+                ("Hypothesis", "Test", "Reason of its last move"),
+                reasons,
+            )
         )
     if view.search.causes:
         blocks.append(
@@ -49,7 +59,15 @@ def path(view: ReportView) -> Section:
                 f"What moved the queue, the most moves first, of {whole(view.search.moves)} moves.",
                 ("Event", "Kind", "About", ">Moves", "The first reason"),
                 [
-                    Row((str(each.event_id), f"`{each.kind}`", each.subject or words.NONE, whole(each.moves), each.reason))
+                    Row(
+                        (
+                            str(each.event_id),
+                            f"`{each.kind}`",
+                            each.subject or words.NONE,
+                            whole(each.moves),
+                            each.reason,
+                        )
+                    )
                     for each in view.search.causes
                 ],
             )
@@ -88,12 +106,14 @@ def _trial(each: TrialView) -> Row:
 def findings(view: ReportView) -> Section:
     """What verdicts together say."""
     if not view.findings:
-        return Section("Findings", (Paragraph("None: no verdict of this campaign says anything that lasts."),))
+        return Section(
+            "Findings", (Paragraph("None: no verdict of this campaign says anything that lasts."),)
+        )
     rows = [
         Row(
             (
                 each.id,
-                each.claim,
+                came_up(each.claim),
                 words.effect(each.effect),
                 each.strength,
                 each.status.value + (f": {each.status_reason}" if each.status_reason else ""),
@@ -108,10 +128,12 @@ def findings(view: ReportView) -> Section:
         (
             Paragraph(
                 f"A finding speaks of this model, target, engine, versions and workload alone. "
-                f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of this campaign."
+                f"{counted(len(rows), 'finding')} {'rests' if len(rows) == 1 else 'rest'} on verdicts of "
+                "this campaign."
             ),
             table(
-                "Findings with the effect of all their evidence, pooled over campaigns where there are several.",
+                "Findings with the effect of all their evidence, pooled over campaigns where there are "
+                "several.",
                 ("Finding", "Claim", ">Effect", "Strength", "Status", "Evidence"),
                 rows,
             ),
@@ -125,16 +147,22 @@ def ruled_out(view: ReportView) -> Section:
     gone, left = view.judged(*RULED_OUT), view.judged(*OPEN)
     columns = ("Hypothesis", "Test", "Claim", "Outcome", "Why, in the judge's words")
     if gone:
-        blocks.append(table("Ruled out: refuted, or not able to run.", columns, [_why(each) for each in gone]))
+        blocks.append(
+            table("Ruled out: refuted, or not able to run.", columns, [_why(each) for each in gone])
+        )
     else:
         blocks.append(Paragraph("Nothing is ruled out."))
     if left:
-        blocks.append(table("Left open: inconclusive, or confounded by what else differed.", columns, [_why(each) for each in left]))
+        blocks.append(
+            table(
+                "Left open: inconclusive, or confounded by what else differed.",
+                columns,
+                [_why(each) for each in left],
+            )
+        )
     broken = [each for each in view.trials if each.outcome is None and each.reason]
     if broken:
-        blocks.append(
-            table("Ended without a verdict.", columns, [_why(each) for each in broken])
-        )
+        blocks.append(table("Ended without a verdict.", columns, [_why(each) for each in broken]))
     return Section("What was ruled out, and why", tuple(blocks))
 
 
@@ -169,11 +197,13 @@ def predictions(view: ReportView) -> Section:
         title,
         (
             Paragraph(
-                f"Every prediction was sealed before its test. {view.calibration.sentence} The interval of the share is "
+                f"Every prediction was sealed before its test. {view.calibration.sentence} The interval of "
+                "the share is "
                 "the score interval, which takes the outcomes for independent."
             ),
             Figure(
-                "Predicted against measured change in %, on equal log axes. On the dashed line: as predicted. Bars "
+                "Predicted against measured change in %, on equal log axes. On the dashed line: as "
+                "predicted. Bars "
                 f"along: predicted 80{NARROW}%; upright: measured 95{NARROW}%.",
                 drawing,
             ),
@@ -190,7 +220,9 @@ def beliefs(view: ReportView) -> Section:
     """How far the supported may be believed: false ones expected, and what fresh runs said."""
     blocks: list[Block] = []
     told = opening.false_ones(view)
-    blocks.append(Points(told) if told else Paragraph("Nothing is supported, so nothing supported can be false."))
+    blocks.append(
+        Points(told) if told else Paragraph("Nothing is supported, so nothing supported can be false.")
+    )
     if view.again:
         blocks.append(
             table(
@@ -214,5 +246,9 @@ def beliefs(view: ReportView) -> Section:
             )
         )
     else:
-        blocks.append(Paragraph("No test was run once more beyond the fresh pairs that every supported one was validated by."))
+        blocks.append(
+            Paragraph(
+                "No test was run once more beyond the fresh pairs that every supported one was validated by."
+            )
+        )
     return Section("How far it may be believed", tuple(blocks))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from configs.quantities import format_duration, format_usd
-from dashboard.rendering.figures import NARROW, number, percent, whole
+from dashboard.rendering.figures import NARROW, whole
 from dashboard.report import words
 from dashboard.report.document import Block, Document, Paragraph, Points, Row, Section, Table
+from db.models.base import JsonObject
 from db.states import CampaignState, VerdictOutcome
 from knowledge.figures import counted, listed, margin, metric_word
 from knowledge.latency_only import FASTEST, UNKNOWN_QUALITY
@@ -14,7 +15,8 @@ from knowledge.report.view import ReportView
 from knowledge.stored import number as as_number
 
 LATENCY_ONLY = (
-    f"Latency only: the weights are made up, {UNKNOWN_QUALITY}, and nothing of this is to be deployed as it is."
+    f"Latency only: the weights are made up, {UNKNOWN_QUALITY}, and nothing of this is to be deployed as it "
+    "is."
 )
 """What is said above everything that rests on made-up weights."""
 
@@ -72,7 +74,9 @@ def _abstract(view: ReportView) -> list[str]:
     confirmed = [each for each in view.again if each.outcome is not None]
     if confirmed:
         held = sum(each.outcome is VerdictOutcome.SUPPORTED for each in confirmed)
-        said.append(f"{counted(len(confirmed), 'test was', 'tests were')} run once more, {held} supported again.")
+        said.append(
+            f"{counted(len(confirmed), 'test was', 'tests were')} run once more, {held} supported again."
+        )
     spent = view.costs.total.spent_s
     dollars = view.costs.money.total.actual_usd if view.costs.money.total.runs else None
     if spent:
@@ -90,7 +94,8 @@ def _result(view: ReportView) -> str:
         return f"Trial 0 was not measured, so there is nothing to compare with{why}."
     if best.experiment is None:
         return (
-            f"**Nothing that was measured beats the baseline** of {words.milliseconds(best.tpot_ms)} a token by the "
+            f"**Nothing that was measured beats the baseline** of {words.milliseconds(best.tpot_ms)} a "
+            "token by the "
             "smallest effect worth having."
         )
     found = words.speedup(best.speedup, best.speedup_low, best.speedup_high)
@@ -113,36 +118,44 @@ def question(view: ReportView) -> Section:
     campaign, plan = view.campaign, view.plan
     metric = str(plan.get("metric", campaign.objective.get("metric", "tpot_ms")))
     effect, alpha = as_number(plan.get("min_effect")), as_number(plan.get("alpha"))
-    margins = plan.get("margins") if isinstance(plan.get("margins"), dict) else {}
-    asked = f"Which configuration of {view.engine} serves {campaign.model} on {campaign.target} with the least {metric_word(metric)}"
+    margins = _part(plan, "margins")
+    asked = (
+        f"Which configuration of {view.engine} serves {campaign.model} on {campaign.target} with the least "
+        f"{metric_word(metric)}"
+    )
     blocks: list[Block] = []
     if campaign.latency_only:
         asked += f"? {FASTEST[:1].upper()}{FASTEST[1:]}."
     else:
         bits, points = as_number(margins.get("bits_per_byte")), as_number(margins.get("task_points"))
-        kept = [f"bits per byte rise by {percent(bits)} at most"] if bits is not None else []
-        kept += [f"at most {number(points)} points fewer tasks are solved"] if points is not None else []
+        kept = [f"bits per byte rise by {100 * bits:g}{NARROW}% at most"] if bits is not None else []
+        kept += [f"at most {points:g} points fewer tasks are solved"] if points is not None else []
         asked += f", while {listed(kept)}?" if kept else "?"
     blocks.append(Paragraph(asked))
     if effect is not None and alpha is not None:
         blocks.append(
             Paragraph(
-                f"A change is worth having from {margin(effect, metric)} on. A claim is supported only where its "
-                f"whole interval lies beyond that and fresh processes agree; control and candidate run side by side "
-                f"on the same prompts, and a launch (a fresh process) is the unit that varies. One-sided level "
-                f"{number(100 * alpha)}{NARROW}%."
+                f"A change is worth having from {margin(effect, metric)} on. A claim is supported only "
+                "where its "
+                "whole interval lies beyond that and fresh processes agree; control and candidate run "
+                "side by side "
+                "on the same prompts, and a launch (a fresh process) is the unit that varies. One-sided "
+                "level "
+                f"{100 * alpha:g}{NARROW}%."
             )
         )
     if view.questions:
         blocks.append(Paragraph("The campaign asked these questions first:"))
-        blocks.append(Points(tuple(f"**{each.asks}** {each.answer.replace('**', '')}" for each in view.questions)))
+        blocks.append(
+            Points(tuple(f"**{each.asks}** {each.answer.replace('**', '')}" for each in view.questions))
+        )
     return Section("Question", tuple(blocks))
 
 
 def set_up(view: ReportView) -> Section:
     """The set-up as a table."""
     campaign, plan = view.campaign, view.plan
-    load = plan.get("workload") if isinstance(plan.get("workload"), dict) else {}
+    load = _part(plan, "workload")
     rows = [
         ("Model", f"{campaign.model}, SHA-256 `{campaign.model_fingerprint}`"),
         ("Revision", f"{campaign.hub.repo} at `{campaign.hub.commit}`" if campaign.hub else None),
@@ -154,12 +167,19 @@ def set_up(view: ReportView) -> Section:
             f"{campaign.begins_from.words}: {campaign.begins_from.why}" if campaign.begins_from else None,
         ),
         ("Requests at once", _whole(load.get("concurrency"))),
-        ("Prompt and answer", f"{_whole(load.get('prompt_tokens'))} and {_whole(load.get('new_tokens'))} tokens" if load else None),
+        (
+            "Prompt and answer",
+            f"{_whole(load.get('prompt_tokens'))} and {_whole(load.get('new_tokens'))} tokens"
+            if load
+            else None,
+        ),
         ("Quality", _quality(load)),
         (
             "Plan of a test",
-            f"{_whole(plan.get('quick_blocks'))} blocks at a quick look, {_whole(plan.get('full_blocks'))} a pair after "
-            f"it, at most {_whole(plan.get('full_pairs'))} pairs of launches, {_whole(plan.get('validation_pairs'))} fresh "
+            f"{_whole(plan.get('quick_blocks'))} blocks at a quick look, {_whole(plan.get('full_blocks'))} "
+            "a pair after "
+            f"it, at most {_whole(plan.get('full_pairs'))} pairs of launches, "
+            f"{_whole(plan.get('validation_pairs'))} fresh "
             "pairs to validate"
             if plan.get("full_pairs")
             else None,
@@ -172,11 +192,17 @@ def set_up(view: ReportView) -> Section:
     return Section("Set-up", (Table("Set-up of the campaign.", ("What", "Value"), tuple(shown)),))
 
 
-def _quality(load: dict[str, object]) -> str | None:
+def _part(plan: JsonObject, name: str) -> JsonObject:
+    found = plan.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _quality(load: JsonObject) -> str | None:
     if not load:
         return None
     said = (
-        f"{_whole(load.get('evaluation_documents'))} documents of {_whole(load.get('evaluation_tokens_per_document'))} "
+        f"{_whole(load.get('evaluation_documents'))} documents of "
+        f"{_whole(load.get('evaluation_tokens_per_document'))} "
         f"tokens, {_whole(load.get('evaluation_items'))} items"
     )
     tasks = load.get("evaluation_tasks")
@@ -202,5 +228,3 @@ def false_ones(view: ReportView) -> tuple[str, ...]:
         return ()
     told = (discovery_sentence(found), outside_sentence(found))
     return tuple(f"{each[:1].upper()}{each[1:]}." for each in told if each)
-
-

@@ -13,11 +13,16 @@ from knowledge.report.evidence import SPEC_FILE
 from knowledge.report.view import ReportView
 
 COVERS = (
-    "A seal is one SHA-256 over everything that decides what is measured and how it is judged: metric, prediction, "
-    "smallest effect, levels, margins, workload and stopping; both arms and the reference of quality; judge with "
-    "version, engine, model, device, seed, noise profile, and the texts that prompts and documents are cut from. It is "
-    "written down before the first launch. Not sealed are ids and the words of a hypothesis. Held means that every stored "
-    "copy (job, plan, arms, hypothesis, verdict, log) still says what was sealed; who rewrites all of them and makes the "
+    "A seal is one SHA-256 over everything that decides what is measured and how it is judged: metric, "
+    "prediction, "
+    "smallest effect, levels, margins, workload and stopping; both arms and the reference of quality; "
+    "judge with "
+    "version, engine, model, device, seed, noise profile, and the texts that prompts and documents are cut "
+    "from. It is "
+    "written down before the first launch. Not sealed are ids and the words of a hypothesis. Held means "
+    "that every stored "
+    "copy (job, plan, arms, hypothesis, verdict, log) still says what was sealed; who rewrites all of them "
+    "and makes the "
     "hash anew is not found."
 )
 """What a seal covers; see docs/discovery.md."""
@@ -45,7 +50,11 @@ def seals(view: ReportView) -> Section:
         title,
         (
             Paragraph(COVERS),
-            table("Seals, times in UTC.", ("Run", "Hypothesis", "SHA-256", "Sealed", "First launch", "Now"), rows),
+            table(
+                "Seals, times in UTC.",
+                ("Run", "Hypothesis", "SHA-256", "Sealed", "First launch", "Now"),
+                rows,
+            ),
         ),
     )
 
@@ -106,20 +115,35 @@ def environment(view: ReportView) -> Section:
     for place, each in enumerate(view.machines, start=1):
         facts = [
             ("Launches", f"{whole(each.launches)}, of {_runs(each.experiments)}"),
-            ("Processor", None if each.cpu is None else f"{each.cpu}, {each.cores} cores, {words.gib(each.memory_bytes)}"),
+            (
+                "Processor",
+                None
+                if each.cpu is None
+                else f"{each.cpu}, {each.cores} cores, {words.gib(each.memory_bytes)}",
+            ),
             ("GPU", None if each.gpu is None else f"{each.gpu}, {words.gib(each.gpu_memory_bytes)}"),
             ("Driver", each.driver),
             ("System", " ".join(filter(None, (each.os, each.kernel))) or None),
             ("Python", each.python),
-            ("Packages", ", ".join(f"`{name}=={version}`" for name, version in each.packages.items()) or None),
-            ("Revision of autoinfer", None if each.git_revision is None else f"`{each.git_revision}`{', with changes' if each.git_changed else ''}"),
+            (
+                "Packages",
+                ", ".join(f"`{name}=={version}`" for name, version in each.packages.items()) or None,
+            ),
+            (
+                "Revision of autoinfer",
+                None
+                if each.git_revision is None
+                else f"`{each.git_revision}`{', with changes' if each.git_changed else ''}",
+            ),
         ]
         rows += [Row((str(place), name, said)) for name, said in facts if said]
     return Section(
         "Environment",
         (
             table(
-                "What launches ran on; one number for each machine and set of versions.", ("Machine", "What", "Value"), rows
+                "What launches ran on; one number for each machine and set of versions.",
+                ("Machine", "What", "Value"),
+                rows,
             ),
         ),
     )
@@ -132,7 +156,11 @@ def _runs(labels: tuple[str, ...]) -> str:
 def reproduction(view: ReportView) -> Section:
     """How to do it again."""
     blocks: list[Block] = [
-        table("Commands.", ("What", "Command"), [Row((each.what, f"`{each.command}`")) for each in view.commands]),
+        table(
+            "Commands.",
+            ("What", "Command"),
+            [Row((each.what, f"`{each.command}`")) for each in view.commands],
+        ),
     ]
     if view.artifacts:
         blocks.append(
@@ -140,7 +168,15 @@ def reproduction(view: ReportView) -> Section:
                 "Artifacts, each under the SHA-256 of what it was made from and with.",
                 ("Kind", "Digest", ">Size", ">Built in", "Used by"),
                 [
-                    Row((each.kind, f"`{each.digest}`", size(each.bytes), seconds(each.build_s), _runs(each.experiments)))
+                    Row(
+                        (
+                            each.kind,
+                            f"`{each.digest}`",
+                            size(each.bytes),
+                            seconds(each.build_s),
+                            _runs(each.experiments),
+                        )
+                    )
                     for each in view.artifacts
                 ],
             )
@@ -174,9 +210,12 @@ def samples(view: ReportView) -> Section:
         "Raw samples",
         (
             Paragraph(
-                f"Every figure above leads back to {counted(total, 'raw sample')} in the database. Those of a run are "
-                f"written by `{view.samples[0].command}`, its own label in place of {view.samples[0].experiment}. The digest is over a line of JSON for each "
-                "sample in the order taken: arm, index of the launch, stage, block, position, item, number, metric, unit, value."
+                f"Every figure above leads back to {counted(total, 'raw sample')} in the database. Those "
+                "of a run are "
+                f"written by `{view.samples[0].command}`, its own label in place of "
+                f"{view.samples[0].experiment}. The digest is over a line of JSON for each "
+                "sample in the order taken: arm, index of the launch, stage, block, position, item, "
+                "number, metric, unit, value."
             ),
             table("Samples by run.", ("Run", "Kind", ">Seed", ">Launches", ">Samples", "SHA-256"), rows),
         ),

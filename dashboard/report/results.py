@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dashboard.rendering.figures import signed
 from dashboard.report import drawings, words
 from dashboard.report.document import Block, Figure, Paragraph, Row, Section, table
@@ -17,54 +19,69 @@ def result(view: ReportView) -> Section:
     if best is None:
         return Section(
             "Result",
-            (Paragraph("There is none: trial 0 was not measured, so that nothing could be compared with it."),),
+            (
+                Paragraph(
+                    "There is none: trial 0 was not measured, so that nothing could be compared with it."
+                ),
+            ),
         )
-    unit = "ms a token"
+    own = _baseline(view, best)
     rows = []
     if best.naive_ms is not None and best.naive_ms != best.baseline_ms:
-        rows.append(("Engine's own default, in the sweep", words.milliseconds(best.naive_ms), words.NONE, words.NONE, ""))
-    rows.append(
-        ("Baseline (trial 0)", words.milliseconds(best.baseline_ms), "1", words.NONE, words.knobs(_baseline(view, best)))
-    )
+        rows.append(
+            ("Engine's own default, in the sweep", words.milliseconds(best.naive_ms), words.NONE, words.NONE)
+        )
+    rows.append(("Baseline (trial 0)", words.milliseconds(best.baseline_ms), "1", words.NONE))
     if best.experiment is not None:
-        quality = UNKNOWN_QUALITY if view.campaign.latency_only else words.relative_margin(best.bits_per_byte)
         rows.append(
             (
                 f"Best ({best.experiment})",
                 words.milliseconds(best.best_ms, best.tpot_low_ms, best.tpot_high_ms),
-                words.speedup(best.speedup, best.speedup_low, best.speedup_high).replace("×", "× ", 1).rstrip(),
-                quality,
-                words.knobs(best.configuration),
+                words.speedup(best.speedup, best.speedup_low, best.speedup_high),
+                UNKNOWN_QUALITY if view.campaign.latency_only else words.relative_margin(best.bits_per_byte),
             )
         )
     blocks: list[Block] = [
         table(
-            "Baseline and best. The best's interval is that of the speed-up, 95 %, against the baseline as it "
-            "ran side by side; bits per byte are relative to the baseline's.",
-            ("Configuration", f">Time, {unit}", ">Speed-up", ">Bits per byte", "Knobs"),
+            "Baseline and best, time of a token. The best's interval is that of the speed-up, 95 %, "
+            "against the "
+            "baseline as it ran side by side; bits per byte are relative to the baseline's.",
+            ("Configuration", ">Time of a token", ">Speed-up", ">Bits per byte"),
             [Row(each) for each in rows],
         )
     ]
     if best.experiment is None:
-        blocks.insert(0, Paragraph("Nothing that was measured beats the baseline by the smallest effect worth having."))
+        blocks.insert(
+            0, Paragraph("Nothing that was measured beats the baseline by the smallest effect worth having.")
+        )
     elif best.tasks is not None:
         blocks.append(Paragraph(f"Of the tasks the best solves {words.points_margin(best.tasks)}."))
+    blocks.append(
+        table(
+            "The configurations, knob by knob; what the best changes leads.",
+            ("Knob", "Baseline", "Best") if best.experiment is not None else ("Knob", "Baseline"),
+            [
+                Row(_knob(knob, own.get(knob), best.configuration.get(knob), best.experiment is not None))
+                for knob in sorted({*own, *best.configuration})
+            ],
+        )
+    )
     return Section("Result", tuple(blocks))
 
 
-def _baseline(view: ReportView, best: BestView) -> dict[str, object]:
-    """The baseline's knobs: those of the best with what was changed taken back, or its own."""
-    row = next((each for each in view.pareto.front if each.is_best), None)
+def _knob(knob: str, before: object, after: object, has_best: bool) -> tuple[str, ...]:
+    cells = (f"`{knob}`", words.knob_value(before))
+    if not has_best:
+        return cells
+    said = words.knob_value(after)
+    return (*cells, said if before == after else f"**{said}**")
+
+
+def _baseline(view: ReportView, best: BestView) -> Mapping[str, object]:
+    """The baseline's knobs."""
     if best.experiment is None:
         return dict(best.configuration)
-    if row is None:
-        return {}
-    found = dict(best.configuration)
-    for each in row.change:
-        found.pop(each.knob, None)
-        if each.before is not None:
-            found[each.knob] = each.before
-    return found
+    return view.baseline or {}
 
 
 def waterfall(view: ReportView) -> Section:
@@ -87,7 +104,8 @@ def waterfall(view: ReportView) -> Section:
         for step in best.steps
     ]
     scaled = (
-        "The steps are scaled to the baseline's own launches; no test compared the best with the baseline itself."
+        "The steps are scaled to the baseline's own launches; no test compared the best with the baseline "
+        "itself."
         if best.chained
         else "The ends are those of the test that compared the best with the baseline itself, side by side."
     )
@@ -98,9 +116,13 @@ def waterfall(view: ReportView) -> Section:
     return Section(
         title,
         (
-            Figure(f"From the baseline to the best, time of a token in ms. {scaled}{floor}", drawings.waterfall(best)),
+            Figure(
+                f"From the baseline to the best, time of a token in ms. {scaled}{floor}",
+                drawings.waterfall(best),
+            ),
             table(
-                "The steps of the waterfall. Effects are of each test against its own control, with 95 % intervals, so "
+                "The steps of the waterfall. Effects are of each test against its own control, with 95 % "
+                "intervals, so "
                 "that steps don't multiply to the whole exactly.",
                 ("Change", "Test", ">Before", ">After", ">Won", ">Effect in its test", ">Pairs"),
                 rows,
@@ -137,20 +159,32 @@ def pareto(view: ReportView) -> Section:
         )
         for row in found.front
     ]
-    unplaced = f" {counted(found.unplaced, 'test was', 'tests were')} judged but not both timed and scored." if found.unplaced else ""
+    unplaced = (
+        f" {counted(found.unplaced, 'test was', 'tests were')} judged but not both timed and scored."
+        if found.unplaced
+        else ""
+    )
     return Section(
         title,
         (
             Figure(
                 f"{metric_word(found.metric)} in ms against the change of bits per byte in %, of "
-                f"{counted(found.configurations, 'configuration')} beside the baseline. The line is the front; the "
+                f"{counted(found.configurations, 'configuration')} beside the baseline. The line is the "
+                "front; the "
                 f"shaded part is beyond the allowed loss.{unplaced}",
                 drawing,
             ),
             table(
-                "The front: configurations that none beats in both. Latency is the baseline's times ratios that "
+                "The front: configurations that none beats in both. Latency is the baseline's times ratios "
+                "that "
                 "were measured side by side.",
-                ("Change against the baseline", "Test", f">{metric_word(found.metric)}", ">Bits per byte", ">Within the limit"),
+                (
+                    "Change against the baseline",
+                    "Test",
+                    f">{metric_word(found.metric)}",
+                    ">Bits per byte",
+                    ">Within the limit",
+                ),
                 rows,
             ),
         ),
@@ -160,5 +194,3 @@ def pareto(view: ReportView) -> Section:
 def _loss(value: float, low: float | None, high: float | None) -> str:
     around = "" if low is None or high is None else f" [{signed(100 * low, 2)}, {signed(100 * high, 2)}]"
     return f"{signed(100 * value, 2)} %{around}"
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from configs.quantities import HIGHER_IS_BETTER
 from dashboard.rendering.figures import NARROW, interval, number, percent, signed
 from knowledge.figures import SHARES
 from knowledge.queries.now_best import MarginView
@@ -59,36 +58,27 @@ def points_margin(found: MarginView | None) -> str:
     if found is None:
         return NONE
     ends = (
-        ""
-        if found.low is None or found.high is None
-        else f" [{signed(-found.high)}, {signed(-found.low)}]"
+        "" if found.low is None or found.high is None else f" [{signed(-found.high)}, {signed(-found.low)}]"
     )
     allowed = "" if found.allowed is None else f", allowed {signed(-found.allowed)}"
     return f"{signed(-found.loss)}{NARROW}points{ends}{allowed}"
 
 
 def change(changes: tuple[ChangeView, ...]) -> str:
-    """What is set otherwise: `` `serving.compile=cpp_wrapper` ``; a knob that is no longer active is told so."""
+    """What is set otherwise: `` `serving.compile=cpp_wrapper` ``; one that is no longer active too."""
     return ", ".join(
         f"`{each.knob}={_value(each.after)}`" if each.after is not None else f"no `{each.knob}`"
         for each in changes
     )
 
 
-def knobs(configuration: object) -> str:
-    """A whole configuration, knob by knob."""
-    if not isinstance(configuration, dict) and not hasattr(configuration, "items"):
-        return NONE
-    return ", ".join(f"`{knob}={_value(value)}`" for knob, value in sorted(configuration.items())) or NONE
+def knob_value(value: object) -> str:
+    """A knob's value as code; a dash for one that is not active."""
+    return NONE if value is None else f"`{_value(value)}`"
 
 
 def _value(value: object) -> str:
-    return {True: "true", False: "false"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
-
-def better_word(metric: str) -> str:
-    """What a change for the better does to a metric."""
-    return "more" if metric in HIGHER_IS_BETTER.values() or metric in SHARES else "less"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def instant(at: datetime | None) -> str:

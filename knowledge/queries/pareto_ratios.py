@@ -73,7 +73,7 @@ def chained(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
 
 
 def each_over_baseline(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int, Placed]:
-    """What each experiment says of its candidate over the baseline, by experiment; else as `chained`. Pure."""
+    """What each experiment says of its candidate over the baseline, by id; else as `chained`. Pure."""
     found: dict[int, Placed] = {}
     own: dict[int, Placed] = {}
     for placed in _reached(ratios, baseline_id, found):
@@ -85,7 +85,7 @@ def each_over_baseline(ratios: Sequence[Ratio], baseline_id: int) -> Mapping[int
 
 
 def _reached(ratios: Sequence[Ratio], baseline_id: int, found: Mapping[int, Placed]) -> Iterator[Placed]:
-    """The candidates of the experiments that a chain from the baseline reaches, by what was `found` so far."""
+    """The candidates that a chain from the baseline reaches, by what was `found` of the others so far."""
     for each in ratios:
         if each.log_ratio is None or each.candidate_id == baseline_id:
             continue

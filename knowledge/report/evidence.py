@@ -78,7 +78,10 @@ def machines(session: Session, campaign_id: int) -> tuple[MachineView, ...]:
             Launch.experiment_id,
             *(machine[name] for name in ("cpu", "gpu", "packages")),
             machine["git_changed"].as_boolean(),
-            *(machine[name].as_string() for name in ("memory_bytes", "os", "kernel", "python", "git_revision")),
+            *(
+                machine[name].as_string()
+                for name in ("memory_bytes", "os", "kernel", "python", "git_revision")
+            ),
             Launch.resolved["versions"],
         )
         .join(Experiment, Experiment.id == Launch.experiment_id)
@@ -88,9 +91,19 @@ def machines(session: Session, campaign_id: int) -> tuple[MachineView, ...]:
     )
     found: dict[str, MachineView] = {}
     seen: dict[str, list[int]] = defaultdict(list)
-    for experiment_id, cpu, gpu, packages, changed, memory, os, kernel, python, revision, told in session.execute(
-        query
-    ):
+    for (
+        experiment_id,
+        cpu,
+        gpu,
+        packages,
+        changed,
+        memory,
+        os,
+        kernel,
+        python,
+        revision,
+        told,
+    ) in session.execute(query):
         cpu, gpu = (each if isinstance(each, dict) else {} for each in (cpu, gpu))
         versions = {**(packages or {}), **versions_of({"versions": told})}
         view = MachineView(
@@ -198,12 +211,16 @@ def spec_of(campaign: Campaign) -> JsonObject:
     return {name: value for name, value in campaign.spec.items() if name in CampaignSpec.model_fields}
 
 
-def commands(campaign: Campaign, tested: tuple[TrialView, ...], revision: str | None) -> tuple[CommandView, ...]:
+def commands(
+    campaign: Campaign, tested: tuple[TrialView, ...], revision: str | None
+) -> tuple[CommandView, ...]:
     """What repeats the campaign, its supported tests, and the reading of its samples."""
     label = format_label(Noun.CAMPAIGN, campaign.id)
     found = []
     if revision is not None:
-        found.append(CommandView(what="The revision of autoinfer that measured", command=f"git checkout {revision}"))
+        found.append(
+            CommandView(what="The revision of autoinfer that measured", command=f"git checkout {revision}")
+        )
     found.append(
         CommandView(
             what=f"The whole campaign anew, its specification saved as {SPEC_FILE}",
@@ -229,16 +246,22 @@ def _sealed_at(session: Session, campaign_id: int) -> Mapping[int, object]:
         Event.campaign_id == campaign_id, Event.kind == EventKind.HYPOTHESIS_PREREGISTERED.value
     )
     return {
-        int(data["experiment_id"]): at for at, data in session.execute(query) if data and "experiment_id" in data
+        int(data["experiment_id"]): at
+        for at, data in session.execute(query)
+        if data and "experiment_id" in data
     }
 
 
 def _seeds(session: Session, campaign_id: int) -> Mapping[int, int]:
     """The seed of each experiment's job: the campaign's and its own number."""
     seed = Job.spec["seed"].as_string()
-    query = select(Job.experiment_id, seed).where(Job.campaign_id == campaign_id, Job.experiment_id.is_not(None))
+    query = select(Job.experiment_id, seed).where(
+        Job.campaign_id == campaign_id, Job.experiment_id.is_not(None)
+    )
     return {
-        experiment: int(told) for experiment, told in session.execute(query) if experiment and told is not None
+        experiment: int(told)
+        for experiment, told in session.execute(query)
+        if experiment and told is not None
     }
 
 

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db.labels import Noun, format_label
-from db.models import Campaign, Event
+from db.models import Campaign, Configuration, Event
+from db.models.base import JsonObject
 from db.noise import SERIES_NAME
 from db.states import FindingStatus
 from knowledge.answers_sentence import answer_sentence
@@ -56,6 +57,7 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         space=str(campaign.spec.get("space", "")),
         spec=evidence.spec_of(campaign),
         questions=_questions(session, campaign),
+        baseline=_baseline(session, campaign),
         best=best_of(session, campaign),
         pareto=pareto(session, campaign_id),
         trials=tested,
@@ -78,6 +80,11 @@ def _settled(found: CampaignView) -> CampaignView:
     if found.ended_at is not None:
         return found
     return found.model_copy(update={"spent": found.spent.model_copy(update={"wall_s": None})})
+
+
+def _baseline(session: Session, campaign: Campaign) -> JsonObject | None:
+    found = session.get(Configuration, campaign.baseline_configuration_id or 0)
+    return None if found is None else found.knobs
 
 
 def _questions(session: Session, campaign: Campaign) -> tuple[AnsweredView, ...]:

@@ -43,7 +43,9 @@ def trials(session: Session, campaign: Campaign) -> tuple[TrialView, ...]:
     metric = metric_of(campaign.objective)
     found: list[TrialView] = []
     best = 1.0 if campaign.baseline_configuration_id is not None else None
-    for number, (experiment, hypothesis, verdict, before, after) in enumerate(session.execute(query), start=1):
+    for number, (experiment, hypothesis, verdict, before, after) in enumerate(
+        session.execute(query), start=1
+    ):
         label = format_label(Noun.EXPERIMENT, experiment.id)
         best = bests.get(label, best)
         quality = {} if verdict is None else verdict.quality or {}
@@ -152,7 +154,9 @@ def _over(placed: Placed | None, metric: str) -> EffectView | None:
 
 def _bests(session: Session, campaign_id: int) -> Mapping[str, float]:
     """The speed-up of each experiment that made a best, as it was told."""
-    told = session.scalars(select(Event).where(of_kind(EventKind.CAMPAIGN_BEST, campaign_id)).order_by(Event.id))
+    told = session.scalars(
+        select(Event).where(of_kind(EventKind.CAMPAIGN_BEST, campaign_id)).order_by(Event.id)
+    )
     return {each.experiment: each.speedup for each in bests_told(list(told))}
 
 
@@ -164,9 +168,4 @@ def _why(session: Session, campaign_id: int) -> Mapping[int, str]:
         .where(Hypothesis.campaign_id == campaign_id, Move.to_rank.is_not(None))
         .group_by(Move.hypothesis_id)
     )
-    return {
-        number: reason
-        for number, reason in session.execute(
-            select(Move.hypothesis_id, Move.reason).where(Move.id.in_(last))
-        ).tuples()
-    }
+    return dict(session.execute(select(Move.hypothesis_id, Move.reason).where(Move.id.in_(last))).tuples())

@@ -179,6 +179,7 @@ class ReportView(View):
     space: str
     spec: JsonObject
     questions: tuple[AnsweredView, ...]
+    baseline: JsonObject | None
     best: BestView | None
     pareto: ParetoView
     trials: tuple[TrialView, ...]

@@ -1,0 +1,96 @@
+"""`autoinfer report`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import Json
+
+
+class ReportFormat(StrEnum):
+    """How a report is written."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+def report(
+    ctx: typer.Context,
+    campaign: Annotated[
+        str | None,
+        typer.Argument(metavar="[C-ID]", help="Which campaign; the newest if not given.", show_default=False),
+    ] = None,
+    format_: Annotated[
+        ReportFormat | None,
+        typer.Option(
+            "--format", help="Of what form; by the name of the file, else html.", show_default=False
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write to this file.", show_default=False)
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Write the JSON schema of --format json instead.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """A campaign as one self-contained file: result, path, findings, and what all of it rests on."""
+    import json
+
+    from cli.output import print_json, say
+    from configs.errors import UsageError
+
+    if to is None and as_json and format_ not in (None, ReportFormat.JSON):
+        raise UsageError(f"--json and --format {format_} ask for two forms.", "Leave one of them out.")
+    if schema:
+        from knowledge.report.view import ReportView
+
+        text = json.dumps(ReportView.model_json_schema(mode="serialization"), indent=2) + "\n"
+        asked = ReportFormat.JSON
+    else:
+        asked = format_ or _by_name(to, ReportFormat.JSON if as_json else ReportFormat.HTML)
+        text = _written(ctx, campaign, asked)
+    if to is None:
+        print(text, end="")
+        return
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"{to} can't be written: {error.strerror}.", "Name a file in a folder that is there."
+        ) from None
+    if as_json:
+        print_json({"output": str(to), "format": asked.value, "bytes": len(text.encode())})
+    else:
+        say(f"Wrote {len(text.encode()):,} bytes to {to}.")
+
+
+def _by_name(to: Path | None, printed: ReportFormat) -> ReportFormat:
+    """The form that the name of a file asks for, HTML where it says nothing; `printed` without a file."""
+    known = {".md": ReportFormat.MARKDOWN, ".json": ReportFormat.JSON}
+    return printed if to is None else known.get(to.suffix.lower(), ReportFormat.HTML)
+
+
+def _written(ctx: typer.Context, campaign: str | None, asked: ReportFormat) -> str:
+    from datetime import UTC, datetime
+
+    from cli.opening import reading
+    from knowledge.queries.lookup import campaign_of
+    from knowledge.report.gathering import report as read
+
+    with reading(ctx) as session:
+        found = read(session, campaign_of(session, campaign), datetime.now(UTC).replace(microsecond=0))
+    if asked is ReportFormat.JSON:
+        return found.model_dump_json(indent=2) + "\n"
+    if asked is ReportFormat.MARKDOWN:
+        from dashboard.report.markdown import as_markdown
+
+        return as_markdown(found)
+    from dashboard.report.html import as_html
+
+    return as_html(found)
