@@ -17,6 +17,9 @@ SIZE = 1000
 MOST_OVER = 2.0
 """Time over the baseline's that the scale shows at most; what takes longer is on the edge."""
 
+MOST_MARKS = 300
+"""Tests that are drawn one by one, with their intervals; of more, each outcome is one path of dots."""
+
 PAD = 0.08
 """Share of the scale that is left free at either end."""
 
@@ -49,13 +52,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class SearchPlot:
-    """Everything that is drawn; `one` is where the baseline lies."""
+    """Everything that is drawn; `one` is where the baseline lies, `dots` are outcomes with their path, in place of
+    marks that would be too many."""
 
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     one: float
     path: str
     marks: tuple[Mark, ...]
+    dots: tuple[tuple[str, str], ...] = ()
 
 
 def search_plot(tested: Sequence[Tested]) -> SearchPlot | None:
@@ -94,8 +99,18 @@ def search_plot(tested: Sequence[Tested]) -> SearchPlot | None:
         ),
         one=_y(1.0, axis),
         path=_steps(heights, axis),
-        marks=tuple(marks),
+        marks=tuple(marks) if count <= MOST_MARKS else (),
+        dots=() if count <= MOST_MARKS else _dots(marks),
     )
+
+
+def _dots(marks: Sequence[Mark]) -> tuple[tuple[str, str], ...]:
+    """A path of round ends without length for each outcome."""
+    found: dict[str, str] = {}
+    for each in marks:
+        place = f"M{SIZE / 100 * each.x:.0f} {SIZE / 100 * each.y:.0f}h0"
+        found[each.outcome] = found.get(each.outcome, "") + place
+    return tuple(found.items())
 
 
 def _x(place: int, count: int) -> float:

@@ -168,4 +168,5 @@ def _why(session: Session, campaign_id: int) -> Mapping[int, str]:
         .where(Hypothesis.campaign_id == campaign_id, Move.to_rank.is_not(None))
         .group_by(Move.hypothesis_id)
     )
-    return dict(session.execute(select(Move.hypothesis_id, Move.reason).where(Move.id.in_(last))).tuples())
+    rows = session.execute(select(Move.hypothesis_id, Move.reason).where(Move.id.in_(last)))
+    return dict(row._tuple() for row in rows)
