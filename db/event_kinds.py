@@ -124,6 +124,10 @@ class EventKind(StrEnum):
         "experiment.reproduced",
         "An experiment was run again in fresh processes and compared.",
     )
+    RECIPE_CHECKED = (
+        "recipe.checked",
+        "A recipe was checked: its gain is there, is not there any more, or that is left open.",
+    )
     EXPERIMENT_PROMOTED = (
         "experiment.promoted",
         "What an experiment found is to be confirmed on another target, with what that is quoted.",

@@ -52,8 +52,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class SearchPlot:
-    """Everything that is drawn; `one` is where the baseline lies, `dots` are outcomes with their path, in place of
-    marks that would be too many."""
+    """Everything that is drawn; `one` is where the baseline lies, `dots` are outcomes with their path, in
+    place of marks that would be too many."""
 
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]

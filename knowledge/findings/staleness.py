@@ -30,6 +30,8 @@ class StaleCause(StrEnum):
 
     NOTE = "note"
     """The user said that something changed."""
+    CHECK = "check"
+    """A recipe that rests on it failed its check (`knowledge.findings.checked`)."""
     VERSIONS = "versions"
     """A later verdict on its target ran with other versions or another driver."""
 

@@ -31,6 +31,7 @@ from experiments.engines.port import (
     ScoringTask,
     TaskScore,
 )
+from experiments.engines.serve_command import ServeCommand
 from experiments.executors import guard
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration, KnobValue
@@ -215,6 +216,10 @@ class SimulatedEngine:
             raise Infeasible("illegal", "The simulated configuration is illegal.")
         if KERNEL in configuration and (configuration[GROUP], kernel_of(configuration)) not in KERNEL_TPOT_MS:
             raise Infeasible("unsupported", "The simulated kernel has no groups of this size.")
+
+    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
+        knobs = [f"--{name}={value}" for name, value in sorted(configuration.items())]
+        return ServeCommand(("serve-simulated", str(checkpoint), device, *knobs), "Made up.")
 
     def plain(self, configuration: Configuration) -> Configuration:
         knobs = {name: value for name, value in configuration.items() if name != "simulated.load_s"}

@@ -31,6 +31,8 @@ from experiments.engines.reference.memory import (
     served_parameters,
 )
 from experiments.engines.reference.protocol import LaunchOrder
+from experiments.engines.reference.serve_command import CACHE, reference_serve
+from experiments.engines.serve_command import ServeCommand
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.telemetry.free_memory import DeviceMemory, MemoryUnknown, device_memory
 
@@ -163,6 +165,13 @@ class ReferenceEngine:
         self._check_order(configuration, checkpoint, device)
         order = order_for(configuration, checkpoint, device, cache_dir)
         return ReferenceLaunch(configuration, order, log_path, load_limit_s, self._request_timeout_s)
+
+    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
+        """The server that a launch starts, with its order; raises `Infeasible` as `launch`, and starts
+        nothing."""
+        self._check_order(configuration, checkpoint, device)
+        order = order_for(configuration, checkpoint, device, Path(CACHE))
+        return reference_serve(order)
 
 
 def order_for(configuration: Configuration, checkpoint: Path, device: str, cache_dir: Path) -> LaunchOrder:

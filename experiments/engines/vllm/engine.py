@@ -18,10 +18,12 @@ from experiments.engines.reference.drafting.order import DraftingOrder, check_dr
 from experiments.engines.reference.expected_tensors import check_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
+from experiments.engines.serve_command import ServeCommand
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
 from experiments.engines.vllm.launch import VllmLaunch
-from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for
+from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for, text_only
+from experiments.engines.vllm.serve_command import vllm_serve
 from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.space.configuration import Configuration
@@ -147,6 +149,12 @@ class VllmEngine:
             self._request_limit_s,
             lambda tokens: sequences_that_fit(one, tokens, reserved),
         )
+
+    def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
+        """`vllm serve` with the arguments that a launch gets; starts nothing. Raises `Infeasible` as
+        `launch`."""
+        order, _ = self._order(configuration, checkpoint, device)
+        return vllm_serve(order, text_only(checkpoint))
 
     def _order(
         self, configuration: Configuration, checkpoint: Path, device: str, kept: str = ""

@@ -7,7 +7,6 @@ step's tokens arrive is taken here.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from experiments.engines.port import GenerationRequest, GenerationTrace, Infeasi
 from experiments.engines.vllm.arrivals import OURS, arrived_s, keep_arrivals
 from experiments.engines.vllm.engine_process import EngineProcesses
 from experiments.engines.vllm.fitted_drafter import fitted_drafter
-from experiments.engines.vllm.order import VllmOrder
+from experiments.engines.vllm.order import VllmOrder, text_only
 from experiments.engines.vllm.wrapped_checkpoint import served_folder
 from experiments.measurement.evidence import Json
 
@@ -54,7 +53,7 @@ class LoadedEngine:
         arguments = order.arguments | {
             "model": str(folder),
             "worker_extension_cls": WORKER_EXTENSION,
-            **_text_only(folder),
+            **text_only(folder),
         }
         if order.drafting_method == "dflash":
             told = dict(order.arguments["speculative_config"])
@@ -165,9 +164,3 @@ class LoadedEngine:
                 yield output
         except ValueError as refusal:
             raise Infeasible("illegal", f"vLLM refused the request: {refusal}") from None
-
-
-def _text_only(checkpoint: Path) -> dict[str, Any]:
-    """What loads the text model alone out of a checkpoint with a vision tower."""
-    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
-    return {"language_model_only": True} if "vision_config" in config else {}

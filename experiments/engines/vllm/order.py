@@ -1,13 +1,15 @@
-"""From a configuration to what vLLM is asked for. Pure; imports no torch and no vLLM.
+"""From a configuration to what vLLM is asked for. Pure but for `text_only`; imports no torch and no vLLM.
 
 A value `auto` leaves the choice to vLLM; what it chose is read from the running engine (`worker.py`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from experiments.engines.port import Infeasible
@@ -166,6 +168,12 @@ def speculative_config(drafting: DraftingOrder, *, dummy: bool = False) -> dict[
         told["rejection_sample_method"] = "synthetic"
         told["synthetic_acceptance_length"] = 1 + DUMMY_ACCEPTED_SHARE * drafting.draft_tokens
     return told
+
+
+def text_only(checkpoint: Path) -> dict[str, Any]:
+    """What loads the text model alone out of a checkpoint with a vision tower, by its config.json."""
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    return {"language_model_only": True} if "vision_config" in config else {}
 
 
 def _switch_arguments(chosen: Mapping[str, KnobValue]) -> dict[str, Any]:

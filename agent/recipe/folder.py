@@ -1,0 +1,121 @@
+"""A recipe as a folder: what a person reads, what a machine runs, and `recipe.json` under both. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+
+from agent.recipe.recipe import RETAINED, Recipe
+from knowledge.figures import metric_word
+
+RECIPE, README, SERVE, BUILD, CHECK, REQUIREMENTS = (
+    "recipe.json",
+    "README.md",
+    "serve.sh",
+    "build.sh",
+    "check.sh",
+    "requirements.txt",
+)
+SCRIPTS = (SERVE, BUILD, CHECK)
+"""Files that are run."""
+
+NOT_PACKAGES = frozenset({"autoinfer", "cuda", "python"})
+"""Versions that no package index has under these names, or that are told by other means."""
+
+_HEAD = '#!/bin/sh\n# {what}\nset -eu\ncd "$(dirname "$0")"\n'
+
+
+def files_of(recipe: Recipe) -> Mapping[str, str]:
+    """The files of a recipe's folder, by name."""
+    files = {
+        RECIPE: recipe.model_dump_json(indent=2) + "\n",
+        README: readme(recipe),
+        SERVE: _HEAD.format(what=f"Serves {recipe.model} as {recipe.experiment} measured it.")
+        + f"{recipe.serve.shell}\n",
+        CHECK: _HEAD.format(what="Does the gain still hold? Ends with 0 where it does.")
+        + f'autoinfer check {RECIPE} "$@"\n',
+        REQUIREMENTS: "".join(f"{each}\n" for each in pins(recipe)),
+    }
+    if recipe.builds:
+        files[BUILD] = (
+            _HEAD.format(what="Builds the checkpoint that serve.sh names.")
+            + f'autoinfer build {RECIPE} --to checkpoint "$@"\n'
+        )
+    return files
+
+
+def pins(recipe: Recipe) -> tuple[str, ...]:
+    """The packages with the versions that were measured, as pip has them; what a local build adds (`+cpu`) is
+    left to the index."""
+    return tuple(
+        f"{name}=={version.partition('+')[0]}"
+        for name, version in sorted(recipe.versions.items())
+        if name not in NOT_PACKAGES
+    )
+
+
+def readme(recipe: Recipe) -> str:
+    """What it is, what it promises, how it is used and checked."""
+    promise = recipe.promise
+    times, metric = 1 / exp(promise.effect_log), metric_word(promise.metric)
+    fastest, least = (1 / exp(each) for each in (promise.low_log, promise.high_log))
+    changed = (
+        "\n".join(f"- `{knob}={value}`" for knob, value in sorted(recipe.changed.items())) or "- nothing"
+    )
+    builds = "\n".join(
+        f"- {each.kind} `{each.digest}`" + (f", calibrated on {each.corpus}" if each.corpus else "")
+        for each in recipe.builds
+    )
+    revision = f", {recipe.hub['repo']} at `{recipe.hub['commit']}`" if recipe.hub else ""
+    build = (
+        f"\n## The checkpoint\n\n`./{BUILD}` builds it from the model, into "
+        f"`checkpoint/`:\n\n{builds}\n\nCorpora, their "
+        f"fingerprints, inputs and versions of what builds them are in `{RECIPE}`; where the versions here "
+        "give another "
+        "digest, the command says so and ends with 1.\n"
+        if recipe.builds
+        else ""
+    )
+    chained = " along a chain of tests" if promise.chained else ""
+    return f"""# {recipe.model}, {times:.3g} times as fast
+
+What {recipe.campaign} found best for {recipe.model} on {recipe.target}, engine {recipe.engine}:
+{metric} falls to {100 * exp(promise.effect_log):.3g} % of the baseline's, {times:.3g} times as fast
+[{least:.3g}, {fastest:.3g}] (95 %, {promise.pairs} pairs of launches, {recipe.experiment}{chained}). It changes:
+
+{changed}
+
+The result is one on this model, this hardware, these versions and this workload ({_workload(recipe)}), and on
+nothing else. The model's files have the SHA-256 `{recipe.model_fingerprint}`{revision}.
+
+## Serve it
+
+    pip install -r {REQUIREMENTS}      # the versions that were measured
+    ./{SERVE}
+
+{recipe.serve.note}
+{build}
+## Check it after an upgrade
+
+    ./{CHECK}                          # or: autoinfer check {RECIPE} --target cuda:0
+
+It runs the baseline against this configuration once more in fresh processes, aims at five minutes, and ends
+with 0 where the gain still holds. *Holds* means: the whole interval lies beyond
+{100 * promise.least_effect:.3g} % less {metric}, which is {100 * RETAINED:g} % (as a logarithm) of the least gain
+that was measured, and the quality held. The outcome is written into the database of the campaign, where the
+findings that this rests on are confirmed, or marked stale.
+"""
+
+
+def _workload(recipe: Recipe) -> str:
+    load = recipe.workload
+    told = [
+        f"{load[name]} {words}"
+        for name, words in (
+            ("prompt_tokens", "tokens in"),
+            ("new_tokens", "tokens out"),
+            ("concurrency", "at once"),
+        )
+        if load.get(name) is not None
+    ]
+    return ", ".join(told) or "its workload is not told"

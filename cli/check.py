@@ -1,0 +1,97 @@
+"""`autoinfer check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from agent.recipe.checking import Begun
+
+
+def check(
+    ctx: typer.Context,
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A recipe's folder, or its recipe.json.")],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="DEVICE",
+            help="Another device of this machine; the recipe's own if not given.",
+        ),
+    ] = None,
+    worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Run a worker for it here, or wait for another one.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Measure a recipe against its baseline again in fresh processes, and say whether it still holds.
+
+    Ends with exit code 1 where it does not, and where that is left open.
+    """
+    import time
+    from dataclasses import asdict
+
+    from agent.campaign.worker_process import WorkerProcess
+    from agent.recipe.checking import Holding
+    from agent.recipe.checking import check as run_check
+    from cli.interrupt import Interrupt
+    from cli.opening import database_of, settings_of
+    from cli.output import print_json, say
+    from cli.recipe_file import recipe_in
+    from cli.reproduce import WORKER_LOG
+    from cli.worker_command import worker_command
+    from configs.core_shares import shares_here
+    from configs.quantities import format_duration
+
+    found = recipe_in(recipe)
+    settings = settings_of(ctx)
+    process: WorkerProcess | None = None
+    interrupt = Interrupt()
+
+    def begun(asked: Begun) -> None:
+        nonlocal process
+        if worker:
+            process = WorkerProcess(
+                worker_command(ctx, settings, asked.device, "local"),
+                settings.log_dir / WORKER_LOG,
+                shares_here([asked.device]).get(asked.device, ()),
+            )
+        if not as_json:
+            say(
+                f"{asked.label} measures the recipe of {found.experiment} against its baseline on "
+                f"{asked.device}, "
+                f"about {format_duration(round(asked.expected_s))}; what it does: autoinfer log --follow"
+            )
+
+    def wait() -> None:
+        interrupt.check()
+        if process is not None:
+            process.keep_alive()
+            process.wait(settings.job_poll_s)
+        else:
+            time.sleep(settings.job_poll_s)
+
+    def stop() -> None:
+        if process is not None:
+            process.stop()
+
+    with database_of(ctx) as database:
+        try:
+            with interrupt:
+                done = run_check(database, found, wait, stop, target=target, told=begun)
+        finally:
+            stop()
+    if as_json:
+        print_json(asdict(done))
+    else:
+        say(done.reason)
+        for what, labels in (("Confirmed", done.confirmed), ("Stale now", done.stale)):
+            if labels:
+                say(f"{what}: {', '.join(labels)}.")
+    if done.holding is not Holding.HOLDS:
+        raise typer.Exit(1)

@@ -1,0 +1,33 @@
+"""The reference engine's server as a command: the process that is measured, with its order on a line."""
+
+from __future__ import annotations
+
+from experiments.engines.messages import data_of, line
+from experiments.engines.reference.launch import SERVER_MODULE, server_environment
+from experiments.engines.reference.protocol import LaunchOrder
+from experiments.engines.serve_command import ServeCommand
+
+CACHE = "compiled"
+"""The folder for compiled code, beside the command."""
+
+KEPT = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Of the environment that a launch has, what decides how it computes, and that nothing is fetched."""
+
+NOTE = (
+    "The reference engine's own process, as it is measured: it reads a line of JSON with its order, then a "
+    "line a "
+    "request, and answers each with a line (experiments/engines/messages.py). It speaks no HTTP: it is "
+    "there to be "
+    "measured, and what is found on it is a result on it alone."
+)
+
+
+def reference_serve(order: LaunchOrder) -> ServeCommand:
+    """The command of an order."""
+    whole = server_environment(order, temporary="")
+    return ServeCommand(
+        ("python", "-m", SERVER_MODULE),
+        NOTE,
+        first_line=line(data_of(order)).decode().rstrip("\n"),
+        environment={name: whole[name] for name in KEPT},
+    )

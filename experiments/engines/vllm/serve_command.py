@@ -1,0 +1,43 @@
+"""`vllm serve` with the arguments of an order: the engine that is measured, behind vLLM's server. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.engines.serve_command import ServeCommand
+from experiments.engines.vllm.order import VllmOrder
+
+MEASURED_ONLY = frozenset(
+    {"model", "skip_tokenizer_init", "gpu_memory_utilization", "distributed_executor_backend"}
+)
+"""Arguments that a measurement needs and a server does not: it reads text, has its device to itself, and names
+its model first."""
+
+NOTE = (
+    "vLLM's own OpenAI server over the same engine arguments that were measured. Not taken over: that no "
+    "tokenizer "
+    "is loaded, and that a small share of the GPU's memory must be free at the start (launches are "
+    "measured side by "
+    "side). The size of the cache is the measured one; a server that has the device to itself may leave it "
+    "out."
+)
+
+
+def vllm_serve(order: VllmOrder, told: Mapping[str, Any] | None = None) -> ServeCommand:
+    """The command of an order; `told` are further arguments, such as that only the text model is loaded."""
+    arguments = {**order.arguments, **(told or {})}
+    words = ["vllm", "serve", str(arguments["model"])]
+    for name, value in arguments.items():
+        if name not in MEASURED_ONLY:
+            words += _option(name, value)
+    return ServeCommand(tuple(words), NOTE)
+
+
+def _option(name: str, value: object) -> list[str]:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    said = json.dumps(value, separators=(",", ":")) if isinstance(value, dict | list) else str(value)
+    return [f"--{flag}", said]

@@ -1,0 +1,210 @@
+"""A recipe of a campaign's best, and its check: by the real judge, in real processes of the simulated engine."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from sqlalchemy import select
+
+from agent.campaign.outcome import note_best
+from agent.recipe.checking import Checked, Holding, check, short_plan
+from agent.recipe.folder import BUILD, RECIPE, SERVE, files_of
+from agent.recipe.making import recipe_of
+from agent.recipe.recipe import Recipe, read_recipe
+from configs.errors import UsageError
+from db.event_kinds import EventKind
+from db.models import Campaign, Event, Experiment, Finding, Verdict
+from db.session import Database, open_database
+from db.states import ExperimentKind, FindingStatus, VerdictOutcome
+from experiments.measurement.plan import StoppingPlan
+from knowledge.findings.staleness import StaleCause
+from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
+from tests.new_database import FILE_NAME, database_url
+from tests.simulated.campaign import registered_here
+
+GAIN = log(0.7)
+"""What the simulated engine's answer gains: 7 ms a token in place of 10."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A campaign whose best was tested against the baseline, and its recipe."""
+
+    database: Database
+    folder: Path
+    recipe: Recipe
+
+    def check(self, recipe: Recipe) -> Checked:
+        return check(self.database, recipe, lambda: run(self.database, self.folder, "cpu"))
+
+    def findings(self) -> list[tuple[FindingStatus, str | None]]:
+        with self.database.read() as session:
+            rows = session.execute(select(Finding.status, Finding.stale_cause).order_by(Finding.id))
+            return [(status, cause) for status, cause in rows]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recipe]:
+    """Measured once; tests that write work on copies of its database."""
+    folder = tmp_path_factory.mktemp("first")
+    made = measured(folder)
+    with made.database.write() as session:
+        note_best(session, 1)
+    with registered_here(folder), made.database.read() as session:
+        recipe = recipe_of(session, 1, folder / "cache")
+    made.database.close()
+    return folder, recipe
+
+
+@pytest.fixture
+def deployed(first: tuple[Path, Recipe], tmp_path: Path) -> Iterator[Deployed]:
+    folder, recipe = first
+    shutil.copy(folder / FILE_NAME, tmp_path / FILE_NAME)
+    database = open_database(database_url(tmp_path))
+    yield Deployed(database, folder, recipe)
+    database.close()
+
+
+def promising(recipe: Recipe, effect: float) -> Recipe:
+    """The recipe as if it had promised another effect, within a hundredth."""
+    promise = recipe.promise.model_copy(
+        update={"effect_log": effect, "low_log": effect - 0.01, "high_log": effect + 0.01}
+    )
+    return recipe.model_copy(update={"promise": promise})
+
+
+def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
+    first: tuple[Path, Recipe],
+) -> None:
+    _, recipe = first
+    assert (recipe.campaign, recipe.experiment, recipe.rests_on) == ("C-1", "E-0002", ("E-0002",))
+    assert recipe.changed == {"simulated.tpot_ms": 7.0}
+    assert recipe.promise.effect_log == pytest.approx(GAIN, abs=0.02)
+    assert not recipe.promise.chained
+    files = files_of(recipe)
+    assert json.loads(files[RECIPE])["seal"] == recipe.seal
+    assert files[SERVE].endswith(f"{recipe.serve.shell}\n")
+    assert BUILD not in files, "nothing is built for it"
+    assert read_recipe(files[RECIPE], "recipe.json") == recipe
+
+
+def test_a_check_that_holds_is_judged_at_what_was_promised_and_confirms_its_findings(
+    deployed: Deployed,
+) -> None:
+    done = deployed.check(deployed.recipe)
+    assert (done.holding, done.outcome) == (Holding.HOLDS, VerdictOutcome.SUPPORTED)
+    assert done.reason.startswith("The recipe of E-0002 holds: ")
+    assert (done.confirmed, done.stale) == (("F-001",), ())
+    with deployed.database.read() as session:
+        fresh = session.get_one(Experiment, ORIGINAL + 1)
+        assert (fresh.kind, fresh.reproduces_experiment_id) == (ExperimentKind.REPRODUCE, ORIGINAL)
+        assert fresh.plan["min_effect"] == pytest.approx(deployed.recipe.promise.least_effect)
+        told = session.scalars(select(Event).where(Event.kind == EventKind.RECIPE_CHECKED.value)).one()
+    assert told.data is not None
+    assert told.data["holding"] == "holds"
+    assert deployed.findings() == [(FindingStatus.HOLDS, None)]
+
+
+def test_a_recipe_whose_gain_is_not_there_any_more_fails_and_its_findings_are_stale_until_one_passes(
+    deployed: Deployed,
+) -> None:
+    done = deployed.check(promising(deployed.recipe, log(0.4)))
+    assert (done.holding, done.outcome) == (Holding.FAILS, VerdictOutcome.REFUTED)
+    assert (done.confirmed, done.stale) == ((), ("F-001",))
+    assert deployed.findings() == [(FindingStatus.STALE, StaleCause.CHECK.value)]
+    with deployed.database.read() as session:
+        reason = session.get_one(Finding, 1).status_reason
+    assert reason is not None
+    assert "does not hold any more" in reason
+
+    again = deployed.check(deployed.recipe)
+    assert again.holding is Holding.HOLDS
+    assert FindingStatus.STALE not in [status for status, _ in deployed.findings()[-1:]]
+    assert again.confirmed
+
+
+def test_the_plan_of_a_check_is_cut_to_the_time_by_what_the_first_test_took(deployed: Deployed) -> None:
+    with deployed.database.write() as session:
+        original = session.get_one(Experiment, ORIGINAL)
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        whole = StoppingPlan.model_validate(original.plan)
+        pairs = verdict.launches // 2
+        for pair_s, most in ((1.0, whole.full_pairs + whole.validation_pairs), (100.0, 3), (1000.0, 2)):
+            verdict.judge = {**verdict.judge, "details": {"metric": "tpot_ms", "spent_s": pair_s * pairs}}
+            original.wall_s = pair_s * pairs
+            plan, expected_s = short_plan(session, original, deployed.recipe)
+            assert plan.full_pairs + plan.validation_pairs == most
+            assert expected_s == pytest.approx(pair_s * most)
+            assert plan.validation_pairs >= 1
+
+
+def test_what_must_be_found_again_is_less_than_the_least_that_was_promised(
+    first: tuple[Path, Recipe],
+) -> None:
+    promise = first[1].promise
+    assert promise.low_log < promise.effect_log < promise.high_log < promise.bound_log < 0
+    assert exp(promise.bound_log) == pytest.approx(1 - promise.least_effect)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("{}", "format: field required"),
+        ("nonsense", "invalid JSON"),
+        ("[]", "object"),
+    ],
+)
+def test_what_is_no_recipe_is_refused_with_the_place(broken: str, said: str) -> None:
+    with pytest.raises(UsageError, match="is no recipe") as caught:
+        read_recipe(broken, "x.json")
+    assert said.lower() in caught.value.message.lower()
+
+
+def test_a_gain_that_is_none_can_t_be_promised(first: tuple[Path, Recipe]) -> None:
+    text = first[1].model_dump_json().replace(f'"high_log":{first[1].promise.high_log}', '"high_log":0.1')
+    with pytest.raises(UsageError, match=r"promise\.high_log"):
+        read_recipe(text, "x.json")
+
+
+def test_another_database_than_the_campaign_s_is_refused(deployed: Deployed) -> None:
+    other = deployed.recipe.model_copy(update={"seal": "0" * 64})
+    with pytest.raises(UsageError, match="does not hold what the recipe rests on"):
+        deployed.check(other)
+    gone = deployed.recipe.model_copy(update={"experiment": "E-0099"})
+    with pytest.raises(UsageError, match="E-0099"):
+        deployed.check(gone)
+
+
+def test_a_rented_target_is_refused_with_what_to_do_instead(deployed: Deployed) -> None:
+    with pytest.raises(UsageError, match="rented machine") as caught:
+        check(deployed.database, deployed.recipe, lambda: None, target="modal:L4")
+    assert "autoinfer promote E-0002 --target modal:L4" in caught.value.hint
+
+
+def test_nothing_is_deployed_of_made_up_weights_or_where_nothing_beats_the_baseline(
+    deployed: Deployed, tmp_path: Path
+) -> None:
+    with deployed.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.best_experiment_id = None
+    with deployed.database.read() as session, pytest.raises(UsageError, match="beats its baseline"):
+        recipe_of(session, 1, tmp_path)
+    with deployed.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "weights": "dummy"}
+    with deployed.database.read() as session, pytest.raises(UsageError, match="made-up weights"):
+        recipe_of(session, 1, tmp_path)
+
+
+def test_an_engine_that_names_no_command_is_refused(deployed: Deployed, tmp_path: Path) -> None:
+    with (
+        patch("agent.recipe.making.load_engine", lambda name: object()),
+        deployed.database.read() as session,
+        pytest.raises(UsageError, match="names no command"),
+    ):
+        recipe_of(session, 1, tmp_path)
