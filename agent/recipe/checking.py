@@ -2,7 +2,7 @@
 
 The check is a test whose smallest effect worth having is what the recipe promised (`Promise.least_effect`),
 so the campaign's own judge decides it, with the same intervals and the same guard of quality: supported means
-that the gain is there, refuted that it is not or that the quality is worse, infeasible that it no longer runs.
+that the gain is there, refuted that it is not or the quality is worse, infeasible that it does not run.
 Anything else leaves it open. The plan is cut to about `CHECK_S` by what the first test took.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import floor
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from agent.campaign.devices import device_of
@@ -28,7 +28,7 @@ from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Campaign, Experiment, Verdict
+from db.models import Campaign, Experiment, Job, Verdict
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from experiments.measurement.plan import Prediction, StoppingPlan
@@ -40,6 +40,9 @@ from knowledge.stored import number, verdict_metric
 
 CHECK_S = 300.0
 """Seconds that a check aims at; on a large model a pair of launches may take longer by itself."""
+
+FIRST = -1.0
+"""Priority of a check's job: somebody waits for it, so it goes before what a campaign left in the queue."""
 
 _Z = 1.959964
 """Half-width of an interval of 95 % in standard deviations."""
@@ -125,6 +128,7 @@ def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> 
         reproduces_experiment_id=original.id,
         device=device,
     )
+    session.execute(update(Job).where(Job.experiment_id == experiment_id).values(priority=FIRST))
     return Begun(experiment_id, device, expected_s)
 
 

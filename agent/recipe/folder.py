@@ -81,7 +81,8 @@ def readme(recipe: Recipe) -> str:
 
 What {recipe.campaign} found best for {recipe.model} on {recipe.target}, engine {recipe.engine}:
 {metric} falls to {100 * exp(promise.effect_log):.3g} % of the baseline's, {times:.3g} times as fast
-[{least:.3g}, {fastest:.3g}] (95 %, {promise.pairs} pairs of launches, {recipe.experiment}{chained}). It changes:
+[{least:.3g}, {fastest:.3g}] (95 %, {promise.pairs} pairs of launches, {recipe.experiment}{chained}).
+It changes:
 
 {changed}
 
@@ -101,9 +102,9 @@ nothing else. The model's files have the SHA-256 `{recipe.model_fingerprint}`{re
 
 It runs the baseline against this configuration once more in fresh processes, aims at five minutes, and ends
 with 0 where the gain still holds. *Holds* means: the whole interval lies beyond
-{100 * promise.least_effect:.3g} % less {metric}, which is {100 * RETAINED:g} % (as a logarithm) of the least gain
-that was measured, and the quality held. The outcome is written into the database of the campaign, where the
-findings that this rests on are confirmed, or marked stale.
+{100 * promise.least_effect:.3g} % less {metric}, which is {100 * RETAINED:g} % (as a logarithm)
+of the least gain that was measured, and the quality held. The outcome is written into the database
+of the campaign, where the findings that this rests on are confirmed, or marked stale.
 """
 
 

@@ -25,8 +25,8 @@ FORMAT: Literal["autoinfer-recipe-1"] = "autoinfer-recipe-1"
 RETAINED = 0.8
 """Share of the least gain promised, as a logarithm, that a check must find again: a fixed margin on the weak
 end of the interval, as non-inferiority trials keep a share of the conservative bound of what was shown before
-(U.S. Food and Drug Administration, Non-Inferiority Clinical Trials to Establish Effectiveness, 2016). Below 1,
-for else half of the checks of a gain that is wholly there would find a little less."""
+(U.S. Food and Drug Administration, Non-Inferiority Clinical Trials to Establish Effectiveness, 2016). Below
+1, for else half of the checks of a gain that is wholly there would find a little less."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Label = Annotated[str, Field(pattern=r"^[CE]-[0-9]{1,15}$")]

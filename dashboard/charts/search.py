@@ -25,7 +25,7 @@ PAD = 0.08
 
 
 @dataclass(frozen=True)
-class Tested:
+class SearchPoint:
     """A test: its time over the baseline's with its interval, None where it was not timed, and the best's so
     far, None before there is a baseline."""
 
@@ -63,7 +63,7 @@ class SearchPlot:
     dots: tuple[tuple[str, str], ...] = ()
 
 
-def search_plot(tested: Sequence[Tested]) -> SearchPlot | None:
+def search_plot(tested: Sequence[SearchPoint]) -> SearchPlot | None:
     """The plot of tests in their order; None where there is none."""
     if not tested:
         return None

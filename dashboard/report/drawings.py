@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dashboard.charts.predicted_measured import predicted_measured
-from dashboard.charts.search import Tested, search_plot
+from dashboard.charts.search import SearchPoint, search_plot
 from dashboard.pages.now import Rows
 from dashboard.pages.pareto import UNITS, plot_of
 from dashboard.rendering.environment import environment
@@ -43,12 +43,12 @@ def predictions(view: PredictionsView) -> Markup | None:
     return None if chart is None else _drawn("predictions", {"chart": chart})
 
 
-def _tested(each: TrialView) -> Tested:
+def _tested(each: TrialView) -> SearchPoint:
     over, best = each.over_baseline, each.best_speedup
     timed = over is not None and over.metric.endswith("_ms")
     outcome = each.outcome.value if each.outcome else "testing"
     said = words.effect(over) if timed else "not timed against the baseline"
-    return Tested(
+    return SearchPoint(
         title=f"{each.experiment}, {outcome}: {said}",
         outcome=outcome,
         over=1 + over.relative if over is not None and timed else None,

@@ -128,7 +128,7 @@ def search(session: Session, campaign_id: int) -> SearchView:
         .limit(MOST_CAUSES)
     ).all()
     return SearchView(
-        proposed=dict(row._tuple() for row in proposed),
+        proposed={name: count for name, count in proposed},  # noqa: C416 - rows, not pairs
         withdrawn=withdrawn or 0,
         moves=session.scalar(select(func.coalesce(func.sum(grouped.c.moves), 0))) or 0,
         causes=tuple(
@@ -169,4 +169,4 @@ def _why(session: Session, campaign_id: int) -> Mapping[int, str]:
         .group_by(Move.hypothesis_id)
     )
     rows = session.execute(select(Move.hypothesis_id, Move.reason).where(Move.id.in_(last)))
-    return dict(row._tuple() for row in rows)
+    return {number: reason for number, reason in rows.all()}  # noqa: C416 - rows, not pairs

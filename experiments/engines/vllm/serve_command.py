@@ -12,8 +12,8 @@ from experiments.engines.vllm.order import VllmOrder
 MEASURED_ONLY = frozenset(
     {"model", "skip_tokenizer_init", "gpu_memory_utilization", "distributed_executor_backend"}
 )
-"""Arguments that a measurement needs and a server does not: it reads text, has its device to itself, and names
-its model first."""
+"""Arguments that a measurement needs and a server does not: it reads text, has its device to itself, and
+names its model first."""
 
 NOTE = (
     "vLLM's own OpenAI server over the same engine arguments that were measured. Not taken over: that no "

@@ -1,4 +1,4 @@
-"""A recipe of a campaign's best, and its check: by the real judge, in real processes of the simulated engine."""
+"""A recipe of a campaign's best, and its check: the real judge, real processes of the simulated engine."""
 
 import json
 import shutil
