@@ -166,7 +166,7 @@ def short_plan(session: Session, original: Experiment, recipe: Recipe) -> tuple[
     validation = min(plan.validation_pairs, max(1, most - 2))
     short = plan.model_copy(
         update={
-            "min_effect": promise.least_effect,
+            "min_effect": round(promise.least_effect, 3),
             "prediction": Prediction(
                 log_ratio_mean=promise.effect_log,
                 log_ratio_sd=max((promise.high_log - promise.low_log) / (2 * _Z), 1e-3),

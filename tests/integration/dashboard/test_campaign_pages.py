@@ -170,3 +170,17 @@ def test_an_empty_database_says_what_to_do_next(empty: TestClient) -> None:
         assert "autoinfer run" in empty.get(path).text
     assert empty.get("/costs.json").json()["total"]["spent_s"] == 0
     assert "None yet" in empty.get("/settings").text
+
+
+def test_the_report_of_a_campaign_is_served_in_its_forms_under_a_policy_of_its_own(full: TestClient) -> None:
+    assert '"/campaigns/C-1/report.html"' in full.get("/campaigns/C-1").text
+    page = full.get("/campaigns/C-1/report.html")
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "style-src 'sha256-" in policy
+    assert '<h2><span class="no">1</span> Question</h2>' in page.text
+    assert full.get("/campaigns/c-1/report.md").text.startswith("# How much faster does ")
+    assert full.get("/campaigns/C-1/report.json").json()["format"] == "autoinfer-report-1"
+    for form in ("html", "md", "json"):
+        assert full.get(f"/campaigns/C-9/report.{form}").status_code == 404
