@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.options import Json
+
+DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+"""What a checkpoint is built on."""
 
 
 def build(
@@ -36,6 +40,8 @@ def build(
     from experiments.space.configuration import Configuration
 
     found = recipe_in(recipe)
+    if not DEVICE.fullmatch(device):
+        raise UsageError(f"{device!r} is no device to compute on.", "Name cpu, or a GPU such as cuda:0.")
     settings = settings_of(ctx)
     configuration, stages = Configuration.of(found.configuration), stages_on(device, settings.cache_dir)
     if not is_built(configuration, stages):

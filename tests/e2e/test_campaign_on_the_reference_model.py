@@ -142,6 +142,29 @@ def test_the_log_tells_the_story_in_order(data_dir: Path, outcome: dict[str, Any
     assert kinds.index("campaign.baseline") < kinds.index("campaign.stopped")
 
 
+def test_a_report_of_it_is_whole_and_what_there_is_to_deploy_is_written_or_refused(
+    data_dir: Path, outcome: dict[str, Any]
+) -> None:
+    told = document(data_dir, "report")
+    assert told["baseline"] == outcome["baseline"]["configuration"]
+    assert len([each for each in told["trials"] if each["outcome"]]) == sum(outcome["hypotheses"].values())
+    assert all(each["holds"] for each in told["seals"])
+    assert told["machines"][0]["packages"]["torch"]
+    assert {each["experiment"] for each in told["samples"]} >= {"E-0001"}
+    assert "## 15 Raw samples" in autoinfer(data_dir, "report", "--format", "md").stdout
+
+    folder = data_dir.parent / "deploy"
+    exported = autoinfer(data_dir, "export", "--recipe", "--to", str(folder))
+    if outcome["best"]["experiment"] is None:
+        assert exported.returncode == 2
+        assert "Nothing of C-1 beats its baseline" in exported.stderr
+    else:
+        assert exported.returncode == 0, exported.stderr
+        recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+        assert recipe["configuration"] == outcome["best"]["configuration"]
+        assert recipe["experiment"] == outcome["best"]["experiment"]
+
+
 def test_the_summary_and_the_graph_speak_of_it(data_dir: Path, outcome: dict[str, Any]) -> None:
     assert "baseline" in autoinfer(data_dir, "summary").stdout.lower()
     graph = document(data_dir, "graph")
