@@ -13,6 +13,7 @@ from dashboard.pages.now import Rows
 from dashboard.pages.pareto import UNITS, plot_of
 from dashboard.rendering.environment import environment
 from dashboard.report import words
+from db.states import ExperimentState
 from knowledge.queries.now_best import BestView
 from knowledge.queries.pareto import ParetoView
 from knowledge.queries.predictions import PredictionsView
@@ -46,7 +47,8 @@ def predictions(view: PredictionsView) -> Markup | None:
 def _tested(each: TrialView) -> SearchPoint:
     over, best = each.over_baseline, each.best_speedup
     timed = over is not None and over.metric.endswith("_ms")
-    outcome = each.outcome.value if each.outcome else "testing"
+    under_test = each.state in (ExperimentState.PLANNED, ExperimentState.RUNNING)
+    outcome = each.outcome.value if each.outcome else "testing" if under_test else each.state.value
     said = words.effect(over) if timed else "not timed against the baseline"
     return SearchPoint(
         title=f"{each.experiment}, {outcome}: {said}",
