@@ -78,7 +78,7 @@ def inline(text: str, anchors: Collection[str] = ()) -> Markup:
         elif label in anchors:
             found += Markup('<a href="#{}">{}</a>').format(label, label)
         else:
-            found += escape(label)
+            found += Markup('<span class="nb">{}</span>').format(label)
         at = match.end()
     return found + escape(text[at:])
 

@@ -44,7 +44,8 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         raise UsageError(f"{label} is an A/A series.", f"See what it says: autoinfer aa {label}")
     tested = path.trials(session, campaign)
     machines = evidence.machines(session, campaign_id)
-    revision = next((each.git_revision for each in reversed(machines) if each.git_revision), None)
+    known = [each for each in machines if each.git_revision]
+    revision = max(known, key=lambda each: each.launches).git_revision if known else None
     return ReportView(
         made_at=made_at,
         autoinfer=version("autoinfer"),

@@ -232,7 +232,9 @@ def test_an_a_a_series_has_no_report(history: History) -> None:
 
 def test_what_a_user_wrote_is_text_in_a_report() -> None:
     assert inline("<b> & `a<b` **x<y**") == "&lt;b&gt; &amp; <code>a&lt;b</code> <strong>x&lt;y</strong>"
-    assert inline("see E-0001 and E-0002", {"E-0002"}) == 'see E-0001 and <a href="#E-0002">E-0002</a>'
+    assert inline("see E-0001 and E-0002", {"E-0002"}) == (
+        'see <span class="nb">E-0001</span> and <a href="#E-0002">E-0002</a>'
+    )
 
 
 def test_the_path_of_a_long_search_is_drawn_as_dots() -> None:
