@@ -200,10 +200,9 @@ def judge_versions(session: Session, campaign_id: int) -> tuple[str, ...]:
         select(version)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(Experiment.campaign_id == campaign_id)
-        .group_by(version)
-        .order_by(version)
+        .distinct()
     )
-    return tuple(each for each in session.scalars(query) if each is not None)
+    return tuple(sorted(each for each in session.scalars(query) if each is not None))
 
 
 def spec_of(campaign: Campaign) -> JsonObject:

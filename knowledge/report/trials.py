@@ -130,7 +130,7 @@ def search(session: Session, campaign_id: int) -> SearchView:
     return SearchView(
         proposed={name: count for name, count in proposed},  # noqa: C416 - rows, not pairs
         withdrawn=withdrawn or 0,
-        moves=session.scalar(select(func.coalesce(func.sum(grouped.c.moves), 0))) or 0,
+        moves=int(session.scalar(select(func.coalesce(func.sum(grouped.c.moves), 0))) or 0),
         causes=tuple(
             MoveCauseView(event_id=number, kind=kind, subject=subject, moves=moves, reason=reason)
             for number, kind, subject, moves, reason in causes
