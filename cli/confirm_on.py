@@ -47,8 +47,8 @@ def terms_of(
 
 def keep(database: Database, campaign_id: int, found: ConfirmTerms | None) -> None:
     """Store the terms with the campaign, as they are by now."""
-    from agent.campaign.facts import FOUND
     from agent.campaign.other_targets import keep_terms
+    from agent.campaign.stored_spec import FOUND
 
     if found is not None:
         with database.write() as session:

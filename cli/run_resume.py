@@ -63,7 +63,7 @@ def resume_campaign(
     that can't."""
     from agent.campaign.allowance import extend, extended_s, more_dollars
     from agent.campaign.create import survey
-    from agent.campaign.facts import read_facts
+    from agent.campaign.reading_facts import read_facts
     from cli.executor import check_folders
     from configs.campaign import ApprovalSpec
     from configs.quantities import parse_duration_s

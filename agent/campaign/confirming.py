@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.campaign.expected_there import TRANSFER_SD, target_of
-from agent.campaign.facts import Facts, is_on
+from agent.campaign.facts import Facts
+from agent.campaign.incumbent import is_on
 from agent.campaign.other_targets import OtherTarget
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import Draft, Trial

@@ -14,13 +14,13 @@ from sqlalchemy.orm import Session
 from agent.campaign.allowance import asked_above, set_dollars
 from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.drafter import check_fits, drafter_of, fetch_weights
-from agent.campaign.facts import AT_ONCE, FOUND, GPU, HUB, START, asked_of, is_packaged
 from agent.campaign.fewer_bits import THEN
 from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
 from agent.campaign.shape import SHAPES, check_serves_shapes, find_shape
+from agent.campaign.stored_spec import AT_ONCE, FOUND, GPU, HUB, START, asked_of, is_packaged
 from agent.campaign.target import (
     Target,
     check_dollars,

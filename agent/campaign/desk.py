@@ -10,7 +10,8 @@ from functools import cached_property
 from agent.campaign.beside import counted_from, flying_now
 from agent.campaign.expected_cost import cost_priors
 from agent.campaign.expected_there import Here, best_there, candidate_there, target_of
-from agent.campaign.facts import Facts, Incumbent, Queued, is_on
+from agent.campaign.facts import Facts, Queued
+from agent.campaign.incumbent import Incumbent, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.campaign.shape import refused_on_a_shape

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from agent.campaign.facts import Facts, Incumbent, Queued, find_incumbent
+from agent.campaign.facts import Facts, Queued
+from agent.campaign.incumbent import Incumbent, find_incumbent
 from agent.campaign.measured import Baseline
 from agent.campaign.other_targets import OtherTarget
 from agent.plan.duration import Request, pair_seconds_of

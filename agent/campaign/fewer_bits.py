@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.facts import FOUND, START
+from agent.campaign.stored_spec import FOUND, START
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label

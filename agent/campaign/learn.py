@@ -9,8 +9,9 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from agent.campaign import store
-from agent.campaign.facts import AT_ONCE, FOUND, START, STEP_LENGTH
 from agent.campaign.measured import Baseline, naive_failed, read_baseline
+from agent.campaign.reading_facts import STEP_LENGTH
+from agent.campaign.stored_spec import AT_ONCE, FOUND, START
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import clock_tolerance, confounders
 from db import events

@@ -28,7 +28,7 @@ from agent.campaign.device_faults import GaveOut, device_gave_out, give_up_devic
 from agent.campaign.devices import Devices, device_of, leave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
 from agent.campaign.disputing import take_disputes_apart
-from agent.campaign.facts import Facts, read_facts
+from agent.campaign.facts import Facts
 from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
@@ -38,6 +38,7 @@ from agent.campaign.night import tell_of_question
 from agent.campaign.outcome import note_best
 from agent.campaign.price_wait import PriceWait
 from agent.campaign.questions import pose_questions
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.separating import follow_up
 from agent.campaign.spent_time import SpentTime
 from agent.campaign.waiting import approve_command, give_up, nobody_takes, overdue

@@ -10,8 +10,10 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.facts import Facts, Incumbent, is_on, read_facts
+from agent.campaign.facts import Facts
+from agent.campaign.incumbent import Incumbent, is_on
 from agent.campaign.measured import bits_per_byte, naive_failed, read_measured
+from agent.campaign.reading_facts import read_facts
 from agent.judge.pairs import TIMED_STAGES, paired_blocks
 from agent.proposers.port import Trial
 from db import events

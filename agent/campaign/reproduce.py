@@ -12,8 +12,8 @@ from agent.campaign import store
 from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.ended import until_ended
-from agent.campaign.facts import read_facts
 from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.reading_facts import read_facts
 from configs.errors import AutoinferError, UsageError
 from db import events
 from db.event_kinds import EventKind

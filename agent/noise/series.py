@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.create import Ground, found_on, spec_on, stored_spec
-from agent.campaign.facts import AT_ONCE, FOUND
 from agent.campaign.legal import legal_here
+from agent.campaign.stored_spec import AT_ONCE, FOUND
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from db import events, queue

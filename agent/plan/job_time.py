@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import Checkpoint
 from agent.campaign.elsewhere import card_of_rented
-from agent.campaign.facts import FOUND
 from agent.campaign.length import ARMS
+from agent.campaign.stored_spec import FOUND
 from agent.plan.duration import (
     FIRST_LOAD_MORE_S,
     Stored,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.campaign.checkpoint import Checkpoint, find_checkpoint
-from agent.campaign.facts import REFERENCE
+from agent.campaign.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.models import ModelProfile, load_model_profile
 from experiments.checkpoints.hub import missing_files

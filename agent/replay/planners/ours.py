@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import stdev
 
-from agent.campaign.facts import find_incumbent
+from agent.campaign.incumbent import find_incumbent
 from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
 from agent.proposers.optuna_tpe import OptunaProposer
 from agent.proposers.port import CampaignView, Trial

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.facts import read_facts
 from agent.campaign.learn import unlearnt
 from agent.campaign.outcome import campaign_outcome
+from agent.campaign.reading_facts import read_facts
 from db import events
 from db.event_kinds import EventKind
 from db.models import Event, Experiment, Finding, Hypothesis, Job, Launch, Move, Verdict

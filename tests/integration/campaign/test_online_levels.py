@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.dispatch import dispatch_test
-from agent.campaign.facts import read_facts
 from agent.campaign.learn import learn_test
 from agent.campaign.legal import legal_here
 from agent.campaign.outcome import campaign_outcome
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
 from agent.proposers.port import Draft

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import Duplicate, accept
 from agent.campaign.dispatch import dispatch_test
-from agent.campaign.facts import read_facts
 from agent.campaign.learn import learn_test, unlearnt
 from agent.campaign.legal import legal_here
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import conclude, enqueue_reproduction
 from agent.proposers.port import Draft
 from agent.proposers.user import PROPOSER as USER

@@ -14,10 +14,10 @@ from sqlalchemy import select
 from agent.campaign import order
 from agent.campaign.desk import Desk
 from agent.campaign.device_faults import MOST_BUSY
-from agent.campaign.facts import read_facts
 from agent.campaign.legal import legal_here
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
 from configs.errors import UsageError

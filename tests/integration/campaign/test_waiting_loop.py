@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 from agent.campaign import loop as loop_module
 from agent.campaign import order
 from agent.campaign.desk import CONFIRMATION, Choice, Desk
-from agent.campaign.facts import Facts, read_facts
+from agent.campaign.facts import Facts
+from agent.campaign.reading_facts import read_facts
 from agent.proposers.port import Draft
 from configs.errors import DatabaseLocked
 from db import queue

@@ -16,7 +16,8 @@ from agent.campaign.allowance import extend
 from agent.campaign.create import create_campaign, interrupted, survey
 from agent.campaign.dispatch import enqueue_test, stopping_plan
 from agent.campaign.enqueue import enqueue as enqueue_hypothesis
-from agent.campaign.facts import Queued, read_facts
+from agent.campaign.facts import Queued
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.worker_process import WorkerProcess
 from agent.noise.measure import Progress, SeriesLoop
 from agent.noise.report import as_document, load_pairs, series_report

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from agent.campaign.desk import QUESTIONS, Desk, combined
-from agent.campaign.facts import Facts, Queued, find_incumbent
+from agent.campaign.facts import Facts, Queued
+from agent.campaign.incumbent import find_incumbent
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.proposers.port import Trial

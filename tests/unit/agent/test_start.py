@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from agent.campaign.allowance import extend
 from agent.campaign.create import Ground, create_campaign, interrupted, survey
 from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.facts import read_facts
 from agent.campaign.legal import legal_here
 from agent.campaign.loop import CampaignLoop
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.waiting import nobody_takes
 from cli.main import app
 from cli.worker_command import worker_command

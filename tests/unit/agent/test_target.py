@@ -11,7 +11,7 @@ import pytest
 
 from agent.campaign import create
 from agent.campaign.create import create_campaign, survey
-from agent.campaign.facts import read_facts
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.target import Target, check_serves, find_target
 from agent.campaign.waiting import nobody_takes
 from agent.plan.begin import devices_told, known_times

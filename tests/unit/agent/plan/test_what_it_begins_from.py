@@ -12,8 +12,8 @@ from sqlalchemy import select
 from agent.campaign.baseline_attempts import Attempts, baseline_attempts
 from agent.campaign.create import create_campaign, interrupted, survey
 from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.facts import read_facts
 from agent.campaign.fewer_bits import begin_from_fewer_bits
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.sweep import swept
 from agent.campaign.within_memory import legal_of
 from agent.plan.card import card_asked

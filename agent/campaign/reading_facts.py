@@ -1,0 +1,269 @@
+"""Reads what the loop knows of its campaign from the database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
+
+from agent.campaign import store
+from agent.campaign.builds import measured_builds
+from agent.campaign.carried import carried_trials
+from agent.campaign.facts import Facts, Queued
+from agent.campaign.other_targets import confirmed_before, read_targets
+from agent.campaign.paid import usd_per_s
+from agent.campaign.profiles import candidate_profiles
+from agent.campaign.ran import resolved_of
+from agent.campaign.settling import settled, stored_digests
+from agent.campaign.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
+from agent.proposers.port import Trial
+from configs.campaign import CampaignSpec
+from configs.errors import UsageError
+from configs.questions import is_latency
+from configs.targets import is_rented
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Hypothesis, StageRun, Verdict
+from db.states import ExperimentKind, ExperimentState, HypothesisState
+from experiments.measurement.evidence import Metric, Stage
+from experiments.measurement.judging import Outcome
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import Configuration
+from knowledge.directives import WAITING
+from knowledge.queries.proposers import records
+from knowledge.stored import separates_of
+
+STEP_LENGTH = "acceptance_length"
+"""Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
+
+
+# What is read of every row, which of a long campaign is quicker than whole objects, structures above all.
+_OF_HYPOTHESIS = (
+    Hypothesis.id,
+    Hypothesis.control_configuration_id,
+    Hypothesis.candidate_configuration_id,
+    Hypothesis.lever,
+    Hypothesis.metric,
+    Hypothesis.question,
+    Hypothesis.state,
+    Hypothesis.target,
+)
+_OF_EXPERIMENT = (
+    Experiment.id,
+    Experiment.kind,
+    Experiment.state,
+    Experiment.hypothesis_id,
+    Experiment.wall_s,
+    Experiment.failure_kind,
+)
+_OF_VERDICT = (
+    Verdict.experiment_id,
+    Verdict.outcome,
+    Verdict.effect_log,
+    Verdict.quality,
+    Verdict.judge,
+)
+
+
+def read_facts(session: Session, campaign_id: int) -> Facts:
+    """Everything the loop decides by; a handful of statements, whatever the size of the campaign.
+
+    Raises `UsageError` when there is no such campaign.
+    """
+    campaign = session.get(Campaign, campaign_id)
+    if campaign is None:
+        label = format_label(Noun.CAMPAIGN, campaign_id)
+        raise UsageError(f"{label} does not exist.", "See which do with: autoinfer campaign list")
+    hypotheses = session.execute(
+        select(*_OF_HYPOTHESIS).where(Hypothesis.campaign_id == campaign_id).order_by(Hypothesis.id)
+    ).all()
+    waiting = session.scalars(
+        select(Hypothesis)
+        .where(Hypothesis.campaign_id == campaign_id, Hypothesis.state.in_(sorted(WAITING)))
+        .order_by(Hypothesis.id)
+    ).all()
+    experiments = session.execute(
+        select(*_OF_EXPERIMENT).where(Experiment.campaign_id == campaign_id).order_by(Experiment.id)
+    ).all()
+    verdicts = {
+        verdict.experiment_id: verdict
+        for verdict in session.execute(
+            select(*_OF_VERDICT)
+            .join(Experiment, Verdict.experiment_id == Experiment.id)
+            .where(Experiment.campaign_id == campaign_id)
+        )
+    }
+    asked, found = asked_of(campaign), campaign.spec[FOUND]
+    spec = CampaignSpec.model_validate({**asked, **terms_now(campaign)})
+    stored = store.configurations(
+        session,
+        [campaign.baseline_configuration_id, campaign.naive_configuration_id]
+        + [h.control_configuration_id for h in hypotheses]
+        + [h.candidate_configuration_id for h in hypotheses],
+    )
+    known = {number: settled(each, spec.space) for number, each in stored.items()}
+    swept = [
+        each
+        for each in (
+            _known(stored, campaign.baseline_configuration_id),
+            _known(stored, campaign.naive_configuration_id),
+        )
+        if each is not None
+    ]
+    begun = found.get(START) or {}
+    start = settled(Configuration.of(begun["configuration"]), spec.space) if begun else None
+    by_id = {hypothesis.id: hypothesis for hypothesis in hypotheses}
+    baseline = _known(known, campaign.baseline_configuration_id)
+    removed = _removed_layers(session, campaign_id)
+    profiles = candidate_profiles(session, campaign_id)
+    trials = tuple(
+        replace(
+            _trial(
+                experiment,
+                by_id[experiment.hypothesis_id],
+                verdicts[experiment.id],
+                known,
+                baseline,
+                removed,
+            ),
+            profile=profiles.get(experiment.id, ()),
+        )
+        for experiment in experiments
+        if experiment.kind == ExperimentKind.TEST
+        and experiment.hypothesis_id is not None
+        and experiment.id in verdicts
+    )
+    baseline_run = [
+        experiment.id
+        for experiment in experiments
+        if experiment.kind == ExperimentKind.BASELINE and experiment.state == ExperimentState.DONE
+    ]
+    facts = Facts(
+        id=campaign.id,
+        spec=spec,
+        state=campaign.state,
+        model_fingerprint=campaign.model_fingerprint,
+        target_key=found["target_key"],
+        model_layers=tuple(found["model_layers"]),
+        cores=found["cores"],
+        spent_s=float(campaign.budget.get("spent_s", 0.0)),
+        baseline=baseline,
+        naive=_known(known, campaign.naive_configuration_id),
+        baseline_experiment_id=baseline_run[-1] if baseline_run else None,
+        trials=trials,
+        queue=tuple(_queued(hypothesis, known) for hypothesis in waiting),
+        under_test=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING),
+        flying=tuple(
+            (known[h.control_configuration_id], known[h.candidate_configuration_id])
+            for h in hypotheses
+            if h.state == HypothesisState.TESTING and not h.target
+        ),
+        flying_ids=tuple(h.id for h in hypotheses if h.state == HypothesisState.TESTING and not h.target),
+        proposed=tuple(
+            (known[h.control_configuration_id].digest, known[h.candidate_configuration_id].digest, h.state)
+            for h in hypotheses
+            # a comparison of bits or bytes that the campaign asked for leaves the one of latency open
+            if not h.target and (h.question is None or h.metric == spec.plan.metric)
+        ),
+        asked=tuple((h.question, h.state) for h in hypotheses if h.question is not None),
+        checkpoint=Path(found["checkpoint"]),
+        stored_digests=stored_digests(spec.space, swept, spec.baseline.sweep, start),
+        profiles=profiles,
+        compute_capability=(found.get(GPU) or {}).get("compute_capability"),
+        at_once=found.get(AT_ONCE),
+        built_s=measured_builds(session, campaign.model_fingerprint),
+        usd_per_s=usd_per_s(session, campaign.id, spec.target) if is_rented(spec.target) else None,
+        targets=read_targets(session, campaign_id, spec.confirm_on, found, trials),
+        confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
+        gpu_name=(found.get(GPU) or {}).get("name"),
+        records=records(session, campaign_id),
+        gpu_memory_bytes=(found.get(GPU) or {}).get("memory_bytes"),
+        start=start,
+        start_refused=begun.get("why"),
+        carried=carried_trials(session, campaign, spec),
+    )
+    best = facts.incumbent
+    measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id
+    if best is None or measured_in is None:
+        return facts
+    rows = {each: number for number, each in known.items()}
+    return replace(facts, incumbent_runs=resolved_of(session, measured_in, rows[best.configuration]))
+
+
+def _known(known: Mapping[int, Configuration], configuration_id: int | None) -> Configuration | None:
+    return None if configuration_id is None else known[configuration_id]
+
+
+def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
+    return Queued(
+        id=row.id,
+        claim=row.claim,
+        control=known[row.control_configuration_id],
+        candidate=known[row.candidate_configuration_id],
+        lever=row.lever,
+        prediction=Prediction.model_validate(row.prediction),
+        min_effect=row.min_effect,
+        proposer=row.proposer,
+        pinned=row.pinned,
+        rank=row.rank,
+        metric=row.metric,
+        question=row.question,
+        separates=separates_of(row.change),
+        target=row.target,
+        confirms=row.confirms_experiment_id,
+    )
+
+
+def _trial(
+    experiment: Row[*tuple[Any, ...]],
+    hypothesis: Row[*tuple[Any, ...]],
+    verdict: Row[*tuple[Any, ...]],
+    known: Mapping[int, Configuration],
+    baseline: Configuration | None,
+    removed: Mapping[int, tuple[int, ...]],
+) -> Trial:
+    quality: Mapping[str, Any] = verdict.quality or {}
+    bits = quality.get("bits_per_byte_relative")
+    tasks = quality.get("task_points_lost")
+    details: Mapping[str, Any] = verdict.judge.get("details") or {}
+    control = known[hypothesis.control_configuration_id]
+    # what compares with a control of its own says nothing of the loss against the baseline
+    if not is_latency(hypothesis.metric) and control != baseline:
+        bits = tasks = None
+    return Trial(
+        hypothesis_id=hypothesis.id,
+        experiment_id=experiment.id,
+        control=control,
+        candidate=known[hypothesis.candidate_configuration_id],
+        lever=hypothesis.lever,
+        outcome=Outcome(verdict.outcome.value),
+        effect_log=verdict.effect_log,
+        effect_se_log=details.get("effect_se_log"),
+        bits_ratio_log=None if bits is None else math.log1p(bits["difference"]),
+        task_points=None if tasks is None else -tasks["difference"],
+        cost_s=experiment.wall_s or 0.0,
+        failure_kind=experiment.failure_kind,
+        acceptance_length=verdict.judge.get(STEP_LENGTH),
+        metric=Metric(hypothesis.metric),
+        removed_layers=removed.get(experiment.id),
+    )
+
+
+def _removed_layers(session: Session, campaign_id: int) -> dict[int, tuple[int, ...]]:
+    """The layers that the experiments of a campaign took out, as the stage told them, by experiment."""
+    query = (
+        select(StageRun.experiment_id, StageRun.detail)
+        .join(Experiment, Experiment.id == StageRun.experiment_id)
+        .where(Experiment.campaign_id == campaign_id, StageRun.stage == Stage.PRUNE.value)
+    )
+    found = {}
+    for experiment_id, detail in session.execute(query):
+        report = (detail or {}).get("report")
+        told = report.get("removed") if isinstance(report, dict) else None
+        if isinstance(told, list) and all(isinstance(each, int) for each in told):
+            found[experiment_id] = tuple(told)
+    return found
