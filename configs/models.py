@@ -126,6 +126,17 @@ class ModelProfile(BaseModel):
             found.append(self._mtp_part())
         return tuple(found)
 
+    @cached_property
+    def alike_parts(self) -> tuple[tuple[Part, int], ...]:
+        """One part of each that differ in nothing but their place, in the order of the first, and how many
+        these are; parts of the first and of the last layer are kept apart, for some are stored otherwise."""
+        found: dict[tuple[object, ...], list[Part]] = {}
+        for part in self.parts:
+            edge = part.layer if part.layer in (0, self.layers - 1) else None
+            sizes = part.matmul_parameters, part.other_parameters, part.reads_parameters
+            found.setdefault((part.kind, edge, *sizes), []).append(part)
+        return tuple((parts[0], len(parts)) for parts in found.values())
+
     def _layer_parts(self, name: str, index: int | None, layer_type: LayerType) -> list[Part]:
         if layer_type == "linear_attention":
             key, value = self.gdn_k_heads * self.gdn_k_head_dim, self.gdn_v_heads * self.gdn_v_head_dim

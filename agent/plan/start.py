@@ -31,6 +31,7 @@ from configs.models import ModelProfile
 from configs.quantities import format_bytes
 from experiments.engines.launch_memory import format_words
 from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import same_value
 from experiments.space.space import Space
 
 DEFAULT = "default"
@@ -218,7 +219,15 @@ def _candidates(legal: Legal, default: Configuration) -> Iterator[tuple[int, Con
     space = legal.space
     knobs = [knob for knob in space.knobs if knob.name in (*STORED, *SERVED)]
     found: dict[Configuration, int] = {}
-    for values in product(*((None, *knob.values) for knob in knobs)):
+    # a value that a knob has anyhow leads to what leaving it alone leads to
+    others = (
+        (
+            None,
+            *(value for value in knob.values if not same_value(value, default.get(knob.name, knob.default))),
+        )
+        for knob in knobs
+    )
+    for values in product(*others):
         given = {knob.name: value for knob, value in zip(knobs, values, strict=True) if value is not None}
         with suppress(UsageError):  # a knob that means nothing beside the others
             each = space.with_change(default, given)

@@ -185,16 +185,16 @@ def weight_bytes(profile: ModelProfile, configuration: Mapping[str, KnobValue]) 
     """Bytes of the weights that stay in memory, without an MTP head: the embedding whole, and a head that is
     tied to it only where it is quantized, for then it is a copy of its own."""
     total = 0.0
-    for part in profile.parts:
+    for part, count in profile.alike_parts:
         if part.kind is PartKind.MTP:
             continue
         if part.kind is PartKind.EMBEDDING:
-            total += part.parameters * SIXTEEN_BIT / BITS_PER_BYTE
+            total += count * part.parameters * SIXTEEN_BIT / BITS_PER_BYTE
         elif part.kind is PartKind.LM_HEAD and not part.parameters:
             own = configuration.get("quantization.lm_head") == "quantized"
-            total += part_bytes(profile, part, configuration) if own else 0.0
+            total += count * part_bytes(profile, part, configuration) if own else 0.0
         else:
-            total += part_bytes(profile, part, configuration)
+            total += count * part_bytes(profile, part, configuration)
     return total
 
 
