@@ -16,6 +16,9 @@ from knowledge.figures import DEFAULT_METRIC
 QUALITY_HELD, QUALITY_WORSE = "held", "worse"
 """States of quality in a verdict that settle it; any other leaves it open."""
 
+VERSIONS = "versions"
+"""Where a launch's resolved configuration tells the versions of its packages."""
+
 LEVER_JOINT = "+"
 """Between the names of levers where a change touches several: `compile+pruning`."""
 
@@ -76,7 +79,7 @@ def quality_held(quality: JsonObject | None) -> bool | None:
 
 def versions_of(resolved: Mapping[str, object]) -> Mapping[str, object]:
     """Return the versions that a launch told in its resolved configuration, by package."""
-    versions = resolved.get("versions")
+    versions = resolved.get(VERSIONS)
     return versions if isinstance(versions, dict) else {}
 
 

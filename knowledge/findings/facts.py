@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, union_all
 from sqlalchemy.orm import Session, aliased
 
 from db.labels import Noun, format_label
@@ -27,6 +26,7 @@ from knowledge.findings.rules import VerdictFact
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.scope import Scope
 from knowledge.stored import (
+    VERSIONS,
     configuration_of,
     engine_of,
     metric_of,
@@ -122,26 +122,39 @@ def versions_of_experiments(
     Those that are stored with it, else those its launches told, else (nothing came up) those of the last
     launch of its campaign.
     """
+    asked = [experiment.id for experiment in experiments]
     campaigns = {experiment.campaign_id for experiment in experiments}
-    last = (
+    last_told = select(func.max(Launch.id)).where(Launch.experiment_id.in_(asked))
+    last_of_campaign = (
         select(func.max(Launch.id))
         .join(Experiment, Experiment.id == Launch.experiment_id)
         .where(Experiment.campaign_id.in_(campaigns))
-        .group_by(Launch.experiment_id)
     )
-    told: dict[int, Mapping[str, object]] = {}
-    of_campaign: dict[int, Mapping[str, object]] = {}
+    last = union_all(
+        last_told.group_by(Launch.experiment_id), last_of_campaign.group_by(Experiment.campaign_id)
+    )
+    # of documents that tell much more, only what is asked for is read
     query = (
-        select(Launch.experiment_id, Experiment.campaign_id, Launch.resolved, Environment.data)
+        select(
+            Launch.experiment_id,
+            Experiment.campaign_id,
+            Launch.resolved[VERSIONS],
+            Environment.data[("machine", "gpu", "driver")].as_string(),
+        )
         .join(Experiment, Experiment.id == Launch.experiment_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
         .where(Launch.id.in_(last))
         .order_by(Launch.id)
     )
+    told: dict[int, Mapping[str, object]] = {}
+    of_campaign: dict[int, Mapping[str, object]] = {}
     drivers: dict[int, Mapping[str, object]] = {}
-    for experiment_id, campaign_id, resolved, environment in session.execute(query):
-        drivers[experiment_id] = _driver(environment)
-        told[experiment_id] = of_campaign[campaign_id] = {**versions_of(resolved), **drivers[experiment_id]}
+    for experiment_id, campaign_id, versions, driver in session.execute(query):
+        drivers[experiment_id] = {DRIVER: driver} if driver else {}
+        told[experiment_id] = of_campaign[campaign_id] = {
+            **versions_of({VERSIONS: versions}),
+            **drivers[experiment_id],
+        }
     return {
         each.id: {
             **(each.versions or told.get(each.id) or of_campaign.get(each.campaign_id) or {}),
@@ -149,11 +162,6 @@ def versions_of_experiments(
         }
         for each in experiments
     }
-
-
-def _driver(environment: Mapping[str, Any]) -> Mapping[str, object]:
-    gpu = (environment.get("machine") or {}).get("gpu") or {}
-    return {DRIVER: gpu["driver"]} if gpu.get("driver") else {}
 
 
 def _reruns_an_open_test(experiment_id: int, judged: Mapping[int, tuple[int | None, VerdictOutcome]]) -> bool:

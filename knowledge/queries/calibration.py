@@ -75,13 +75,14 @@ def calibration(session: Session, campaign_id: int) -> CalibrationView:
         .join(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(
-            and_(mean.is_not(None), sd.is_not(None)),
-            Hypothesis.campaign_id == campaign_id,
+            # Sums keep a database from beginning with all hypotheses or all experiments: it goes through the
+            # verdicts from the newest on, and stops when it has enough.
+            Hypothesis.campaign_id + 0 == campaign_id,
             Hypothesis.metric.not_in(SHARES),
-            # The sum keeps a database from beginning with all experiments, as in `predictions`.
             (Experiment.reproduces_experiment_id + 0).is_(None),
             Verdict.effect_log.is_not(None),
             Verdict.outcome != VerdictOutcome.CONFOUNDED,
+            and_(mean.is_not(None), sd.is_not(None)),
         )
         .order_by(Verdict.id.desc())
         .limit(MOST_POINTS)
