@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from agent.judge.once import once
 from agent.judge.pairs import PairEffect, pair_effects, paired_blocks
 from experiments.measurement.evidence import Arm, Evidence, LaunchRecord, Metric, NoiseProfile, Stage
 from experiments.measurement.noise import NoiseRow, launch_noise, noise_profile
@@ -52,10 +53,15 @@ def effects(pairs: Sequence[AaPair], metric: Metric) -> tuple[PairEffect, ...]:
 
 def centres(pair: AaPair, metric: Metric) -> tuple[float, float]:
     """The log centre of each launch, as the noise profile takes it."""
-    found = [launch_noise(each, metric) for each in pair.launches]
-    assert found[0] is not None
-    assert found[1] is not None
-    return found[0].log_centre, found[1].log_centre
+    first, second = (_log_centre(each, metric) for each in pair.launches)
+    return first, second
+
+
+@once
+def _log_centre(launch: LaunchRecord, metric: Metric) -> float:
+    found = launch_noise(launch, metric)
+    assert found is not None
+    return found.log_centre
 
 
 def level(pair: AaPair, metric: Metric) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -192,6 +194,8 @@ def test_the_simulated_e_values_are_those_of_the_judge() -> None:
             assert found[row, n] == pytest.approx(mine, rel=1e-6)
 
 
+REPEATS = 200_000
+
 Stopping = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
 """From means in σ, variances in σ² and e-values at each look to where one would stop."""
 
@@ -210,6 +214,37 @@ BY_SIZES: dict[str, Stopping] = {
 }
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """Series drawn with a shift, look by look: what a stop goes by, and logs of E and of weights."""
+
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    log_e: NDArray[np.float64]
+    log_weight: NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)  # stops of one kind of series are asked after one another
+def drawn(freedom: int, known: int, looks: int, one_side: bool) -> Drawn:
+    """See `mean_at_stop`."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, PRIOR_SPREAD, (REPEATS, 1)) + rng.normal(size=(REPEATS, looks))
+    counts = np.arange(1, looks + 1)
+    growth = 1 + counts * PRIOR_SPREAD**2
+    means = np.cumsum(x, axis=1) / counts
+    own = np.maximum(np.cumsum(x**2, axis=1) - counts * means**2, 0)
+    squares = own + known / freedom * rng.chisquare(freedom, (REPEATS, 1))
+    shift = counts * means**2
+    below = squares + shift / growth
+    log_e = (known + counts) / 2 * np.log((squares + shift) / below) - np.log(growth) / 2
+    if one_side:
+        centre = counts * PRIOR_SPREAD**2 * means / growth
+        scale = PRIOR_SPREAD * np.sqrt(below / (growth * (known + counts)))
+        log_e = log_e + np.log(2 * np.maximum(stdtr(known + counts, -centre / scale), 1e-300))
+    log_weight = np.log(growth) / 2 - counts * PRIOR_SPREAD**2 * shift / (2 * growth)
+    return Drawn(means, squares / (known + counts - 1), log_e, log_weight)
+
+
 def mean_at_stop(
     freedom: int, stopping: Stopping, looks: int = 6, *, one_side: bool = False, counted: int | None = None
 ) -> tuple[float, float]:
@@ -221,33 +256,17 @@ def mean_at_stop(
     weighted: the density of N(0, 1) over that of N(δ, 1), δ ~ N(0, g²), after n observations is
     √k · exp(−n²·g²·x̄²/2k).
     """
-    repeats = 200_000
-    rng = np.random.default_rng(1)
-    x = rng.normal(0, PRIOR_SPREAD, (repeats, 1)) + rng.normal(size=(repeats, looks))
-    counts = np.arange(1, looks + 1)
-    growth = 1 + counts * PRIOR_SPREAD**2
-    means = np.cumsum(x, axis=1) / counts
-    own = np.maximum(np.cumsum(x**2, axis=1) - counts * means**2, 0)
-    known = freedom if counted is None else counted
-    squares = own + known / freedom * rng.chisquare(freedom, (repeats, 1))
-    shift = counts * means**2
-    below = squares + shift / growth
-    log_e = (known + counts) / 2 * np.log((squares + shift) / below) - np.log(growth) / 2
-    if one_side:
-        centre = counts * PRIOR_SPREAD**2 * means / growth
-        scale = PRIOR_SPREAD * np.sqrt(below / (growth * (known + counts)))
-        log_e = log_e + np.log(2 * np.maximum(stdtr(known + counts, -centre / scale), 1e-300))
-    log_weight = np.log(growth) / 2 - counts * PRIOR_SPREAD**2 * shift / (2 * growth)
-    stops = stopping(means, squares / (known + counts - 1), np.exp(log_e))
+    found = drawn(freedom, freedom if counted is None else counted, looks, one_side)
+    stops = stopping(found.means, found.variances, np.exp(found.log_e))
     stops[:, -1] = True
     at = stops.argmax(axis=1)[:, None]
-    weighted = np.exp(np.take_along_axis(log_e + log_weight, at, axis=1))
-    return float(weighted.mean()), float(weighted.std()) / math.sqrt(repeats)
+    weighted = np.exp(np.take_along_axis(found.log_e + found.log_weight, at, axis=1))
+    return float(weighted.mean()), float(weighted.std()) / math.sqrt(REPEATS)
 
 
+@pytest.mark.parametrize("name", BY_RATIOS)
 @pytest.mark.parametrize("one_side", [False, True])
 @pytest.mark.parametrize("freedom", [2, 10])
-@pytest.mark.parametrize("name", BY_RATIOS)
 def test_the_e_value_of_the_truth_has_a_mean_of_one_at_every_stop_that_goes_by_ratios(
     name: str, freedom: int, one_side: bool
 ) -> None:
@@ -256,9 +275,9 @@ def test_the_e_value_of_the_truth_has_a_mean_of_one_at_every_stop_that_goes_by_r
     assert mean == pytest.approx(1, abs=4 * error + 0.01)
 
 
+@pytest.mark.parametrize("name", BY_SIZES)
 @pytest.mark.parametrize("one_side", [False, True])
 @pytest.mark.parametrize("freedom", [2, 10])
-@pytest.mark.parametrize("name", BY_SIZES)
 def test_a_stop_that_knows_sizes_in_sigma_raises_the_mean_by_little(
     name: str, freedom: int, one_side: bool
 ) -> None:
@@ -268,8 +287,8 @@ def test_a_stop_that_knows_sizes_in_sigma_raises_the_mean_by_little(
     assert mean <= 1.1 + 4 * error
 
 
-@pytest.mark.parametrize("one_side", [False, True])
 @pytest.mark.parametrize("name", BY_RATIOS | BY_SIZES)
+@pytest.mark.parametrize("one_side", [False, True])
 def test_a_profile_that_is_known_better_than_it_is_counted_leaves_the_mean_below_one(
     name: str, one_side: bool
 ) -> None:

@@ -22,6 +22,9 @@ FEWEST_WORDS = 5
 """Words of a claim that may be called a sentence."""
 
 
+DIGESTS = tuple(point.digest for point in SPACE.points())
+
+
 def campaigns() -> dict[str, CampaignView]:
     """Views from the first turn of a campaign to its last."""
     supported = trial(COMPILED, Outcome.SUPPORTED, -0.4, hypothesis_id=1, bits=0.0, points=0.0)
@@ -38,8 +41,8 @@ def campaigns() -> dict[str, CampaignView]:
         ),
         "with bans": view(banned=frozenset({"pruning", "compile"})),
         "all banned": view(banned=frozenset(SPACE.levers)),
-        "nearly all taken": view(taken=frozenset(p.digest for p in list(SPACE.points())[5:])),
-        "all taken": view(taken=frozenset(p.digest for p in SPACE.points())),
+        "nearly all taken": view(taken=frozenset(DIGESTS[5:])),
+        "all taken": view(taken=frozenset(DIGESTS)),
     }
 
 
