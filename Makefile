@@ -9,10 +9,10 @@ PLANNER_ARGS ?=
 PICTURES_OF ?=
 TABLE_OF ?= table-reference
 TABLE_BUDGET ?= 30m
-TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 1)')
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 2)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench looks pictures quantize-env verdicts planner surrogate table-reference compose-secrets clean
+.PHONY: help run test suite lint bench looks pictures quantize-env verdicts planner surrogate table-reference compose-secrets clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -53,14 +53,18 @@ lint: $(VENV)/.installed-dev ## ruff, mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
-# workers end together; there is one more of them than cores, because many tests wait. What is timed runs alone.
+# The suite leaves some of the cores' time, for many of its tests wait: what is checked without running it fits there.
+# What is timed runs alone, after it.
 test: $(VENV)/.installed-dev ## all checks and all tests but the long proofs of make bench
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quantize-env
 	@$(BIN)/python -c 'import shutil, sys; sys.exit(not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))' || \
 	  echo "No Chromium was found, so no page is looked at in a browser; get one with: apt-get install chromium"
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
 	$(BIN)/python -m pytest tests/benchmarks
+
+# A file's tests share what the file makes, so that a file goes to one worker. Long files come first, so that the
+# workers end together; there are two more of them than cores, because many tests wait.
+suite: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
 
 bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'

@@ -1,6 +1,8 @@
 """What holds for every test."""
 
+import os
 import signal
+import sys
 
 from hypothesis import settings
 
@@ -12,3 +14,8 @@ settings.load_profile("suite")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background ignores Ctrl C, and so would every command that a test starts and interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests start hundreds of processes. Where nothing may be kept of what was compiled, as in many containers,
+# each of them would compile every module of the product anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
