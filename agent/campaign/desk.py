@@ -11,7 +11,7 @@ from agent.campaign.beside import counted_from, flying_now
 from agent.campaign.expected_cost import cost_priors
 from agent.campaign.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.facts import Facts, Queued
-from agent.campaign.incumbent import Incumbent, is_on
+from agent.campaign.incumbent import Incumbent
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.campaign.shape import refused_on_a_shape
@@ -19,18 +19,14 @@ from agent.campaign.steered import settling, used_by, used_up
 from agent.campaign.sweep import swept
 from agent.plan.duration import Request, test_seconds
 from agent.proposers.dispute import PROPOSER as DISPUTE
-from agent.proposers.draft import refuted_if
-from agent.proposers.port import CampaignView, Draft
+from agent.proposers.port import CampaignView
 from agent.proposers.pruning_rule import losing
 from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.ranking import rank
-from agent.ranking.stopping import WORTH, is_worth_it, nothing_worth_it
-from agent.ranking.values import Candidate, Directive, Place, Ranking, Used
+from agent.ranking.values import Candidate, Directive, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
-from agent.surrogate.levers import joined
 from agent.surrogate.physics import Physics
-from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.engines.port import PartTime
@@ -39,28 +35,12 @@ from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Margins, Prediction
 from experiments.space.configuration import Configuration
 from experiments.space.space import Space
-from knowledge.approvals import quote_words
 
 CONFIRMATION = "confirmation"
 """The proposer of the last test: the best configuration against the baseline itself."""
 
 QUESTIONS = "questions"
 """The proposer of what the campaign's file asks."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What to do next: test a queued hypothesis, accept and test a draft, wait for the user, or stop.
-
-    `asks`: the draft is only put into the queue, where it waits for approval. `waits` are the hypotheses that
-    wait for it where nothing else is left; `reason` says why to stop, or what is waited for.
-    """
-
-    hypothesis: Queued | None = None
-    draft: Draft | None = None
-    reason: str = ""
-    asks: bool = False
-    waits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -315,111 +295,6 @@ class Desk:
             return hypothesis.prediction
         return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 
-    def choose(self, left_s: float, *, flying: bool = False) -> Choice:
-        """The best hypothesis that the budget still bears and that nobody has to approve first, the
-        confirmation of the best, what to wait for, or why to stop.
-
-        While tests are `flying` on other devices nothing but a hypothesis is chosen: their verdicts may
-        change what is the best and what is worth its price, so the confirmation, and the end, come after.
-        """
-        budget = format_duration(self.facts.spec.budget.wall_s)
-        if left_s <= 0:
-            return Choice(reason=f"the budget of {budget} is spent")
-        confirmation = self._confirmation()
-        reserve_s = 0.0 if confirmation is None else self.beliefs.cost_s(confirmation.candidate)
-        if reserve_s > left_s:
-            confirmation, reserve_s = None, 0.0  # what can't be had any more is not saved for
-        judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
-        # Few verdicts don't tell yet whether the beliefs that call something worthless deserve trust.
-        trusted = judged >= self.facts.spec.least_verdicts
-        running = [place for place in self.here.places if not place.paused]
-        last = self._queued_confirmation
-        cheap = [place for place in running if place.cost_s <= left_s - reserve_s and place is not last]
-        fitting = [place for place in cheap if not trusted or is_worth_it(place) or self._is_user_s(place)]
-        free = [place for place in fitting if place.may_run]
-        if free:
-            return self._pick(free, left_s - reserve_s, reserve_s)
-        if flying:
-            return Choice(reason="the verdicts of what runs come first")
-        waiting = [place for place in fitting if place.awaits_approval]
-        if confirmation is not None and last is None:
-            return Choice(draft=confirmation, asks=reserve_s > self.approve_above_s)
-        if confirmation is not None and last is not None:
-            if last.may_run:
-                return Choice(hypothesis=self._queued(last), reason="all that was to be tried before is")
-            waiting += [last] if last.awaits_approval else []
-        if waiting:
-            return Choice(
-                waits=tuple(place.hypothesis_id for place in waiting), reason=_left_to_approve(waiting)
-            )
-        if any(place.early for place in fitting):
-            return Choice(reason=_left_to_caps(fitting))
-        ended = nothing_worth_it(self.here)
-        if ended is not None and (trusted or not running):
-            return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
-        none = "that fits into them is worth its price" if cheap else "fits into them"
-        return Choice(
-            reason=f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
-            f"{len(running)} queued hypotheses {none}"
-        )
-
-    def _pick(self, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:
-        """The first in order that fits into `free_s`, which leaves `reserve_s`; before the first verdict the
-        cheapest that is worth testing.
-
-        A campaign's first experiment also shows that everything from launch to verdict works here, and
-        a night is better not spent on finding out that it does not.
-        """
-        first = fitting[0]
-        worth = [place for place in fitting if place.worth >= WORTH]
-        if self.facts.trials or first.is_wanted or not worth:
-            return Choice(hypothesis=self._queued(first), reason=self._why_before(first, free_s, reserve_s))
-        soonest = min(worth, key=lambda place: (place.cost_s, place.place))
-        if soonest is first:
-            return Choice(hypothesis=self._queued(first), reason=self._why_before(first, free_s, reserve_s))
-        return Choice(
-            hypothesis=self._queued(soonest), reason="taken first because its verdict comes soonest"
-        )
-
-    @cached_property
-    def _queued_confirmation(self) -> Place | None:
-        """The confirmation of the best where it stands in the queue already, to be run last."""
-        best = self.incumbent.configuration
-        found = {
-            each.id
-            for each in self.facts.queue
-            if each.proposer == CONFIRMATION and each.candidate == best and not each.pinned
-        }
-        return next((place for place in self.here.places if place.hypothesis_id in found), None)
-
-    def _is_user_s(self, place: Place) -> bool:
-        return self._queued(place).proposer == USER
-
-    def _why_before(self, chosen: Place, free_s: float, reserve_s: float) -> str:
-        """Why something is tested before what stands ahead of it; empty where nothing does."""
-        ahead = [each for each in self.here.places if each.place < chosen.place and not each.paused]
-        if not ahead:
-            return ""
-        kept = f" beside {reserve_s:.0f} s to confirm the best" if reserve_s else ""
-        ask = [each for each in ahead if each.awaits_approval]
-        rest = [each for each in ahead if not each.awaits_approval]
-        do = "do" if len(ahead) > 1 else "does"
-        causes = (
-            (f"wait{'' if len(ahead) > 1 else 's'} for approval", bool(ask)),
-            ("may come only after others by a cap", any(each.early for each in rest)),
-            (
-                f"{do} not fit into the {free_s:.0f} s that are left{kept}",
-                any(each.cost_s > free_s and not each.early for each in rest),
-            ),
-            (f"{do} not pay", any(each.cost_s <= free_s and not each.early for each in rest)),
-        )
-        named = format_label(Noun.HYPOTHESIS, ahead[0].hypothesis_id)
-        who = f"{named} and {len(ahead) - 1} more" if len(ahead) > 1 else named
-        return f"taken before {who}, which {' or '.join(cause for cause, holds in causes if holds)}"
-
-    def _queued(self, place: Place) -> Queued:
-        return next(each for each in self.facts.queue if each.id == place.hypothesis_id)
-
     def _from_incumbent(self, hypothesis: Queued) -> Prediction:
         """The user's prediction, which is about their control, as one about the incumbent."""
         step = self.beliefs.predict(self.incumbent.configuration, hypothesis.control)
@@ -429,52 +304,6 @@ class Desk:
             log_ratio_mean=own.log_ratio_mean + (0.0 if same else step.log_ratio_mean),
             log_ratio_sd=math.hypot(own.log_ratio_sd, 0.0 if same else step.log_ratio_sd),
         )
-
-    def _confirmation(self) -> Draft | None:
-        """A direct test of the best against the baseline, where only a chain of steps supports it."""
-        baseline, best = self.baseline_configuration, self.incumbent
-        if best.steps < 2 or any(
-            (each.control, each.candidate) == (baseline, best.configuration)
-            for each in self.facts.trials
-            if is_on(each, self.facts.objective)
-        ):
-            return None
-        prediction = self.beliefs.predict(baseline, best.configuration)
-        share = -math.expm1(prediction.log_ratio_mean)
-        levers = self.space.levers_between(baseline, best.configuration)
-        return Draft(
-            claim=f"Together the supported changes take {100 * share:.0f} % off the baseline's time a token.",
-            control=baseline,
-            candidate=best.configuration,
-            lever=joined(levers),
-            prediction=prediction,
-            min_effect=self.facts.spec.plan.min_effect,
-            refuted_if=refuted_if(self.facts.spec.plan.min_effect),
-            rationale=(
-                f"Each of the {best.steps} steps was measured against the one before; this measures all of "
-                "them against the baseline in one experiment."
-            ),
-            proposer=CONFIRMATION,
-            parents=() if best.hypothesis_id is None else (best.hypothesis_id,),
-        )
-
-
-def _left_to_approve(waiting: Sequence[Place]) -> str:
-    """What is waited for where nothing else is left, as a clause."""
-    first, *others = (format_label(Noun.HYPOTHESIS, each.hypothesis_id) for each in waiting)
-    quote = quote_words(waiting[0].cost_s, waiting[0].most_s)
-    more = f" and {len(others)} more" if others else ""
-    return f"nothing is left but what waits for your approval: {first} ({quote}){more}"
-
-
-def _left_to_caps(fitting: Sequence[Place]) -> str:
-    """Why to stop where caps of shares let nothing of what is left come next, as a clause."""
-    early = [each for each in fitting if each.early]
-    label = format_label(Noun.HYPOTHESIS, early[0].hypothesis_id)
-    more = f" and {len(early) - 1} more" if len(early) > 1 else ""
-    return (
-        f"nothing is left that a cap lets come next: {label}{more} may come only after tests of other levers"
-    )
 
 
 def _targets(queue: Sequence[Queued]) -> set[str]:

@@ -20,10 +20,11 @@ from sqlalchemy.orm import Session
 from agent.campaign import order
 from agent.campaign.accept import accept
 from agent.campaign.baseline_attempts import Attempts, baseline_attempts
+from agent.campaign.choosing import Choice, choose
 from agent.campaign.confirm_queue import supported, take_in_supported
 from agent.campaign.confirmations import Confirmations
 from agent.campaign.confirming import left_over
-from agent.campaign.desk import Choice, Desk
+from agent.campaign.desk import Desk
 from agent.campaign.device_faults import GaveOut, device_gave_out, give_up_device
 from agent.campaign.devices import Devices, device_of, leave_out
 from agent.campaign.dispatch import dispatch_baseline, dispatch_test
@@ -257,7 +258,7 @@ class CampaignLoop:
         """Give the first free device the next test; the reason to end where there is none, and none flies
         either, on any target."""
         facts, device = desk.facts, seen.free[0]
-        choice = desk.choose(self._left_s(facts), flying=seen.flying)
+        choice = choose(desk, self._left_s(facts), flying=seen.flying)
         self._rests = not seen.idle and choice.hypothesis is None and choice.draft is None
         if self._rests:
             self._waited_through = self._ranked_through

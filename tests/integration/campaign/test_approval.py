@@ -100,9 +100,10 @@ def test_an_approval_that_was_taken_back_counts_no_more(bench: Bench) -> None:
 def test_nothing_is_dispatched_whose_approval_was_taken_back_after_it_was_chosen(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.campaign.desk import Choice, Desk
+    from agent.campaign.choosing import Choice, choose
+    from agent.campaign.desk import Desk
 
-    choose, taken_back = Desk.choose, []
+    taken_back = []
 
     def chosen(desk: Desk, left_s: float, *, flying: bool) -> Choice:
         found = choose(desk, left_s, flying=flying)
@@ -111,7 +112,7 @@ def test_nothing_is_dispatched_whose_approval_was_taken_back_after_it_was_chosen
             hold_back_first(bench)
         return found
 
-    monkeypatch.setattr(Desk, "choose", chosen)
+    monkeypatch.setattr("agent.campaign.loop.choose", chosen)
     bench.drive(bench.nothing_runs, lambda: approve_first(bench), *[bench.nothing_runs] * 3)
     assert taken_back
     assert begun(bench) == 0

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import order
 from agent.campaign.accept import accept
+from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.learn import learn_test
@@ -139,7 +140,7 @@ def test_the_recorded_trap_is_caught_and_its_follow_ups_stand_in_the_queue_with_
             facts, legal_here(facts.spec, facts.checkpoint, facts.cores), read_measured(session, facts), ()
         )
         assert desk.leaving == {}
-        choice = desk.choose(1e6)
+        choice = choose(desk, 1e6)
         assert choice.hypothesis is not None
         assert choice.hypothesis.separates == "E-0002"
 

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.campaign import order
+from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.device_faults import MOST_BUSY
 from agent.campaign.legal import legal_here
@@ -187,13 +188,12 @@ def test_a_free_device_rests_where_only_what_flies_can_open_something(
 ) -> None:
     """One hypothesis at a time is proposed: nothing is left for the second device, and the end waits."""
     chosen: list[bool] = []
-    choose = Desk.choose
 
     def one_at_a_time(desk: Desk, left_s: float, *, flying: bool = False) -> object:
         chosen.append(flying)
         return choose(desk, 0.0 if flying else left_s, flying=flying)
 
-    monkeypatch.setattr(Desk, "choose", one_at_a_time)
+    monkeypatch.setattr("agent.campaign.loop.choose", one_at_a_time)
     bench.drive(*[bench.only("cuda:0")] * 5, bench.end("cuda:0"), bench.nothing, bench.nothing)
     assert chosen[:3] == [False, True, False], "asked once while it flew"
     assert bench.waited[2:5] == [TIMES.busy_poll_s] * 3
@@ -205,7 +205,7 @@ def test_the_confirmation_and_the_end_wait_for_what_flies(bench: TwoBench) -> No
         facts = read_facts(session, bench.campaign_id)
         measured = read_measured(session, facts)
     desk = Desk(replace(facts, queue=()), legal_here(facts.spec, facts.checkpoint, facts.cores), measured, ())
-    beside, alone = desk.choose(60.0, flying=True), desk.choose(60.0)
+    beside, alone = choose(desk, 60.0, flying=True), choose(desk, 60.0)
     assert beside.hypothesis is beside.draft is None
     assert beside.reason == "the verdicts of what runs come first"
     assert alone.reason.startswith("nothing is left")

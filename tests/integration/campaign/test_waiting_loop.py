@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import loop as loop_module
 from agent.campaign import order
-from agent.campaign.desk import CONFIRMATION, Choice, Desk
+from agent.campaign.choosing import Choice
+from agent.campaign.desk import CONFIRMATION, Desk
 from agent.campaign.facts import Facts
 from agent.campaign.reading_facts import read_facts
 from agent.proposers.port import Draft
@@ -126,7 +127,7 @@ def test_nothing_is_ranked_beside_the_confirmation(bench: Bench, monkeypatch: py
     def choose(desk: Desk, _: float, *, flying: bool) -> Choice:
         return Choice(draft=confirmation(desk))
 
-    monkeypatch.setattr(Desk, "choose", choose)
+    monkeypatch.setattr("agent.campaign.loop.choose", choose)
     monkeypatch.setattr(order, "rank_queue", _counting(order.rank_queue, ranked))
     bench.drive(*[bench.one_runs] * 4)
     assert len(ranked) == 1, "before it was chosen"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.campaign.choosing import choose
 from agent.campaign.confirming import PROPOSER, choose_there, drafts, left_over
 from agent.campaign.desk import Desk
 from agent.campaign.expected_there import best_there
@@ -139,7 +140,7 @@ def test_each_target_takes_its_own_first_and_nothing_for_another_one() -> None:
     assert sent is not None
     assert sent.hypothesis_id == 5
     assert choose_there(found, "cuda:1", 300.0) is None
-    here = found.choose(300.0)
+    here = choose(found, 300.0)
     assert here.hypothesis is None or here.hypothesis.id != 5
 
 
@@ -169,6 +170,6 @@ def test_a_campaign_that_ends_leaves_its_own_queue_alone_with_what_is_for_others
     """What is for another target neither keeps this one going nor is tested here."""
     first = supported(1, BASELINE, COMPILED)
     found = at(confirms(5, first), trials=(first,), targets=(OtherTarget(TARGET, PRICED),))
-    choice = found.choose(300.0)
+    choice = choose(found, 300.0)
     assert choice.hypothesis is None
     assert "nothing is left in the queue" in choice.reason

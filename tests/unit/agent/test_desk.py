@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.campaign.choosing import choose
 from agent.campaign.desk import QUESTIONS, Desk, combined
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import find_incumbent
@@ -76,7 +77,7 @@ def desk(*queue: Queued, trials: tuple[Trial, ...] = ()) -> Desk:
 def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> None:
     found = desk(queued(1, COMPILED), queued(2, PRUNED))
     assert found.ranking.places[0].hypothesis_id == 1
-    choice = found.choose(400)
+    choice = choose(found, 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
     assert "soonest" in choice.reason
@@ -84,26 +85,26 @@ def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> N
 
 def test_after_the_first_verdict_the_order_decides() -> None:
     refuted = trial(3, BASELINE, SPACE.with_change(BASELINE, {"serving.threads": 2}), Outcome.REFUTED, 0.0)
-    choice = desk(queued(1, COMPILED), queued(2, PRUNED), trials=(refuted,)).choose(400)
+    choice = choose(desk(queued(1, COMPILED), queued(2, PRUNED), trials=(refuted,)), 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 1
 
 
 def test_what_the_user_pinned_goes_first_even_before_the_first_verdict() -> None:
-    choice = desk(queued(1, COMPILED, pinned=True), queued(2, PRUNED)).choose(400)
+    choice = choose(desk(queued(1, COMPILED, pinned=True), queued(2, PRUNED)), 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 1
 
 
 @pytest.mark.parametrize(("left_s", "words"), [(0, "is spent"), (5, "nearly spent")])
 def test_the_budget_ends_a_campaign_with_its_reason(left_s: float, words: str) -> None:
-    choice = desk(queued(1, COMPILED)).choose(left_s)
+    choice = choose(desk(queued(1, COMPILED)), left_s)
     assert choice.hypothesis is None
     assert words in choice.reason
 
 
 def test_an_empty_queue_ends_a_campaign() -> None:
-    choice = desk().choose(400)
+    choice = choose(desk(), 400)
     assert choice.hypothesis is None
     assert "nothing is left" in choice.reason.lower()
 
@@ -114,11 +115,11 @@ def test_a_chain_of_supported_changes_is_confirmed_against_the_baseline() -> Non
         trial(1, BASELINE, COMPILED, Outcome.SUPPORTED, -0.5),
         trial(2, COMPILED, both, Outcome.SUPPORTED, -0.1),
     )
-    choice = desk(trials=chain).choose(400)
+    choice = choose(desk(trials=chain), 400)
     assert choice.draft is not None
     assert (choice.draft.control, choice.draft.candidate) == (BASELINE, both)
     confirmed = (*chain, trial(3, BASELINE, both, Outcome.SUPPORTED, -0.6))
-    assert desk(trials=confirmed).choose(400).draft is None
+    assert choose(desk(trials=confirmed), 400).draft is None
 
 
 def test_nothing_is_saved_for_a_confirmation_that_the_budget_can_not_bear_any_more() -> None:
@@ -130,7 +131,7 @@ def test_nothing_is_saved_for_a_confirmation_that_the_budget_can_not_bear_any_mo
     found = desk(queued(3, PRUNED), trials=chain)
     (place,) = found.ranking.places
     assert place.cost_s < found.beliefs.cost_s(both) - 1, "the scene needs a test that is cheaper"
-    choice = found.choose(found.beliefs.cost_s(both) - 1)
+    choice = choose(found, found.beliefs.cost_s(both) - 1)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 3
 
@@ -140,8 +141,8 @@ def test_what_is_taken_before_others_says_why() -> None:
     found = desk(queued(1, COMPILED), queued(2, PRUNED), trials=(replace(refuted, cost_s=300.0),))
     first, second = found.ranking.places
     assert (first.hypothesis_id, second.hypothesis_id) == (1, 2)
-    assert found.choose(first.cost_s + 1).reason == ""
-    choice = found.choose((first.cost_s + second.cost_s) / 2)
+    assert choose(found, first.cost_s + 1).reason == ""
+    choice = choose(found, (first.cost_s + second.cost_s) / 2)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
     assert choice.reason.startswith("taken before H-001, which does not fit into the ")
@@ -156,16 +157,16 @@ def test_what_is_believed_worthless_is_tested_only_until_beliefs_are_trusted() -
     few, enough = desk(hopeless, trials=tuple(refuted[:3])), desk(hopeless, trials=tuple(refuted))
     assert few.ranking.places[0].worth < WORTH
     assert few.facts.spec.least_verdicts == len(refuted)
-    assert few.choose(1000).hypothesis is not None
-    assert enough.choose(1000).hypothesis is None
+    assert choose(few, 1000).hypothesis is not None
+    assert choose(enough, 1000).hypothesis is None
     pinned = desk(replace(hopeless, pinned=True), trials=tuple(refuted))
-    assert pinned.choose(1000).hypothesis is not None
+    assert choose(pinned, 1000).hypothesis is not None
     users = desk(replace(hopeless, proposer=USER), trials=tuple(refuted))
-    assert users.choose(1000).hypothesis is not None, "also where nothing else is worth it"
+    assert choose(users, 1000).hypothesis is not None, "also where nothing else is worth it"
     for proposer, tested in ((hopeless.proposer, False), (USER, True)):
         both = desk(replace(hopeless, proposer=proposer), queued(2, COMPILED), trials=tuple(refuted))
         costs = {place.hypothesis_id: place.cost_s for place in both.ranking.places}
-        assert (both.choose((costs[1] + costs[2]) / 2).hypothesis is not None) == tested
+        assert (choose(both, (costs[1] + costs[2]) / 2).hypothesis is not None) == tested
 
 
 def test_what_a_verdict_speaks_against_leaves_the_queue_unless_a_person_wants_it() -> None:
@@ -207,7 +208,7 @@ def asked(number: int, candidate: Configuration, metric: str = "tpot_ms") -> Que
 
 
 def test_a_question_goes_first_even_before_the_first_verdict() -> None:
-    choice = desk(queued(1, PRUNED), asked(2, COMPILED)).choose(400)
+    choice = choose(desk(queued(1, PRUNED), asked(2, COMPILED)), 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
 
@@ -215,8 +216,8 @@ def test_a_question_goes_first_even_before_the_first_verdict() -> None:
 def test_questions_keep_a_campaign_going_that_nothing_else_would() -> None:
     threads = SPACE.with_change(BASELINE, {"serving.threads": 2})
     judged = tuple(trial(n, BASELINE, threads, Outcome.REFUTED, 0.4) for n in range(10, 20))
-    assert desk(queued(1, threads), trials=judged).choose(4000).hypothesis is None
-    choice = desk(asked(1, threads), trials=judged).choose(4000)
+    assert choose(desk(queued(1, threads), trials=judged), 4000).hypothesis is None
+    choice = choose(desk(asked(1, threads), trials=judged), 4000)
     assert choice.hypothesis is not None
 
 

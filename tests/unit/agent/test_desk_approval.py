@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agent.campaign.choosing import choose
 from agent.campaign.desk import CONFIRMATION, Desk
 from agent.campaign.facts import Queued
 from agent.campaign.order import QUEUE_TARGET, proposals
@@ -50,20 +51,20 @@ QUEUE = (queued(1, COMPILED), queued(2, PRUNED))
 
 
 def test_what_waits_does_not_hold_up_what_comes_behind_it() -> None:
-    choice = asking(between(*QUEUE), *QUEUE).choose(LEFT_S)
+    choice = choose(asking(between(*QUEUE), *QUEUE), LEFT_S)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
     assert choice.reason == "taken before H-001, which waits for approval"
 
 
 def test_what_is_approved_goes_in_its_place() -> None:
-    choice = asking(between(*QUEUE), *QUEUE, approved=1).choose(LEFT_S)
+    choice = choose(asking(between(*QUEUE), *QUEUE, approved=1), LEFT_S)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 1
 
 
 def test_where_only_what_waits_is_left_the_campaign_waits_with_the_quote() -> None:
-    choice = asking(1.0, *QUEUE).choose(LEFT_S)
+    choice = choose(asking(1.0, *QUEUE), LEFT_S)
     assert (choice.hypothesis, choice.draft) == (None, None)
     assert choice.waits == (1, 2)
     assert choice.reason.startswith(
@@ -73,7 +74,7 @@ def test_where_only_what_waits_is_left_the_campaign_waits_with_the_quote() -> No
 
 
 def test_what_the_budget_does_not_bear_is_not_waited_for() -> None:
-    choice = asking(1.0, *QUEUE).choose(5.0)
+    choice = choose(asking(1.0, *QUEUE), 5.0)
     assert choice.waits == ()
     assert "nearly spent" in choice.reason
 
@@ -89,16 +90,16 @@ def test_nothing_is_quoted_where_nobody_is_asked() -> None:
 
 
 def test_a_confirmation_that_costs_too_much_is_put_into_the_queue_to_be_approved() -> None:
-    choice = asking(1.0, trials=CHAIN).choose(LEFT_S)
+    choice = choose(asking(1.0, trials=CHAIN), LEFT_S)
     assert choice.draft is not None
     assert choice.asks
-    assert not asking(LEFT_S, trials=CHAIN).choose(LEFT_S).asks
+    assert not choose(asking(LEFT_S, trials=CHAIN), LEFT_S).asks
 
 
 def test_a_confirmation_in_the_queue_is_waited_for_and_run_once_approved() -> None:
     last = replace(queued(7, BOTH), proposer=CONFIRMATION)
-    assert asking(1.0, last, trials=CHAIN).choose(LEFT_S).waits == (7,)
-    choice = asking(1.0, last, trials=CHAIN, approved=7).choose(LEFT_S)
+    assert choose(asking(1.0, last, trials=CHAIN), LEFT_S).waits == (7,)
+    choice = choose(asking(1.0, last, trials=CHAIN, approved=7), LEFT_S)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 7
 

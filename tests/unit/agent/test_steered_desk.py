@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.order import proposals
 from agent.campaign.steered import settling, used_by
@@ -59,7 +60,7 @@ def test_a_cap_that_is_not_used_up_leaves_its_lever_to_the_proposers() -> None:
 
 def test_a_campaign_whose_rest_a_cap_of_a_share_holds_back_ends_and_says_so() -> None:
     capped = steered(desk(queued(1, PRUNED)), about(DirectiveKind.CAP, "pruning", share=0.3))
-    choice = capped.choose(400)
+    choice = choose(capped, 400)
     assert choice.hypothesis is None
     assert choice.reason == "everything left in the queue is held back by a cap (1 in all)"
 
@@ -70,10 +71,10 @@ def test_what_a_cap_of_a_share_lets_come_later_is_not_tested_before_what_must_co
     )
     assert capped.ranking.order == (2, 1)
     assert capped.ranking.places[1].early
-    choice = capped.choose(400)
+    choice = choose(capped, 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
-    only_the_capped_one_fits = capped.choose(capped.ranking.places[1].cost_s + 1)
+    only_the_capped_one_fits = choose(capped, capped.ranking.places[1].cost_s + 1)
     assert only_the_capped_one_fits.hypothesis is None
     assert only_the_capped_one_fits.reason == (
         "nothing is left that a cap lets come next: H-001 may come only after tests of other levers"
@@ -85,7 +86,7 @@ def test_a_minimum_share_is_kept_from_the_first_test_on() -> None:
         desk(queued(1, COMPILED), queued(2, PRUNED), queued(3, THREADS)),
         about(DirectiveKind.RESERVE, "threads", share=0.2),
     )
-    choice = owing.choose(400)
+    choice = choose(owing, 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 3
 
@@ -96,7 +97,7 @@ def test_the_question_is_tested_first_even_before_the_first_verdict_and_is_not_w
     found = steered(desk(queued(1, PRUNED), queued(3, THREADS), trials=(better,)), asked)
     assert set(found.leaving) == {1}
     fresh = steered(desk(queued(1, COMPILED), queued(2, PRUNED), queued(3, THREADS)), asked)
-    choice = fresh.choose(400)
+    choice = choose(fresh, 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 3
 
