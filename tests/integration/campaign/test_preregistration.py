@@ -1,7 +1,6 @@
 """What was sealed before the first sample can't be changed after it: no verdict, and the campaign goes on."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,12 @@ import pytest
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from agent.campaign.accept import Duplicate, accept
+from agent.campaign.accept import Duplicate
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.learn import learn_test, unlearnt
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import conclude, enqueue_reproduction
-from agent.proposers.port import Draft
 from agent.proposers.user import PROPOSER as USER
-from agent.surrogate.levers import joined
 from configs.errors import AutoinferError
 from db import events
 from db.event_kinds import EventKind
@@ -29,92 +25,24 @@ from db.models import (
     Hypothesis,
     Job,
     Launch,
-    Measurement,
     Verdict,
 )
-from db.session import Database, open_database
-from db.states import Arm as StoredArm
-from db.states import ExperimentState, HypothesisState, JobState, VerdictOutcome
+from db.session import open_database
+from db.states import ExperimentState, HypothesisState, JobState
 from experiments.job.result import Failure
 from experiments.job.seal import TAMPERED, broken_seal
-from experiments.job.spec import TestJob
-from experiments.measurement.evidence import Arm, LaunchRecord
+from experiments.measurement.evidence import Arm
 from experiments.measurement.judging import Outcome
-from experiments.measurement.plan import Prediction
 from experiments.recording import load_test_spec
-from experiments.rejudging import ALIKE
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration as Point
-from knowledge.queries.experiment_detail import experiment_detail
+from tests.integration.campaign.sealed import Dispatched, change_plan, dispatch, dispatched, one_pair, propose
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import database_url
 
-
-@dataclass(frozen=True)
-class Dispatched:
-    """A campaign with its baseline, and the ids of a test that was dispatched."""
-
-    database: Database
-    folder: Path
-    campaign_id: int
-    hypothesis_id: int
-    experiment_id: int
-
-    def learn(self) -> Outcome | None:
-        with self.database.write() as session:
-            return learn_test(session, self.experiment_id)
-
-
-def propose(database: Database, campaign_id: int, tpot_ms: float, proposer: str = "rules") -> int:
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
-        assert facts.baseline is not None
-        candidate = space.with_change(facts.baseline, {"simulated.tpot_ms": tpot_ms})
-        draft = Draft(
-            claim="It is faster.",
-            control=facts.baseline,
-            candidate=candidate,
-            lever=joined(space.levers_between(facts.baseline, candidate)),
-            prediction=Prediction(log_ratio_mean=-0.3, log_ratio_sd=0.1),
-            min_effect=0.03,
-            refuted_if="It is not.",
-            rationale="The answer is a knob.",
-            proposer=proposer,
-        )
-        return accept(session, campaign_id, draft, "tpot_ms", space).hypothesis_id
-
-
-def dispatch(database: Database, campaign_id: int, hypothesis_id: int) -> int:
-    with database.write() as session:
-        facts = read_facts(session, campaign_id)
-        queued = next(each for each in facts.queue if each.id == hypothesis_id)
-        return dispatch_test(session, facts, queued)
-
-
-@pytest.fixture
-def dispatched(tmp_path: Path) -> Iterator[Dispatched]:
-    database, campaign_id = start(tmp_path)
-    measure_baseline(database, campaign_id)
-    hypothesis_id = propose(database, campaign_id, 7.0)
-    yield Dispatched(
-        database, tmp_path, campaign_id, hypothesis_id, dispatch(database, campaign_id, hypothesis_id)
-    )
-    database.close()
-
-
-def one_pair(spec: TestJob) -> list[LaunchRecord]:
-    return [
-        launch(Arm.CONTROL, Point.of(spec.control), 10.0),
-        launch(Arm.CANDIDATE, Point.of(spec.candidate), 7.0),
-    ]
-
-
-def change_plan(session: Session, it: Dispatched, **fields: Any) -> None:
-    experiment = session.get_one(Experiment, it.experiment_id)
-    experiment.plan = {**experiment.plan, **fields}
+__all__ = ["dispatched"]  # the fixture
 
 
 def change_job(session: Session, it: Dispatched, **fields: Any) -> None:
@@ -300,102 +228,6 @@ def test_a_hypothesis_whose_test_broke_can_be_tested_again_by_its_user(dispatche
         assert verdict.launches == 2
     with pytest.raises(Duplicate, match="H-002 claims the same change"):
         propose(it.database, it.campaign_id, 7.0, USER)
-
-
-def test_what_was_left_alone_is_judged_and_shows_its_seal(dispatched: Dispatched) -> None:
-    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
-    dispatched.learn()
-    with dispatched.database.read() as session:
-        detail = experiment_detail(session, dispatched.experiment_id)
-        assert detail.verdict is not None
-        assert detail.verdict.judge["name"] == "launch-interval"
-        assert detail.verdict.preregistration_digest == detail.preregistration_digest
-        assert len(str(detail.preregistration_digest)) == 64
-        assert detail.changed_since_sealed is None
-        assert detail.verdict.effect is not None
-
-
-def test_an_experiment_that_is_altered_after_its_verdict_says_so_when_it_is_shown(
-    dispatched: Dispatched,
-) -> None:
-    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
-    dispatched.learn()
-    with dispatched.database.write() as session:
-        change_plan(session, dispatched, min_effect=0.5)
-    with dispatched.database.read() as session:
-        detail = experiment_detail(session, dispatched.experiment_id)
-    assert "min_effect of its plan is 0.5" in str(detail.changed_since_sealed)
-
-
-def test_a_verdict_under_another_seal_says_so_when_it_is_shown(dispatched: Dispatched) -> None:
-    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
-    dispatched.learn()
-    with dispatched.database.write() as session:
-        session.execute(update(Verdict).values(preregistration_digest="e" * 64))
-    with dispatched.database.read() as session:
-        detail = experiment_detail(session, dispatched.experiment_id)
-    assert "the seal of its verdict is eeeeeeeeeeee" in str(detail.changed_since_sealed)
-
-
-def forget_the_last_time(session: Session) -> None:
-    last = session.scalar(select(func.max(Measurement.id)).where(Measurement.metric == "tpot_ms"))
-    session.execute(delete(Measurement).where(Measurement.id == last))
-
-
-REWRITTEN: dict[str, tuple[Callable[[Session], object], str]] = {
-    "nothing": (lambda s: None, ALIKE),
-    "every sample alike": (
-        lambda s: s.execute(update(Measurement).values(value=Measurement.value * 1.001)),
-        ALIKE,  # the ratio is what it was
-    ),
-    "samples of one arm": (
-        lambda s: s.execute(
-            update(Measurement)
-            .where(Measurement.launch_id.in_(select(Launch.id).where(Launch.arm == StoredArm.CANDIDATE)))
-            .values(value=Measurement.value * 0.9)
-        ),
-        "another verdict: its effect_log is -0.356675, and comes to -0.462035",
-    ),
-    "a sample that is gone": (lambda s: forget_the_last_time(s), "its samples is 16, and comes to 15"),
-    "the outcome": (
-        lambda s: s.execute(update(Verdict).values(outcome=VerdictOutcome.SUPPORTED)),
-        "its outcome is supported, and comes to inconclusive",
-    ),
-    "the quality": (
-        lambda s: s.execute(update(Verdict).values(quality={"state": "held"})),
-        "quality.state is held, and comes to not measured",
-    ),
-    "a sample of no known metric": (
-        lambda s: s.execute(update(Measurement).values(metric="speed")),
-        "not possible: a stored sample can't be read",
-    ),
-    "the job": (lambda s: s.execute(delete(Job)), "not possible: E-0002 has no job"),
-}
-
-
-@pytest.mark.parametrize("what", REWRITTEN)
-def test_a_verdict_that_the_stored_samples_do_not_give_says_so_when_it_is_shown(
-    dispatched: Dispatched, what: str
-) -> None:
-    rewrite, words = REWRITTEN[what]
-    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
-    dispatched.learn()
-    with dispatched.database.write() as session:
-        rewrite(session)
-    with dispatched.database.read() as session:
-        detail = experiment_detail(session, dispatched.experiment_id, judge=True)
-    assert words in str(detail.judged_again)
-
-
-def test_a_verdict_of_another_version_of_the_judge_is_not_held_against_this_one(
-    dispatched: Dispatched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
-    dispatched.learn()
-    monkeypatch.setattr("agent.judge.launch_interval.LaunchIntervalJudge.version", "999")
-    with dispatched.database.read() as session:
-        detail = experiment_detail(session, dispatched.experiment_id, judge=True)
-    assert "and version 999 is installed" in str(detail.judged_again)
 
 
 def test_a_reproduction_that_is_altered_is_not_concluded(dispatched: Dispatched) -> None:

@@ -42,7 +42,7 @@ from knowledge.queries.around import around
 from knowledge.queries.experiment_detail import experiment_detail
 from knowledge.queries.findings import list_findings
 from knowledge.queries.hypothesis_detail import hypothesis_detail
-from tests.integration.campaign.test_preregistration import dispatch, one_pair, propose
+from tests.integration.campaign.sealed import dispatch, one_pair, propose
 from tests.new_database import FILE_NAME, database_url
 from tests.simulated.by_hand import LEASE_S, launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import made_up_target, registered_here, start

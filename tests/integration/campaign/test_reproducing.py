@@ -15,7 +15,7 @@ from db.models import Experiment, Job, Verdict
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, JobState
 from experiments.job.result import Failure
-from tests.integration.campaign.test_preregistration import dispatch, one_pair, propose
+from tests.integration.campaign.sealed import dispatch, one_pair, propose
 from tests.simulated.by_hand import LEASE_S, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 
