@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from scipy.special import betaincinv
-
 PRIOR_HITS, PRIOR_JUDGED = 1.0, 3.0
 """What every proposer begins with: one supported of three judged. Weak on purpose, a judgement."""
 
@@ -54,6 +52,8 @@ class Hits:
 
     def interval(self) -> tuple[float, float]:
         """The exact 95 % interval of Clopper and Pearson (Biometrika 26, 1934); (0, 1) of nothing."""
+        from scipy.special import betaincinv  # loading it takes longer than most commands
+
         k, n = self.supported, self.judged
         low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, TAIL))
         high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - TAIL))

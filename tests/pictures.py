@@ -1,4 +1,4 @@
-"""Makes the pictures of the documentation from a campaign: `python -m tests.pictures DATA_DIR`.
+"""Makes the pictures of the documentation from a campaign: `python -m tests.pictures DATA_DIR [NAME …]`.
 
 The database of the data folder is copied, the dashboard serves the copy, and a Chromium looks at its pages,
 in light and in dark. What would tell of the machine, its folders and its name, is written over by words that
@@ -96,9 +96,14 @@ def pictures(experiment: str, hypothesis: str, other: str) -> tuple[Picture, ...
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make all pictures of a data folder's newest campaign; the exit code."""
-    if len(arguments) != 1 or not (Path(arguments[0]) / "autoinfer.db").exists():
+    """Make the named pictures of a data folder's newest campaign, or all of them; the exit code."""
+    if not arguments or not (Path(arguments[0]) / "autoinfer.db").exists():
         print("Name the data folder of a finished campaign: make pictures PICTURES_OF=DIR", file=sys.stderr)
+        return 2
+    names = arguments[1:]
+    unknown = set(names) - {each.name for each in pictures("", "", "")}
+    if unknown:
+        print(f"There is no picture {', '.join(sorted(unknown))}.", file=sys.stderr)
         return 2
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
@@ -110,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
         hidden += [(rf"\b{re.escape(host)}(?=/)|^{re.escape(host)}$", "HOST") for host in hosts]
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         with serving(data_dir) as own, serving(data_dir, 0, "--replay-devices", "h200") as recorded:
-            for picture in wanted:
+            for picture in (each for each in wanted if not names or each.name in names):
                 for theme in THEMES:
                     address = recorded if picture.of_a_gpu else own
                     data = taken(browser, address, picture, theme, hidden)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from math import fsum, hypot, log, sqrt
 from statistics import fmean
 
-from scipy.special import stdtrit
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -146,6 +145,8 @@ def _paired(ratio: Ratio, arms: Mapping[tuple[int, str, int], Mapping[Arm, float
     middle = fmean(logs)
     half = None
     if len(logs) > 1:
+        from scipy.special import stdtrit  # loading it takes longer than most commands
+
         freedom = len(logs) - 1
         variance = fsum((each - middle) ** 2 for each in logs) / freedom
         half = float(stdtrit(freedom, UPPER)) * sqrt(variance / len(logs))
