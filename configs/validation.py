@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable
+from copy import deepcopy
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import yaml
@@ -13,6 +15,10 @@ from pydantic import BaseModel, ValidationError
 from configs.errors import UsageError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+KEPT_TEXTS = 64
+"""Texts whose data are kept, more than a campaign has: reading one takes longer than copying what it says,
+and a campaign's loop asks for its own again at every turn."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -52,7 +58,7 @@ def parse_yaml(text: str, where: str) -> object:
     with the line for text that is no YAML and for a key that stands twice.
     """
     try:
-        return yaml.load(text, _Loader)
+        return deepcopy(_loaded(text))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
@@ -60,6 +66,12 @@ def parse_yaml(text: str, where: str) -> object:
         raise UsageError(f"{where}{line} is not valid YAML: {problem}.", "Correct it there.") from None
     except RecursionError:
         raise UsageError(f"{where} is nested too deeply.", "Make it flatter.") from None
+
+
+@lru_cache(maxsize=KEPT_TEXTS)
+def _loaded(text: str) -> object:
+    """Nobody may change what it returns."""
+    return yaml.load(text, _Loader)
 
 
 _BOUNDS = {
