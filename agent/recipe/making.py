@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.facts import FOUND, asked_of
+from agent.campaign.stored_spec import FOUND, asked_of
 from agent.recipe.checkpoints import is_built, known_chain, stages_on
 from agent.recipe.recipe import FORMAT, Build, Promise, Recipe, Serve
 from configs.errors import AutoinferError, UsageError
