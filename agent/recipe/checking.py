@@ -21,8 +21,8 @@ from agent.campaign.dispatch import enqueue_test
 from agent.campaign.elsewhere import check_arms, find_elsewhere
 from agent.campaign.ended import until_ended
 from agent.campaign.facts import Facts
-from agent.campaign.reading_facts import read_facts
 from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.reading_facts import read_facts
 from agent.recipe.recipe import Recipe
 from configs.errors import AutoinferError, UsageError
 from configs.targets import is_rented
