@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from knowledge.findings.exchange import VerdictFile
-    from knowledge.findings.rules import Saying
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -65,13 +64,13 @@ def add(
     from cli.opening import writing
     from cli.output import print_json, say
     from db.labels import Noun, format_label
-    from knowledge.findings.told import Telling, tell
+    from knowledge.findings.told import Telling, parse_saying, tell
     from knowledge.queries.finding_detail import finding_detail
 
     telling = Telling(
         claim,
         tuple(set_ or ()),
-        _saying(says),
+        parse_saying(says),
         effect,
         model,
         target,
@@ -205,17 +204,6 @@ def _read(path: Path) -> VerdictFile:
     except UnicodeDecodeError:
         raise UsageError(f"{path} is no text.", hint) from None
     return read_file(text, str(path))
-
-
-def _saying(text: str) -> Saying:
-    from configs.errors import UsageError
-    from knowledge.findings.rules import Saying
-
-    for saying in Saying:
-        if text.strip().lower().replace("-", " ") == saying.value:
-            return saying
-    known = ", ".join(each.value.replace(" ", "-") for each in Saying)
-    raise UsageError(f"{text!r} is nothing that a finding says.", f"It can say {known}.")
 
 
 def _campaign(session: Session, text: str | None) -> int | None:

@@ -41,6 +41,7 @@ def findings(
     from knowledge.findings.rules import Rule
     from knowledge.queries.findings import list_findings
     from knowledge.queries.lookup import campaign_filter
+    from knowledge.stored import TOLD_BY
 
     statuses = members(FindingStatus, status or [], "--status")
     with reading(ctx) as session:
@@ -64,14 +65,15 @@ def findings(
     for finding in page.items:
         relations = [f"{each.named} {each.relation.value}" for each in finding.evidence]
         places = " · ".join(str(finding.scope.get(name)) for name in ("model", "target"))
-        yours = f"Written down by you, for {places}." if finding.rule == Rule.TOLD else None
+        writer = finding.scope.get(TOLD_BY, "you")
+        written = f"Written down by {writer}, for {places}." if finding.rule == Rule.TOLD else None
         out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
         out.print(
             fields(
                 [
                     ("  ", finding.claim),
                     ("  ", finding.status_reason),
-                    ("  ", yours),
+                    ("  ", written),
                     ("  ", f"{listed(relations)} it" if relations else None),
                     *(("  ", f"{each.id}: {each.reason}") for each in finding.elsewhere),
                 ]

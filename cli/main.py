@@ -72,6 +72,7 @@ COMMANDS = (
     ),
     Entry("log", "cli.log:log", "The running log of events.", _LOOK),
     Entry("dashboard", "cli.dashboard:dashboard", "All of it in a browser, live.", _LOOK),
+    Entry("mcp", "cli.mcp:mcp", "The same for coding agents: read, and propose where you allow it.", _LOOK),
     Entry("campaign", "cli.campaign:app", "List, pause, resume or stop campaigns.", _STEER),
     Entry("focus", "cli.steer:focus", "Rank the hypotheses of one lever before all others.", _STEER),
     Entry("boost", "cli.steer:boost", "Raise the hypotheses of one lever in the ranking.", _STEER),

@@ -188,10 +188,11 @@ def _dollars(spent: dict[str, Any]) -> str:
 
 def _is_housekeeping(event: Event) -> bool:
     """Whether the agent only replaced proposals of its own by the same on a better configuration."""
-    from agent.proposers.user import PROPOSER as USER
+    from agent.proposers.user import was_asked_for
 
     data = event.data or {}
-    return event.kind == "hypothesis.withdrawn" and data.get("by") == "agent" and data.get("proposer") != USER
+    by_agent = event.kind == "hypothesis.withdrawn" and data.get("by") == "agent"
+    return by_agent and not was_asked_for(str(data.get("proposer")))
 
 
 def _begins(event: Event) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from dashboard.listening import Listening
 
@@ -21,7 +21,7 @@ TICK_S = 1.0
 """Seconds between two looks at the clock for the date of answers, which is all a server does for nobody."""
 
 
-def serve(app: FastAPI, listening: Listening, ready: Callable[[], None] = lambda: None) -> None:
+def serve(app: ASGIApp, listening: Listening, ready: Callable[[], None] = lambda: None) -> None:
     """Serve until the process is told to end by SIGINT or SIGTERM; `ready` is called once it answers."""
     config = uvicorn.Config(
         app,

@@ -20,6 +20,26 @@ from db.session import Database
 PAGE_EVENTS = 500
 """Events that `follow` reads in one transaction."""
 
+BY = "by"
+"""Where an event's `data` keeps who caused it, and what marks the transaction of somebody else than the
+user."""
+
+
+def sign(session: Session, by: str) -> None:
+    """Let every event that this session appends from now on say who caused it: in its data, and at the end of
+    its sentence where that does not name them.
+
+    For writers beside the user, such as a coding agent (`mcp:NAME`): whatever door they come through, the log
+    tells them apart.
+    """
+    session.info[BY] = by
+
+
+def author_of(session: Session) -> str | None:
+    """Who signed this session; None for the user and the agent itself."""
+    by = session.info.get(BY)
+    return by if isinstance(by, str) else None
+
 
 def append(
     session: Session,
@@ -31,8 +51,13 @@ def append(
 ) -> int:
     """Append a line in the session's write transaction and return its id.
 
-    `text` is the sentence shown; `subject` the label of what it is about, such as `H-021`.
+    `text` is the sentence shown; `subject` the label of what it is about, such as `H-021`. A session that was
+    signed (`sign`) adds by whom.
     """
+    by = author_of(session)
+    if by is not None:
+        data = {**(data or {}), BY: by}
+        text = text if by in text else f"{text.rstrip('.')} (by {by})."
     row = {
         "kind": kind.value,
         "text": text,

@@ -31,6 +31,10 @@ DISPUTES = "disputes"
 """Where a hypothesis's `change` keeps which findings' dispute it takes apart, and by which knob."""
 
 
+TOLD_BY = "told_by"
+"""Where the scope of a finding that was written down keeps by whom, where that was not the user."""
+
+
 def separates_of(change: Mapping[str, object]) -> str | None:
     """Return the label of the confounded experiment that a hypothesis separates, from its `change`."""
     told = change.get(SEPARATES)

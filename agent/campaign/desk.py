@@ -23,6 +23,7 @@ from agent.proposers.port import CampaignView
 from agent.proposers.pruning_rule import losing
 from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
+from agent.proposers.user import was_asked_for
 from agent.ranking.ranking import rank
 from agent.ranking.values import Candidate, Directive, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
@@ -258,7 +259,8 @@ class Desk:
         found = {}
         for each in self.facts.queue:
             kept = each.pinned or each.target or each.id in self.settling
-            if not kept and each.proposer not in (USER, QUESTIONS, SEPARATION, DISPUTE):
+            kept = kept or was_asked_for(each.proposer)
+            if not kept and each.proposer not in (QUESTIONS, SEPARATION, DISPUTE):
                 why = self._why_it_leaves(each)
                 if why is not None:
                     found[each.id] = why
@@ -290,8 +292,8 @@ class Desk:
         return f"{label} lost the quality with layers that it takes too"
 
     def prediction_of(self, hypothesis: Queued) -> Prediction:
-        """What is predicted for a test now: the user's own number, else what is believed by now."""
-        if hypothesis.proposer == USER:
+        """What is predicted for a test now: the number of who asked for it, else what is believed by now."""
+        if was_asked_for(hypothesis.proposer):
             return hypothesis.prediction
         return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 

@@ -17,6 +17,7 @@ from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.shape import check_judged_here
 from agent.campaign.within_memory import legal_of
+from agent.proposers.user import PROPOSER as USER
 from agent.proposers.user import Enqueued
 from configs.errors import UsageError
 from configs.questions import JudgedMetric
@@ -42,15 +43,16 @@ def enqueue(
     why: str | None = None,
     pin: bool = False,
     metric: str | None = None,
+    proposer: str = USER,
 ) -> int:
     """Write the user's hypothesis down as queued, against the best configuration so far; returns its id.
 
     What is believed of it is computed between reading and writing, so that nobody waits for the database
     meanwhile. Before the baseline is known it is held and tested on the baseline. `metric` is the campaign's
-    if not given. Raises `UsageError` for anything that can't be tested: see `user_draft`; a duplicate is
-    refused with a pointer to the earlier one.
+    if not given; `proposer` is who asks: the user, or a coding agent. Raises `UsageError` for anything that
+    can't be tested: see `user_draft`; a duplicate is refused with a pointer to the earlier one.
     """
-    asked = Enqueued(claim, tuple(map(with_whole_path, assignments)), expect, min_effect, why, pin)
+    asked = Enqueued(claim, tuple(map(with_whole_path, assignments)), expect, min_effect, why, pin, proposer)
     with database.read() as session:
         facts, judged = _check(session, campaign_id, asked, metric)
         measured = None if _is_open(facts) else read_measured(session, facts)

@@ -246,7 +246,8 @@ def _words(event: Event) -> str:
         case EventKind.CAMPAIGN_RESUMED.value:
             return "the campaign was resumed"
         case EventKind.DIRECTIVE_GIVEN.value | EventKind.DIRECTIVE_LIFTED.value:
-            return f"your directive: {event.text.rstrip('.')}"
+            whose = "directive" if events.BY in data else "your directive"
+            return f"{whose}: {event.text.rstrip('.')}"
         case _:
             return event.text.rstrip(".")
 

@@ -18,6 +18,9 @@ from experiments.space.space import Space
 PROPOSER = "user"
 """The name under which a user's hypothesis is stored."""
 
+COLLEAGUE = "mcp:"
+"""What the names of coding agents begin with that propose through `autoinfer mcp`."""
+
 SPREAD_SHARE = 0.5
 """Standard deviation of an expected effect that came without a spread, as a share of it."""
 
@@ -25,9 +28,18 @@ LEAST_SPREAD_LOG = 0.01
 """A user's expectation is not taken as closer than this."""
 
 
+def was_asked_for(proposer: str) -> bool:
+    """Whether the user or a coding agent put a hypothesis into the queue, where it stays until it is tested
+    or withdrawn; with a prediction of its own, which its verdict is held against."""
+    return proposer == PROPOSER or proposer.startswith(COLLEAGUE)
+
+
 @dataclass(frozen=True)
 class Enqueued:
-    """What the user wrote: the claim, `KNOB=VALUE` assignments, and options as text; None where not given."""
+    """What was written: the claim, `KNOB=VALUE` assignments, and options as text; None where not given.
+
+    `proposer` is who wrote it: the user, or a coding agent by its name.
+    """
 
     claim: str
     assignments: Sequence[str]
@@ -35,6 +47,7 @@ class Enqueued:
     min_effect: str | None = None
     why: str | None = None
     pin: bool = False
+    proposer: str = PROPOSER
 
 
 def user_draft(
@@ -70,10 +83,14 @@ def user_draft(
         prediction=prediction,
         min_effect=least,
         refuted_if=refuted_if(least),
-        rationale=asked.why or "The user asked for it and gave no reason.",
-        proposer=PROPOSER,
+        rationale=asked.why or f"{_who(asked.proposer)} asked for it and gave no reason.",
+        proposer=asked.proposer,
         pinned=asked.pin,
     )
+
+
+def _who(proposer: str) -> str:
+    return "The user" if proposer == PROPOSER else proposer
 
 
 def check_words(asked: Enqueued, metric: str, min_effect: float) -> tuple[float, Prediction | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from agent.proposers.user import COLLEAGUE
 from dashboard.rendering.figures import MINUS, NARROW, signed
 from dashboard.rendering.linking import Piece, pieces
 from db.states import CampaignState, HypothesisState
@@ -101,7 +102,7 @@ def _line(row: QueueRow, board: QueueBoard, best: float) -> Line:
         why=pieces(why(row)),
         across=pieces(across(row.reason or "")),
         steered=steered(row.reason or ""),
-        proposer=PROPOSERS.get(row.proposer, f"the {row.proposer}" if row.proposer != "rules" else "rules"),
+        proposer=_proposer(row.proposer),
         arithmetic=None if values["score"] is None else arithmetic(score),
         share=round(100 * (values["score"] or 0.0) / best, 1) if best > 0 else 0.0,
         cost_s=values["cost_s"],
@@ -271,3 +272,10 @@ def _number(value: object) -> float | None:
 
 def _plain(value: float) -> str:
     return f"{value:.1f}".replace("-", MINUS)
+
+
+def _proposer(name: str) -> str:
+    """Who proposed, in words: a coding agent by the name it gave, one of ours by what it is."""
+    if name == "rules" or name.startswith(COLLEAGUE):
+        return name
+    return PROPOSERS.get(name, f"the {name}")

@@ -19,11 +19,17 @@ LARGEST_BYTES = 4096
 
 @dataclass(frozen=True)
 class Opened:
-    """Who may ask, what is added to the printed address, and what is told beside it; no secret of a file."""
+    """Who may ask, the token that was made for this server alone if one was, and what is told beside the
+    address; no secret of a file."""
 
     access: Access = field(default_factory=Access)
-    suffix: str = ""
+    token: str | None = None
     told: tuple[str, ...] = ()
+
+    @property
+    def suffix(self) -> str:
+        """What is added to the printed address of pages, where the token is asked for once."""
+        return "" if self.token is None else f"/?token={self.token}"
 
 
 def opened_by(database: Database, token_file: Path | None) -> Opened:
@@ -44,7 +50,7 @@ def opened_by(database: Database, token_file: Path | None) -> Opened:
         )
         return Opened(Access(asks=True, digests=StoredDigests(database)), told=(told,))
     token = new_token()
-    return Opened(Access(asks=True, digests=StoredDigests(database, digest_of(token))), f"/?token={token}")
+    return Opened(Access(asks=True, digests=StoredDigests(database, digest_of(token))), token)
 
 
 def read_token(path: Path) -> str:

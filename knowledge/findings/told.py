@@ -25,7 +25,7 @@ from experiments.space.loading import load_space
 from experiments.space.space import Space
 from knowledge.findings.rules import SAYING, Rule, Saying
 from knowledge.findings.telling import tell_disputes
-from knowledge.stored import LEVER_JOINT, engine_of
+from knowledge.stored import LEVER_JOINT, TOLD_BY, engine_of
 
 STRENGTH = "told"
 
@@ -37,7 +37,7 @@ _LONGEST = 2_000
 @dataclass(frozen=True)
 class Telling:
     """What the user wrote, as text: the claim, `KNOB=VALUE` assignments, and where it holds; None where not
-    given. `effect` is such as `tpot=-5%±2%`."""
+    given. `effect` is such as `tpot=-5%±2%`. `by` is who wrote it where it was not the user."""
 
     claim: str
     assignments: Sequence[str] = ()
@@ -47,6 +47,7 @@ class Telling:
     target: str | None = None
     engine: str | None = None
     versions: Sequence[str] = ()
+    by: str | None = None
 
 
 def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding:
@@ -78,7 +79,11 @@ def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding
         campaign_id=campaign_id,
         key=key if not before else f"{key}~{before + 1}",
         claim=claim if claim[-1] in ".!?" else f"{claim}.",
-        scope=scope if effect is None else {**scope, "metric": effect.metric},
+        scope={
+            **scope,
+            **({} if effect is None else {"metric": effect.metric}),
+            **({} if telling.by is None else {TOLD_BY: telling.by}),
+        },
         rule=Rule.TOLD.value,
         strength=STRENGTH,
         status=FindingStatus.HOLDS,
@@ -92,9 +97,19 @@ def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding
             finding.interval_high_log = finding.effect_log + _Z * effect.log_ratio_sd
     session.add(finding)
     session.flush()
-    _announce(session, EventKind.FINDING_ADDED, finding, f"The user wrote down: {finding.claim}")
+    who = "The user" if telling.by is None else telling.by
+    _announce(session, EventKind.FINDING_ADDED, finding, f"{who} wrote down: {finding.claim}")
     tell_disputes(session, [finding.id])
     return finding
+
+
+def parse_saying(text: str) -> Saying:
+    """What a finding says, such as `helps` or `does-not-help`; raises `UsageError` for anything else."""
+    for saying in Saying:
+        if text.strip().lower().replace("-", " ") == saying.value:
+            return saying
+    known = ", ".join(each.value.replace(" ", "-") for each in Saying)
+    raise UsageError(f"{text[:40]!r} is nothing that a finding says.", f"It can say {known}.")
 
 
 def take_back(session: Session, finding_id: int, why: str) -> Finding:

@@ -200,7 +200,7 @@ def queue_moves(session: Session, campaign_id: int, *, limit: int, offset: int =
 
 def last_act(session: Session, campaign_id: int) -> ActView | None:
     """What somebody last did to a campaign's queue by hand; two who act on one view are told apart by it."""
-    by_hand = Event.data["by"].as_string() == "user"
+    by_hand = Event.data["by"].as_string() != "agent"
     newest = [
         select(func.max(Event.id)).where(of_kind(kind, campaign_id), *also).scalar_subquery()
         for kind, also in (
