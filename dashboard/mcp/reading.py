@@ -11,7 +11,7 @@ from agent.campaign.outcome import campaign_outcome
 from configs.errors import UsageError
 from dashboard.mcp import answers
 from dashboard.mcp.answers import changes, listed, measured, predicted
-from dashboard.mcp.quoting import LONG, maybe, quoted, told
+from dashboard.mcp.quoting import LONG, SHORT, maybe, quoted, told
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -57,7 +57,7 @@ def _campaign(found: CampaignView) -> answers.CampaignAnswer:
         model=found.model,
         target=found.target,
         state=found.state.value,
-        stopped_because=maybe(found.stopped_because, LONG),
+        stopped_because=maybe(found.stopped_because),
         objective=found.objective,
         limits=found.limits,
         budget=found.budget,
@@ -87,7 +87,7 @@ def queue(
             change=changes(each.change),
             predicted=predicted(each.predicted),
             min_effect_percent=round(100 * each.min_effect, 3),
-            reason=maybe(each.reason, LONG),
+            reason=maybe(each.reason),
             proposer=each.proposer,
             pinned=each.pinned,
             awaits_approval=each.approval is not None and each.approval.waits,
@@ -207,7 +207,7 @@ def experiments(
     return listed(items, page.total, offset)
 
 
-def _experiment(found: ExperimentRow) -> dict[str, object]:
+def _experiment(found: ExperimentRow, most: int = SHORT) -> dict[str, object]:
     return {
         "id": found.id,
         "campaign": found.campaign,
@@ -215,10 +215,10 @@ def _experiment(found: ExperimentRow) -> dict[str, object]:
         "kind": found.kind.value,
         "state": found.state.value,
         "outcome": None if found.outcome is None else found.outcome.value,
-        "claim": maybe(found.claim),
+        "claim": maybe(found.claim, most),
         "change": changes(found.change),
         "measured": measured(found.effect),
-        "reason": maybe(found.reason, LONG),
+        "reason": maybe(found.reason, most),
         "target": found.target,
         "took_s": found.wall_s,
     }
@@ -245,7 +245,7 @@ def experiment(session: Session, label: str) -> answers.ExperimentAnswer:
     spreads.sort(key=lambda each: each.metric != found.metric)  # those that are judged come first
     verdict = found.verdict
     return answers.ExperimentAnswer(
-        **_experiment(found),
+        **_experiment(found, LONG),
         predicted=predicted(found.predicted),
         rationale=maybe(found.rationale, LONG),
         refuted_if=maybe(found.refuted_if),
