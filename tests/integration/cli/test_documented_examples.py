@@ -30,6 +30,7 @@ ELSEWHERE = (
     "answers ",
     "show E-0001 --log",
     "dashboard",
+    "mcp",
     "devices --record",
     "engines install",
     "plan --model Qwen/",

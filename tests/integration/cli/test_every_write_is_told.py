@@ -98,6 +98,7 @@ ELSEWHERE = {
     "table page": "opens no database",
     "table same": "opens no database",
     "dashboard": "tests/integration/dashboard/test_every_act_is_told.py",
+    "mcp": "tests/integration/mcp/test_writing.py",
     "devices": "opens no database",
     "engines install": "opens no database",
     "reference train": "opens no database",
