@@ -18,6 +18,7 @@ from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
 from dashboard.actions.costs import add_costs_acts
 from dashboard.actions.enqueue import add_enqueue_acts
+from dashboard.actions.findings import add_findings_acts
 from dashboard.actions.promote import add_promote_act
 from dashboard.actions.queue import add_queue_acts
 from dashboard.devices import Devices
@@ -152,6 +153,7 @@ def create_app(
     add_queue_acts(app, server)
     add_costs_acts(app, server)
     add_promote_act(app, server)
+    add_findings_acts(app, server)
     add_interface(app, server, timings)
     app.mount("/static", Assets(directory=STATIC))
     app.add_middleware(GZipMiddleware, minimum_size=LEAST_GZIPPED_BYTES, compresslevel=GZIP_LEVEL)

@@ -7,14 +7,14 @@ interval read as an ordinary one of 95 %, which is wider than its launches alone
 be looked at at any time. For a given τ the posterior of μ is normal (flat prior); τ is integrated out on a
 grid under a half-Cauchy prior of scale `TAU_SCALE_LOG`.
 
-Why not the usual way of few campaigns, DerSimonian-Laird's τ² (Controlled Clinical Trials 7, 1986) with
-Hartung and Knapp's interval (Statistics in Medicine 20, 2001), the wider of both taken (Wiksten, Rücker and
-Schwarzer, Statistics in Medicine 35, 2016)? It needs no prior and holds its level, but of two campaigns it
-leaves nothing: Student's t with one degree of freedom is 12.7, so two that agree give an interval several
-times as wide as either. A weakly informative prior on τ is what is advised there (Gelman, Bayesian Analysis
-1, 2006: half-Cauchy; Friede, Röver, Wandel and Neuenschwander, Biometrical Journal 59, 2017: two studies;
-Röver et al., Research Synthesis Methods 12, 2021). What the prior costs is measured by
-`tests.simulation.pooling` and told in docs/findings.md.
+From three campaigns on the interval is at least as wide as Hartung and Knapp's (Statistics in Medicine 20,
+2001), at the median τ: it needs no prior and holds its level however much campaigns differ, but is too narrow
+where they agree by chance, so the wider of both is taken (Wiksten, Rücker and Schwarzer, Statistics in
+Medicine 35, 2016). Of two campaigns it leaves nothing: Student's t with one degree of freedom is 12.7, so two
+that agree would give an interval several times as wide as either. There the prior decides alone: a weakly
+informative one on τ is what is advised (Gelman, Bayesian Analysis 1, 2006: half-Cauchy; Friede, Röver, Wandel
+and Neuenschwander, Biometrical Journal 59, 2017: two studies; Röver et al., Research Synthesis Methods 12,
+2021). What it costs is measured by `tests.simulation.pooling` and told in docs/findings.md.
 
 One campaign has no τ: its own interval comes back as it is, and speaks of that campaign alone.
 """
@@ -26,12 +26,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import erfc, exp, fsum, hypot, log, log1p, sqrt
 
+from scipy.special import stdtrit
+
 from knowledge.findings.pooling import Estimate
 
-TAU_SCALE_LOG = 0.02
-"""Scale of the prior on τ, in natural logarithms (2 %) or, of a share, in its own unit (two points): as
-likely as not, campaigns of one scope differ by more. Two thirds of the smallest effect worth having; the tail
-is heavy, so that campaigns which differ by more overrule it."""
+TAU_SCALE_LOG = 0.04
+"""Scale of the prior on τ, in natural logarithms (4 %) or, of a share, in its own unit (four points): as
+likely as not, campaigns of one scope differ by more, and by more than 10 % one time in four. A judgement; the
+tail is heavy, so that campaigns which differ by more overrule it."""
+
+LEAST_FOR_HARTUNG_KNAPP = 3
+"""Campaigns from which on Hartung and Knapp's interval says anything."""
 
 Z = 1.959964
 """Half-width of an ordinary 95 % interval in standard errors."""
@@ -83,9 +88,12 @@ def _pool(ordered: tuple[Estimate, ...]) -> Pooled:
     mean = fsum(each.weight * each.mean for each in grid)
     of_mean = [(each.weight, each.mean, each.sd) for each in grid]
     of_another = [(each.weight, each.mean, hypot(each.sd, each.tau)) for each in grid]
-    estimate = Estimate(mean, _quantile(of_mean, _TAIL), _quantile(of_mean, 1 - _TAIL))
-    predicted = _quantile(of_another, _TAIL), _quantile(of_another, 1 - _TAIL)
-    return Pooled(estimate, len(ordered), _median_tau(grid), _i_squared(effects, errors), predicted)
+    tau = _median_tau(grid)
+    least = _hartung_knapp(effects, errors, tau) if len(ordered) >= LEAST_FOR_HARTUNG_KNAPP else 0.0
+    low = min(_quantile(of_mean, _TAIL), mean - least)
+    high = max(_quantile(of_mean, 1 - _TAIL), mean + least)
+    predicted = min(_quantile(of_another, _TAIL), low), max(_quantile(of_another, 1 - _TAIL), high)
+    return Pooled(Estimate(mean, low, high), len(ordered), tau, _i_squared(effects, errors), predicted)
 
 
 def weights_of(estimates: Sequence[Estimate], pooled: Pooled) -> tuple[float, ...]:
@@ -152,6 +160,15 @@ def _median_tau(grid: Sequence[_Point]) -> float:
             return point.tau * exp(step * ((0.5 - below) / point.weight - 0.5))
         below += point.weight
     return grid[-1].tau
+
+
+def _hartung_knapp(effects: Sequence[float], errors: Sequence[float], tau: float) -> float:
+    """Half-width of Hartung and Knapp's 95 % interval of the mean, with weights at this τ."""
+    weights = [1 / (error**2 + tau**2) for error in errors]
+    total, freedom = fsum(weights), len(effects) - 1
+    mean = fsum(w * y for w, y in zip(weights, effects, strict=True)) / total
+    scatter = fsum(w * (y - mean) ** 2 for w, y in zip(weights, effects, strict=True))
+    return float(stdtrit(freedom, 1 - _TAIL)) * sqrt(scatter / (freedom * total))
 
 
 def _i_squared(effects: Sequence[float], errors: Sequence[float]) -> float:

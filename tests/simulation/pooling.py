@@ -23,7 +23,7 @@ HALF_WIDTH_LOG = 0.0222
 TRUE_SHARE = 1 / 3.7
 """Standard error of a campaign in half-widths, as of the judge's intervals (`knowledge.findings.pooling`)."""
 
-SPREADS = (0.0, 0.01, 0.03, 0.10)
+SPREADS = (0.0, 0.01, 0.03, 0.10, 0.20)
 COUNTS = (2, 3, 5)
 
 Pooling = Callable[[Sequence[Estimate]], Estimate]
@@ -56,7 +56,7 @@ def _scatter(weights: Sequence[float], effects: Sequence[float]) -> float:
 
 
 WAYS: dict[str, Pooling] = {
-    "half-Cauchy": lambda estimates: pool_campaigns(estimates).estimate,
+    "ours": lambda estimates: pool_campaigns(estimates).estimate,
     "Hartung-Knapp": hartung_knapp,
     "scale factor": pool,
 }

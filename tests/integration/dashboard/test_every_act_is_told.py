@@ -32,6 +32,7 @@ BEFORE: dict[str, tuple[Act, ...]] = {
     "/queue/lift": (("/queue/steer", {"kind": "focus", "lever": "threads"}),),
     "/queue/unquestion": (("/queue/question", {"hypothesis": "H-003"}),),
     "/queue/resume": (("/queue/pause", {}),),
+    "/knowledge/take_back": (("/knowledge/tell", {"claim": "One thread is enough"}),),
     "/costs/drop_budget": (("/costs/set_budget", {"of": "day", "usd": "3", "seen": ""}),),
 }
 """What must have been done, so that there is something to undo."""
@@ -53,6 +54,8 @@ ACTS: dict[str, tuple[dict[str, str], str]] = {
     "/queue/pause": ({}, "campaign.paused"),
     "/queue/resume": ({}, "campaign.resumed"),
     "/queue/stop": ({"sure": "1"}, "campaign.stopped"),
+    "/knowledge/tell": ({"claim": "One thread is enough", "set": "serving.threads=1"}, "finding.added"),
+    "/knowledge/take_back": ({"finding": "F-001"}, "finding.changed"),
     "/costs/set_budget": ({"of": "day", "usd": "3", "seen": ""}, "budget.set"),
     "/costs/drop_budget": ({"of": "day", "seen": ""}, "budget.set"),
     "/costs/approve": ({"job": "J-1", "up_to_usd": "2.00"}, "job.approved"),

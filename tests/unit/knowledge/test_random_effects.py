@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowledge.findings.pooling import Estimate
-from knowledge.findings.random_effects import pool_campaigns
+from knowledge.findings.random_effects import TAU_SCALE_LOG, pool_campaigns
 
 few = settings(max_examples=25, deadline=None)
 """Each example integrates twice, some 10 ms."""
@@ -96,7 +96,7 @@ def test_campaigns_that_agree_scatter_by_nothing_that_their_intervals_leave_open
     pooled = pool_campaigns(alike(-0.1, -0.1, -0.1))
     assert pooled.i_squared == 0
     assert pooled.tau_log is not None
-    assert pooled.tau_log < 0.02  # below the prior's median
+    assert pooled.tau_log < TAU_SCALE_LOG  # below the prior's median
 
 
 def test_more_campaigns_that_agree_narrow_the_interval() -> None:
@@ -114,3 +114,22 @@ def test_the_study_of_two_is_wider_than_either_and_narrower_than_hartung_and_kna
     """Two campaigns 1 % apart, ±2 % each: t(1) · |difference| / 2 = 12.706 · 0.01 / 2 = 0.0635."""
     half_width = width(pool_campaigns(alike(-0.105, -0.095)).estimate) / 2
     assert 0.02 < half_width < 0.0635
+
+
+def test_the_interval_of_three_is_never_narrower_than_hartung_and_knapp_s() -> None:
+    """Of −0.4, −0.2 and 0 with equal errors: t(2) · sd / √3 = 4.303 · 0.2 / √3 = 0.4969."""
+    half_width = width(pool_campaigns(alike(-0.4, -0.2, 0.0)).estimate) / 2
+    assert half_width >= 0.4968
+
+
+@pytest.mark.parametrize(("count", "spread_log", "least"), [(2, 0.03, 0.95), (3, 0.1, 0.94)])
+def test_the_interval_holds_the_true_mean_about_as_often_as_it_says(
+    count: int, spread_log: float, least: float
+) -> None:
+    """Over 100 draws, so that chance takes or gives 5 points; the whole table is in docs/findings.md."""
+    random = Random(f"{count} {spread_log}")
+    held = 0
+    for _ in range(100):
+        found = pool_campaigns(alike(*(random.gauss(-0.2, spread_log) for _ in range(count)))).estimate
+        held += found.low_log <= -0.2 <= found.high_log
+    assert held / 100 >= least - 0.05
