@@ -85,9 +85,21 @@ def mcp(
             listening = listen(host or DEFAULT_HOST, DEFAULT_PORT if port is None else port)
             _serve(server, listening, opened, as_json)
         else:
-            server.run("stdio")
+            _speak(server)
     finally:
         source.close()
+
+
+def _speak(server: MCPServer[Any]) -> None:
+    """Speak on standard input and output until the client ends it."""
+    import signal
+    import sys
+
+    if sys.stdin.isatty():
+        print("It waits for a client on standard input; how one starts it: docs/mcp.md", file=sys.stderr)
+    # The thread that reads would wait for another line; whatever is being written is whole or not at all.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    server.run("stdio")
 
 
 def _serve(

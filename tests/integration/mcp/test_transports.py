@@ -87,6 +87,20 @@ def test_the_server_ends_when_its_client_is_killed(folder: Path) -> None:
     assert ended, "the server outlived its client"
 
 
+def test_ctrl_c_ends_the_server_at_once(folder: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, *words(folder)], text=True, cwd=ROOT, **pipes) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(f"this is no JSON\n{json.dumps(call)}\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "autoinfer"
+        server.send_signal(signal.SIGINT)
+        assert server.wait(LIMIT_S) == -signal.SIGINT
+
+
 @contextmanager
 def over_http(folder: Path, *options: str) -> Iterator[tuple[str, str]]:
     """The real command over HTTP; gives its address and token."""
