@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import erfc, exp, fsum, hypot, log, log1p, sqrt
 
-from scipy.special import stdtrit
-
 from knowledge.findings.pooling import Estimate
 
 TAU_SCALE_LOG = 0.04
@@ -164,6 +162,8 @@ def _median_tau(grid: Sequence[_Point]) -> float:
 
 def _hartung_knapp(effects: Sequence[float], errors: Sequence[float], tau: float) -> float:
     """Half-width of Hartung and Knapp's 95 % interval of the mean, with weights at this τ."""
+    from scipy.special import stdtrit  # loading it takes longer than most commands
+
     weights = [1 / (error**2 + tau**2) for error in errors]
     total, freedom = fsum(weights), len(effects) - 1
     mean = fsum(w * y for w, y in zip(weights, effects, strict=True)) / total
