@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agent.campaign.beside import counted_from, flying_now
@@ -24,8 +24,9 @@ from agent.proposers.pruning_rule import losing
 from agent.proposers.separation import PROPOSER as SEPARATION
 from agent.proposers.user import PROPOSER as USER
 from agent.proposers.user import was_asked_for
+from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate, Directive, Ranking, Used
+from agent.ranking.values import Directive, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.physics import Physics
 from db.labels import Noun, format_label
@@ -197,21 +198,17 @@ class Desk:
                 prediction = combined(prediction, self._from_incumbent(each))
             beside = None
             if flying and metric is None:
-                levers = self.space.levers_between(self.incumbent.configuration, each.candidate)
-                beside = counted_from(levers, flying)
+                changed = self.space.levers_between(self.incumbent.configuration, each.candidate)
+                beside = counted_from(changed, flying)
+            levers = self.space.levers_between(each.control, each.candidate)
             candidates.append(
-                Candidate(
-                    hypothesis_id=each.id,
-                    levers=self.space.levers_between(each.control, each.candidate),
+                replace(
+                    candidate_of(each.id, levers, belief),
                     log_ratio_mean=prediction.log_ratio_mean
                     - (0.0 if beside is None else beside.expected_log),
                     log_ratio_sd=prediction.log_ratio_sd,
                     beside=beside,
-                    p_quality=belief.p_quality,
                     judges_quality=not self.facts.spec.latency_only,
-                    p_feasible=belief.p_feasible,
-                    cost_s=belief.cost_s,
-                    builds_s=belief.builds_s,
                     pinned=each.pinned,
                     asked=each.question is not None,
                     separates=each.separates,

@@ -20,8 +20,8 @@ from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 
 PRIOR = (9.8, 0.2)
-"""Runs and failures of a lever before any trial: one setting in fifty does not run, which weighs as much as ten
-trials. In the reference engine's table 5 of 301 settings of levers did not, in the H200's none of 41, and
+"""Runs and failures of a lever before any trial: one setting in fifty does not run, which weighs as much as
+ten trials. In the reference engine's table 5 of 301 settings of levers did not, in the H200's none of 41, and
 compilers, drafters and quantizers no more often than others."""
 
 SETTING_WEIGHT = 2.0

@@ -32,9 +32,10 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 
 INTERACTION_SD_LOG = 0.04
-"""What this page leaves out of a measured or predicted ratio: what levers do together, and what two launches of
-one configuration differ by, which samples within a launch don't tell. Of 0.02, 0.04, 0.06 and 0.1 this one has
-the best likelihood before each outcome on the reference engine's table, and on the H200's."""
+"""What this page leaves out of a measured or predicted ratio: what levers do together, and what two launches
+of one configuration differ by, which samples within a launch don't tell. Of 0.02, 0.04, 0.06 and 0.1 this one
+gave outcomes the best likelihood on the reference engine's table, and on the H200's: each chooses it for the
+other."""
 
 EFFECT_SE_LOG = 0.05
 """Standard error of an effect that came without one (no degrees of freedom): one launch pair of a noisy

@@ -1,27 +1,30 @@
 """autoinfer's own planner, fed from a table in place of a worker.
 
-The proposers, the surrogate and the ranking are those of a campaign, unchanged: the proposers `rules` and
-`optuna` draft hypotheses on the best configuration so far, no draft may leave the table, the surrogate learns
-from every trial, and the ranking says which draft comes first. Where the table is so sparse that the rules
-can't fill a queue from it, all that is left of it is ranked. A trial is judged by its mean: a change counts
-as supported that is faster by `MIN_EFFECT` and keeps the quality.
+The proposers, the surrogate and the ranking are those of a campaign, unchanged: the parts of `rules`, and
+`optuna`, are asked for as many drafts on the best configuration so far as their hit rates earn them, no draft
+may leave the table, what waits is kept until another configuration is the best, the surrogate learns from
+every trial, and the ranking says which draft comes first, with what must be built shared by all that need it.
+Where the table is so sparse that the proposers can't fill a queue from it, all that is left of it is ranked.
+A trial is judged by its mean: a change counts as supported that is faster by `MIN_EFFECT` and keeps the
+quality.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import stdev
+from statistics import fmean, stdev
 
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
+from agent.proposers.asking import ask, parts_of
 from agent.proposers.optuna_tpe import OptunaProposer
-from agent.proposers.port import CampaignView, Trial
+from agent.proposers.port import CampaignView, Draft, Trial
 from agent.proposers.rules import RulesProposer
+from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate
 from agent.replay.port import Problem, Told, accepted, untried
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.cost_priors import CostPriors
@@ -31,6 +34,7 @@ from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Margins
 from experiments.space.configuration import Configuration
+from knowledge.hit_rates import Hits, Record
 
 MIN_EFFECT = 0.03
 """The smallest effect worth having: a campaign's default."""
@@ -58,7 +62,11 @@ class OwnPlanner:
 
     def __init__(self, problem: Problem, seed: int) -> None:
         self._problem, self._seed = problem, seed
-        self._rules, self._optuna = RulesProposer(), OptunaProposer()
+        self._rules = parts_of((RulesProposer(),))
+        self._proposers = (*self._rules, OptunaProposer())
+        self._records = {each.name: Record() for each in self._proposers}
+        self._waiting: dict[Configuration, Draft] = {}
+        self._tested: Draft | None = None
         self._in_table = frozenset(problem.configurations)
         self._first: Told | None = None
         self._told: dict[Configuration, Told] = {}
@@ -69,7 +77,9 @@ class OwnPlanner:
         if self._first is None:
             self._first = told
         else:
-            self._trials.append(self._judged(self._best, told))
+            trial = self._judged(self._best, told)
+            self._trials.append(trial)
+            self._credit(trial)
         self._told[told.configuration] = told
         self.__dict__.pop("_believed", None)
 
@@ -83,34 +93,46 @@ class OwnPlanner:
         waiting = self._queue(view, left)
         about = beliefs.about([(best, candidate) for candidate in waiting])
         candidates = [
-            Candidate(
-                number,
-                self._problem.space.levers_between(best, candidate),
-                belief.prediction.log_ratio_mean,
-                belief.prediction.log_ratio_sd,
-                belief.p_quality,
-                belief.p_feasible,
-                belief.cost_s,
-            )
+            candidate_of(number, self._problem.space.levers_between(best, candidate), belief)
             for number, (candidate, belief) in enumerate(zip(waiting, about, strict=True))
         ]
-        return waiting[rank(candidates).order[0]]
+        chosen = waiting[rank(candidates).order[0]]
+        self._tested = self._waiting.pop(chosen, None)
+        return chosen
 
     def predict(self, configuration: Configuration) -> tuple[float, float]:
-        """What the surrogate believes of it against the best so far, from that one's mean on."""
-        best = self._best
-        found = self._believed.predict(best, configuration)
-        return math.log(self._told[best].mean_ms) + found.log_ratio_mean, found.log_ratio_sd
+        """What the surrogate believes of it against the best so far, from that one's mean on, with the errors
+        with which that one's mean was measured, and this one's will be."""
+        best = self._told[self._best]
+        found = self._believed.predict(best.configuration, configuration)
+        error = math.sqrt(fmean(_se(each) ** 2 for each in self._told.values() if each.ran))
+        return (
+            math.log(best.mean_ms) + found.log_ratio_mean,
+            math.hypot(found.log_ratio_sd, _se(best), error),
+        )
 
     def _queue(self, view: CampaignView, left: list[Configuration]) -> list[Configuration]:
-        """What waits to be ranked: a queue of what the rules draft and one draft of the optimizer, as in a
-        campaign. Where the rules can't fill it from the table, all that is left of the table, with which
-        whatever the optimizer could draft is among it."""
-        drafts = [draft for draft in self._rules.propose(view, QUEUE_TARGET) if draft.metric is None]
-        if len(drafts) < QUEUE_TARGET:
+        """What waits to be ranked, filled up by the proposers, as in a campaign. Where rules can't fill it
+        from the table, all that is left of the table, with which whatever could be drafted is among it."""
+        kept = {k: each for k, each in self._waiting.items() if each.control == view.incumbent}
+        view = replace(view, taken=view.taken | {each.digest for each in kept})
+        wanted = max(LEAST_DRAFTS, QUEUE_TARGET - len(kept))
+        if len(ask(view, self._rules, wanted, self._records, _on_objective)) < wanted:
             return left
-        drafts += self._optuna.propose(view, LEAST_DRAFTS)
-        return list(dict.fromkeys(draft.candidate for draft in drafts))
+        for draft in ask(view, self._proposers, wanted, self._records, _on_objective):
+            kept[draft.candidate] = draft
+            record = self._records[draft.proposer]
+            self._records[draft.proposer] = replace(record, proposed=record.proposed + 1)
+        self._waiting = kept
+        return list(kept)
+
+    def _credit(self, trial: Trial) -> None:
+        """Count the verdict for whoever drafted what was tested; nobody did where all of the table waited."""
+        if self._tested is None:
+            return
+        record = self._records[self._tested.proposer]
+        hits = Hits(record.here.supported + (trial.outcome == Outcome.SUPPORTED), record.here.judged + 1)
+        self._records[self._tested.proposer] = replace(record, here=hits)
 
     @property
     def _best(self) -> Configuration:
@@ -209,6 +231,10 @@ class WithoutLearning(OwnPlanner):
     """The same with a surrogate that stays as it was before the first trial."""
 
     learns = False
+
+
+def _on_objective(draft: Draft) -> bool:
+    return draft.metric is None
 
 
 def _se(told: Told) -> float:
