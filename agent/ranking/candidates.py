@@ -17,4 +17,5 @@ def candidate_of(hypothesis_id: int, levers: tuple[str, ...], belief: Belief) ->
         p_feasible=belief.p_feasible,
         cost_s=belief.cost_s,
         builds_s=belief.builds_s,
+        launches_sd_log=belief.launches_sd_log,
     )

@@ -6,7 +6,8 @@
 
 The expected gain is E[max(0, 1 − r)] for r = TPOT of the candidate over the incumbent's, with log r normal:
 only improvements count, because a candidate that is slower is simply not taken. So a wide belief is worth
-more than a narrow one of the same mean: testing it can teach more.
+more than a narrow one of the same mean: testing it can teach more. By what two launches of one configuration
+differ nothing is won, so that part of the belief's spread is left out of the gain.
 
 Tests of several targets stand in one queue, so their costs must be of one currency: the seconds that the
 target is at work, the dollars it costs by what an hour is worth to the user, and the wait for it, which holds
@@ -132,7 +133,8 @@ def rank(
         [(c.log_ratio_mean, c.log_ratio_sd, c.p_quality, c.p_feasible, c.cost_s) for c in candidates]
     ).T
     counts = np.array([1.0 if c.metric is None else OFF_OBJECTIVE for c in candidates])
-    gain = expected_gain(mean, sd) * counts
+    between = np.array([c.launches_sd_log for c in candidates])
+    gain = expected_gain(mean, np.sqrt(np.maximum(sd * sd - between * between, 0.0))) * counts
     cited = {levers: factors(directives, levers) for levers in {c.levers for c in candidates}}
     factor = np.array([_factor(cited[c.levers]) for c in candidates])
     pins = _pins(candidates, directives)

@@ -78,6 +78,10 @@ class Candidate:
     """Where it confirms what was found, and what that takes; None of a test on the campaign's own target. The
     belief is then over the incumbent of *that* target."""
 
+    launches_sd_log: float = 0.0
+    """What of the belief's standard deviation is between launches of one configuration: a test may show it,
+    and nothing is won by it."""
+
     @property
     def is_due(self) -> bool:
         """Whether it goes before what the agent would try next, whatever it may pay."""

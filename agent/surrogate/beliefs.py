@@ -25,13 +25,14 @@ from experiments.space.space import Space
 class Belief:
     """What is believed of one candidate: log of its TPOT over the control's, the probabilities that quality
     holds and that it runs, the expected seconds of its experiment, and which of them build what is not there,
-    by artifact."""
+    by artifact. `launches_sd_log`: what of the prediction's spread is between launches, and won by none."""
 
     prediction: Prediction
     p_quality: float
     p_feasible: float
     cost_s: float
     builds_s: Mapping[str, float] = field(default_factory=dict)
+    launches_sd_log: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,9 @@ class Beliefs:
         feasible = dict(zip(candidates, self.feasibility.probability(candidates), strict=True))
         cost = dict(zip(candidates, self.cost.expected_s(candidates, chances), strict=True))
         builds = dict(zip(candidates, self.cost.builds_s(candidates, chances), strict=True))
+        between = self.latency.launches_sd_log
         return [
-            Belief(predictions[pair], quality[arm], feasible[arm], cost[arm], builds[arm])
+            Belief(predictions[pair], quality[arm], feasible[arm], cost[arm], builds[arm], between)
             for pair in pairs
             for arm in pair[1:]
         ]

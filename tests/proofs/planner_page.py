@@ -211,7 +211,7 @@ def reasons_of(part: Part) -> Iterator[str]:
         yield (
             f"`{part.name}`, cost: {_cost(near)}, {cheapest} "
             f"{rival.cost_s:.0f} s in {rival.trials:g}. A trial takes {trial_s:.0f} s in the mean besides "
-            f"builds, so that {allowed_s / trial_s:.1f} trials without any would meet it"
+            f"builds, so that {allowed_s / trial_s:.1f} trials without any would meet it; {_good_rows(found)}"
         )
     for k, each in enumerate(own.differences):
         what = f"`{part.name}`, regret after {each.budget}"
@@ -224,6 +224,22 @@ def reasons_of(part: Part) -> Iterator[str]:
             yield f"{what}: not told apart from random. {_ablations(scores, k)}"
         elif each.low > 0:
             yield f"{what}: worse than random. {_ablations(scores, k)}"
+
+
+def _good_rows(found: Replayed) -> str:
+    """How few rows are good enough, and what the cheapest of them takes by itself."""
+    table = found.table
+    there = {build.name for build in table.rows[0].builds}
+    costs = sorted(
+        row.cost_s(there)
+        for row in table.rows
+        if row.latency is not None
+        and table.is_acceptable(row)
+        and table.gain_of(row.latency.centre_ms) >= SHARES[0]
+    )
+    if len(costs) == 1:
+        return f"one row has 95 %, and takes {costs[0]:.0f} s by itself"
+    return f"{len(costs)} rows have 95 %, which take {costs[0]:.0f} to {costs[-1]:.0f} s by themselves"
 
 
 def _ablations(scores: Mapping[str, Score], k: int) -> str:

@@ -14,8 +14,8 @@ import pytest
 
 from agent.proposers.port import CampaignView, Draft, Trial
 from agent.proposers.rules import RulesProposer
+from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.levers import joined
 from agent.surrogate.physics import Physics
@@ -88,14 +88,10 @@ def first_of(view: CampaignView, beliefs: Beliefs) -> Draft:
     ]
     about = beliefs.about([(view.incumbent, draft.candidate) for draft in drafts])
     candidates = [
-        Candidate(
+        candidate_of(
             number,
             SPACE.levers_between(view.incumbent, draft.candidate),
-            belief.prediction.log_ratio_mean,
-            belief.prediction.log_ratio_sd,
-            belief.p_quality,
-            belief.p_feasible,
-            100.0,
+            replace(belief, cost_s=100.0, builds_s={}),
         )
         for number, (draft, belief) in enumerate(zip(drafts, about, strict=True))
     ]

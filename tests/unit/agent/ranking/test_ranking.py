@@ -199,3 +199,12 @@ def test_a_claim_on_another_metric_is_worth_a_tenth_and_says_what_it_could_save(
         assert place.gain == pytest.approx(OFF_OBJECTIVE * own.gain)
         assert place.worth == pytest.approx(OFF_OBJECTIVE * own.worth)
         assert "] of bytes a step, quality held" in place.reason
+
+
+def test_by_what_launches_differ_nothing_is_gained() -> None:
+    """Two kernels that are expected to do the same: the one of which more is open is worth more, the one that
+    is only measured less exactly is not."""
+    known = one(1, sd=0.1)
+    open_more, noisier = one(2, sd=0.2), replace(one(3, sd=0.2), launches_sd_log=math.sqrt(0.03))
+    gains = {place.hypothesis_id: place.gain for place in rank([known, open_more, noisier]).places}
+    assert gains[2] > gains[1] == pytest.approx(gains[3])

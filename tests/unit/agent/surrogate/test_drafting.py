@@ -107,7 +107,7 @@ def test_a_report_on_the_changed_target_settles_it_there() -> None:
     assert acceptance_length(known.of("mtp", ()).mean, 2) == pytest.approx(2.2, abs=0.08)
 
 
-def test_drafting_holds_quality_and_is_less_sure_to_run() -> None:
+def test_drafting_holds_quality_and_is_as_sure_to_run_as_others() -> None:
     known = beliefs()
     assert known.p_quality(mtp(2)) > 0.9
-    assert known.p_feasible(mtp(2)) < known.p_feasible(pruned(1))
+    assert known.p_feasible(mtp(2)) == known.p_feasible(pruned(1))

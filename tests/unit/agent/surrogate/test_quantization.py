@@ -84,7 +84,7 @@ def test_bytes_are_predicted_nearly_exactly_and_time_not_at_all_where_weights_ar
     assert size.log_ratio_sd < 0.01
     time = beliefs().predict(BASELINE, AWQ)
     assert time.log_ratio_mean == 0
-    assert time.log_ratio_sd < 0.04
+    assert time.log_ratio_sd < 0.05
 
 
 def test_an_engine_of_packed_weights_saves_the_floor_of_the_bytes() -> None:
