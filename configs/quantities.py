@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from configs.errors import UsageError
 
@@ -13,6 +14,10 @@ SECONDS_IN = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 LONGEST_S = 36_500 * SECONDS_IN["d"]
 """The longest duration that is taken: a hundred years, so that a date so long ago or ahead still exists."""
+
+FORMATTED = 4096
+"""Amounts that are remembered as people read them: a queue of thousands tells few different ones again and
+again."""
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+", re.ASCII)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
@@ -49,6 +54,7 @@ def parse_duration_s(text: str) -> float:
     return seconds
 
 
+@lru_cache(maxsize=FORMATTED)
 def format_duration(seconds: float) -> str:
     """A duration as a user would write it, to the second from a minute on: `45s`, `8m`, `1h30m`, `2d`."""
     if seconds < SECONDS_IN["m"]:
@@ -104,6 +110,7 @@ def parse_usd(text: str) -> float:
     return float(match[1])
 
 
+@lru_cache(maxsize=FORMATTED)
 def format_usd(usd: float) -> str:
     """An amount as people read it: cents from a dollar on, three significant digits below."""
     sign, size = ("−" if usd < 0 else ""), abs(usd)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -152,7 +151,7 @@ def rank_queue(session: Session, desk: Desk) -> int:
         if row.state in (HypothesisState.QUEUED, HypothesisState.PROPOSED):
             if place.awaits_approval and not awaits_approval(row):
                 _ask(session, desk, row, place)
-            row.rank, row.score, row.rank_reason = place.place, asdict(place), place.reason
+            row.rank, row.score, row.rank_reason = place.place, place._asdict(), place.reason
     if not found and last_ranked is not None:
         return events.last_id(session)
     shown = [

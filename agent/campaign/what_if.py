@@ -109,7 +109,7 @@ def _against_the_others(before: Ranking, after: Ranking) -> list[tuple[int, Shif
 
 
 def _at(place: Place, number: int) -> Place:
-    return replace(place, place=number)
+    return place._replace(place=number)
 
 
 def _trial(desk: Desk, hypothesis: Queued, assumed: Assumed) -> Trial:

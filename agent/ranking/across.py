@@ -4,7 +4,8 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from functools import lru_cache
+from typing import TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ WAITING_COUNTS = 0.1
 every device goes on with other work; a device that is at work delays all that stands behind. A judgement."""
 
 SECONDS_OF_AN_HOUR = 3600.0
+
+REMEMBERED = 1024
+"""Tests on other targets whose words are remembered."""
 
 ABOUT_AS_FAST = 0.05
 """Relative difference of speeds up to which a target is called as fast as another."""
@@ -37,6 +41,16 @@ def price_s(usd: float | Array, usd_per_hour: float) -> float | Array:
 def elsewhere_reason(there: There, candidate: Candidate, weighed_s: float, usd_per_hour: float) -> str:
     """The part of a reason that tells what a test on another target takes: where, how fast that is, the wait,
     what must be built there, and what all of it counts as."""
+    counts = ""
+    if candidate.usd is not None:
+        counts = f"; with an hour worth {format_usd(usd_per_hour)} that counts as {weighed_s:.0f} s"
+    takes, held = _there_words(there)
+    return f"{takes}{counts}{held}"
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _there_words(there: There) -> tuple[str, str]:
+    """What a test there takes, and what holds it back; most of a queue's tests there take the same."""
     if abs(there.speed - 1) <= ABOUT_AS_FAST:
         speed = "as fast as here"
     elif there.speed > 1:
@@ -51,13 +65,10 @@ def elsewhere_reason(there: There, candidate: Candidate, weighed_s: float, usd_p
         if round(there.build_s)
         else ", nothing to build there"
     )
-    counts = ""
-    if candidate.usd is not None:
-        counts = f"; with an hour worth {format_usd(usd_per_hour)} that counts as {weighed_s:.0f} s"
     held = (
         "" if there.held is None else f"; not submitted: {there.held[0].lower()}{there.held[1:].rstrip('.')}"
     )
-    return f"; confirms it on {there.target}, {speed}{told}{built}{waits}{counts}{held}"
+    return f"; confirms it on {there.target}, {speed}{told}{built}{waits}", held
 
 
 def across_words(
@@ -79,13 +90,20 @@ def across_words(
         return [""] * len(order)
 
     def why(ahead: int, behind: int, *, seen_from_behind: bool = False) -> str:
-        if not (is_scored[ahead] and is_scored[behind]) or worth[ahead] <= 0 or worth[behind] <= 0:
+        if worth[ahead] <= 0 or worth[behind] <= 0 or not (is_scored[ahead] and is_scored[behind]):
             return ""
         by_gain = worth[ahead] / worth[behind]
         by_cost = weighed_s[behind] / weighed_s[ahead]
         if by_gain >= by_cost:
             return "that is expected to gain more" if seen_from_behind else "it is expected to gain more"
-        return _dearest_part(candidates[ahead], candidates[behind], usd_per_hour, turned=seen_from_behind)
+        return _dearest_part(parts_of(ahead), parts_of(behind), turned=seen_from_behind)
+
+    parts: dict[int, Parts] = {}
+
+    def parts_of(k: int) -> Parts:
+        if k not in parts:
+            parts[k] = _parts(candidates[k], usd_per_hour)
+        return parts[k]
 
     found = []
     for at, k in enumerate(order):
@@ -110,11 +128,11 @@ def _told(side: str, other: Candidate, why: str) -> str:
     return f"; {side} {label} {f'on {target}' if target else 'here'} because {why}"
 
 
-def _dearest_part(ahead: Candidate, behind: Candidate, usd_per_hour: float, *, turned: bool) -> str:
+def _dearest_part(first: Parts, second: Parts, *, turned: bool) -> str:
     """The part of the cost by which the one ahead is cheaper most, with both values; `turned`: the other's
     first."""
-    first, second = _parts(ahead, usd_per_hour), _parts(behind, usd_per_hour)
-    part = max(range(len(first)), key=lambda each: second[each][0] - first[each][0])
+    less = [theirs - own for (own, _), (theirs, _) in zip(first, second, strict=True)]
+    part = less.index(max(less))
     mine, other = (second, first) if turned else (first, second)
     show = format_usd if part == PRICE_PART else _seconds
     return f"{PARTS[part]} {show(mine[part][1])}, against {show(other[part][1])}"
@@ -123,12 +141,15 @@ def _dearest_part(ahead: Candidate, behind: Candidate, usd_per_hour: float, *, t
 PARTS = ("its test takes", "what must be built for it takes", "its price is", "the wait for its machine is")
 PRICE_PART = 2
 
+Parts: TypeAlias = tuple[tuple[float, float], ...]
+"""Of each of `PARTS`: weighed seconds, and seconds or dollars of its own."""
+
 
 def _seconds(value: float) -> str:
     return f"{value:.0f} s"
 
 
-def _parts(candidate: Candidate, usd_per_hour: float) -> tuple[tuple[float, float], ...]:
+def _parts(candidate: Candidate, usd_per_hour: float) -> Parts:
     """The parts of what it costs, as `PARTS`: in weighed seconds, and in seconds or dollars of its own."""
     there, usd = candidate.there, candidate.usd or 0.0
     build_s, wait_s = (0.0, 0.0) if there is None else (there.build_s, there.wait_s)

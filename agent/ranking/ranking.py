@@ -59,6 +59,7 @@ from agent.ranking.sentences import (
     question_reason,
     saved_hundredths,
     sharing_reason,
+    steered_reason,
 )
 from agent.ranking.shares import Allotted, Hold, Item, allot
 from agent.ranking.sharing import shared_builds
@@ -136,7 +137,9 @@ def rank(
     between = np.array([c.launches_sd_log for c in candidates])
     gain = expected_gain(mean, np.sqrt(np.maximum(sd * sd - between * between, 0.0))) * counts
     cited = {levers: factors(directives, levers) for levers in {c.levers for c in candidates}}
-    factor = np.array([_factor(cited[c.levers]) for c in candidates])
+    factors_of = {levers: _factor(given) for levers, given in cited.items()}
+    steered = {levers: steered_reason(given, factors_of[levers]) for levers, given in cited.items()}
+    factor = np.array([factors_of[c.levers] for c in candidates])
     pins = _pins(candidates, directives)
     bans = {levers: _ban(directives, levers) for levers in cited}
     group = np.array([_group(c, pins, bans) for c in candidates])
@@ -176,7 +179,7 @@ def rank(
         candidate = candidates[k]
         pin = pins.get(candidate.hypothesis_id)
         ban = bans[candidate.levers]
-        hand = hands.get(candidate.hypothesis_id) if groups[k] in MOVABLE else None
+        hand = hands.get(candidate.hypothesis_id) if hands and groups[k] in MOVABLE else None
         own_turn = at.get(k, -1)
         cap, early = allotted.held.get(own_turn), allotted.early.get(own_turn)
         reserve, question = allotted.reserved.get(own_turn), asked if groups[k] == QUESTION else None
@@ -184,7 +187,7 @@ def rank(
         asks = candidate.cost_s > approve_above_s and (there is None or candidate.usd is None)
         approval = approvals.get(candidate.hypothesis_id) if asks else None
         covered = approval is not None and candidate.cost_s <= approval.up_to_s
-        why = place_reason(place, candidate, saved[k], cited[candidate.levers], pin, ban, weights[k], hand)
+        why = place_reason(place, candidate, saved[k], steered[candidate.levers], pin, ban, hand)
         why += "" if question is None else question_reason(question)
         if cap is not None or early is not None or reserve is not None:
             key = tuple(0 if each is None else each.event_id for each in (cap, early, reserve))

@@ -54,13 +54,15 @@ def place_reason(
     place: int,
     candidate: Candidate,
     saved: tuple[int, int, int],
-    cited: Sequence[Directive],
+    steered: str,
     pin: tuple[int, Directive | None] | None,
     ban: Directive | None,
-    factor: float,
     hand: Directive | None = None,
 ) -> str:
-    """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s."""
+    """Such as: third: could save 8 % [2, 14], quality held with P 0.60, runs with P 0.95, 70 s.
+
+    `steered` is what cites the directives that multiply its score.
+    """
     start = "paused" if ban is not None else ordinal(place)
     asked = "asked by the campaign; " if candidate.asked else ""
     if candidate.separates is not None:
@@ -77,10 +79,15 @@ def place_reason(
         words += f"; pinned {pin[1].cited()}" if pin[1] is not None else "; pinned when it was enqueued"
     if hand is not None:
         words += f"; moved here {hand.cited()}"
-    if cited:
-        given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
-        words += f"; its score is multiplied by {factor:g}: {given}"
-    return words
+    return words + steered
+
+
+def steered_reason(cited: Sequence[Directive], factor: float) -> str:
+    """The part of a reason that cites what multiplies a score; empty where nothing does."""
+    if not cited:
+        return ""
+    given = ", ".join(f"{_VERBS[each.kind]} {each.lever} {each.cited()}" for each in cited)
+    return f"; its score is multiplied by {factor:g}: {given}"
 
 
 def question_reason(question: Directive) -> str:
