@@ -73,12 +73,16 @@ class Variant:
     learns: bool = True
 
 
+LAUNCHES = "agent.surrogate.residual.LAUNCHES_SD_LOG"
+
 FULL = Variant("as it is")
 VARIANTS = (
     FULL,
     Variant("spreads as they are stated", (("agent.surrogate.linear.SCALE_COUNT", NEVER),)),
     Variant("nothing open of two levers together", (("agent.surrogate.composed.TOGETHER_SHARE", 0.0),)),
     Variant("twice as much open of two levers together", (("agent.surrogate.composed.TOGETHER_SHARE", 1.0),)),
+    Variant("launches don't differ", ((LAUNCHES, 0.0),)),
+    Variant("launches differ twice as much", ((LAUNCHES, 0.07),)),
     Variant("profiles of candidates teach nothing", profiles=False),
     Variant("a step without parts", physics=WholeStep),
     Variant("prior alone", learns=False),
