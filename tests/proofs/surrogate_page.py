@@ -104,14 +104,15 @@ def page(groups: Sequence[Group], carried: Sequence[Scored], command: str, order
         paragraph(
             "Three things were looked at with both tables whole. *What launches differ by* "
             "(`LAUNCHES_SD_LOG`): of a ratio open by 0.02 (none), 0.04, 0.06 and 0.1 in all, 0.04 has the "
-            "best likelihood on each table alone, so that each chooses it for the other; it is in the interval, "
-            "not in the gain that the ranking reckons with. *The chance to run*: one setting in fifty fails, "
-            "by the failures of both tables; before, one in five to twenty was said, with a Brier score of "
-            "0.091 and 0.033 on the two. Whoever measured a table left out what they knew would fail, so the "
-            "tables flatter it. *Kernels beside the step*: more open for each kernel (0.45 in place of 0.3) "
-            "and less for packing (0.15) had a better CRPS at long and at short prompts alike (0.071 in place "
-            "of 0.073, and 0.0529 of 0.0531) and a slightly worse likelihood, and was not taken. The table of "
-            "Qwen3.5-4B's shape was neither read nor replayed."
+            "best likelihood on each table alone, so that each chooses it for the other; it is in the "
+            "interval, not in the gain that the ranking reckons with. *The chance to run*: one setting in "
+            "fifty fails, by the failures of both tables; before, one in five to twenty was said, with a "
+            "Brier score of 0.091 and 0.033 on the two. Whoever measured a table left out what they knew "
+            "would fail, so the tables flatter it. *Kernels beside the step*: more open for each kernel "
+            "(0.45 in place of 0.3) and less for packing (0.15) had a better CRPS at long and at short "
+            "prompts alike (0.071 in place of 0.073, and 0.0529 of 0.0531) and a slightly worse "
+            "likelihood, and was not taken. The table of Qwen3.5-4B's shape was neither read nor "
+            "replayed."
         ),
     ]
     for group in groups:
