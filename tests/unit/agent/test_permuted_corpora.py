@@ -17,8 +17,8 @@ from agent.campaign.incumbent import find_incumbent
 from agent.proposers.asking import ask
 from agent.proposers.port import Trial
 from agent.proposers.rules import RulesProposer
+from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.levers import joined
 from experiments.measurement.judging import Outcome
@@ -100,14 +100,10 @@ def trials_to_the_best(world: World) -> int | None:
         drafts = ask(view, (RulesProposer(),), 4 * QUEUE, {}, lambda draft: draft.metric is None)
         about = beliefs.about([(incumbent, draft.candidate) for draft in drafts])
         candidates = [
-            Candidate(
+            candidate_of(
                 each,
                 SPACE.levers_between(incumbent, draft.candidate),
-                belief.prediction.log_ratio_mean,
-                belief.prediction.log_ratio_sd,
-                belief.p_quality,
-                belief.p_feasible,
-                100.0,
+                replace(belief, cost_s=100.0, builds_s={}),
             )
             for each, (draft, belief) in enumerate(zip(drafts, about, strict=True))
         ]

@@ -106,9 +106,9 @@ def test_one_kernel_s_failure_leaves_the_others_their_chance_and_takes_its_own()
     after = beliefs((FASTER, SLOW))
     slow, other = (after.predict(NARROW, each) for each in (AWQ, on("marlin")))
     assert slow.log_ratio_mean == pytest.approx(math.log(4.19 / 3.75), abs=0.02)
-    assert slow.log_ratio_sd < 0.03
+    assert slow.log_ratio_sd < 0.06
     assert other.log_ratio_mean < slow.log_ratio_mean - 0.03
-    assert other.log_ratio_sd > 4 * slow.log_ratio_sd
+    assert other.log_ratio_sd > 2 * slow.log_ratio_sd
 
 
 @pytest.mark.parametrize("supported", [False, True])
