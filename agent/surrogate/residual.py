@@ -17,15 +17,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 from agent.proposers.port import Trial
 from agent.surrogate.acceptance import AcceptanceBelief
+from agent.surrogate.averaged import Averaged, Row
 from agent.surrogate.carried import Carried
 from agent.surrogate.composed import composed, of_part
 from agent.surrogate.kernel_parts import PROFILED, KernelParts
 from agent.surrogate.levers import LeverView
-from agent.surrogate.linear import Features, LinearBelief
+from agent.surrogate.linear import Features
 from agent.surrogate.physics import Physics
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
@@ -48,9 +48,6 @@ PART_SE_LOG = 0.05
 """Standard error of the time of a kind of part as an outcome: a few profiled steps, at one request and a
 short prompt whatever the campaign's workload is."""
 
-Row: TypeAlias = tuple[Features, float, float]
-"""Features, residual and its variance."""
-
 
 @dataclass(frozen=True)
 class LatencyBelief:
@@ -58,7 +55,7 @@ class LatencyBelief:
 
     view: LeverView
     physics: Physics
-    belief: LinearBelief
+    belief: Averaged
 
     @classmethod
     def learn(
@@ -71,15 +68,16 @@ class LatencyBelief:
         """The belief after all trials that measured an effect on latency, and those `carried` over from other
         campaigns."""
         physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials))
-        empty = cls(view, physics, LinearBelief.learn([], [], []))
+        empty = cls(view, physics, Averaged.learn([], {}))
         there = {
             tpot_ms: empty if tpot_ms is None else replace(empty, physics=replace(physics, tpot_ms=tpot_ms))
             for tpot_ms in {each.tpot_ms for each in carried}
         }
-        rows = [row for each in carried for row in there[each.tpot_ms]._rows_of_others(each)]
-        rows += [row for trial in trials for row in empty._rows(trial)]
-        features, residuals, variances = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(view, physics, LinearBelief.learn(features, residuals, variances))
+        told: dict[str, list[Row]] = {}
+        for each in carried:
+            told.setdefault(each.scope, []).extend(there[each.tpot_ms]._rows_of_others(each))
+        own = [row for trial in trials for row in empty._rows(trial)]
+        return cls(view, physics, Averaged.learn(own, told))
 
     def _rows(self, trial: Trial) -> list[Row]:
         """What a trial teaches: its effect, and the parts of its candidate's step where that was profiled."""

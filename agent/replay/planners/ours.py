@@ -27,6 +27,7 @@ from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.replay.port import Problem, Told, accepted, untried
 from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.carried import Carried
 from agent.surrogate.cost_priors import CostPriors
 from agent.surrogate.levers import Setting, Target, joined
 from agent.surrogate.physics import UNKNOWN_SD_LOG, Expectation, Physics
@@ -60,8 +61,8 @@ class OwnPlanner:
     physics: type[Physics] = Physics
     learns = True
 
-    def __init__(self, problem: Problem, seed: int) -> None:
-        self._problem, self._seed = problem, seed
+    def __init__(self, problem: Problem, seed: int, carried: Sequence[Carried] = ()) -> None:
+        self._problem, self._seed, self._carried = problem, seed, tuple(carried)
         self._rules = parts_of((RulesProposer(),))
         self._proposers = (*self._rules, OptunaProposer())
         self._records = {each.name: Record() for each in self._proposers}
@@ -189,6 +190,7 @@ class OwnPlanner:
             Margins(),
             priors=CostPriors(measure_s=seconds, screen_s=seconds, made_up=prior.made_up),
             judges_quality=self._first.quality is not None,
+            carried=self._carried,
         )
 
     def _view(self, beliefs: Beliefs) -> CampaignView:

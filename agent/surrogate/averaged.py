@@ -1,0 +1,173 @@
+"""Beliefs with and without what was carried over, averaged by how well each foretold what came out here. Pure.
+
+What other campaigns found may be wrong here: measured on another ground, mistaken, or made up. So the
+regression is learnt several times over: from this campaign's outcomes alone, with all that was carried, and,
+where several campaigns told something, with each of them by itself. Their forecasts are averaged,
+
+    p(y) = Σ w_m p_m(y),    w_m ∝ w_m⁰ · p_m(outcomes of this campaign | what m was told)
+
+which is Bayesian model averaging (Hoeting et al., *Statistical Science* 14, 1999). The evidence p_m of a
+member is the product of the densities that it gave to each outcome here before it came, its prequential
+score (Dawid, *Journal of the Royal Statistical Society A* 147, 1984), so that a campaign whose claims miss
+what comes out loses its weight by as much as its forecasts were worse than those without it. With a normal
+for each member it is the robust meta-analytic-predictive prior of Schmidli et al. (*Biometrics* 70, 2014),
+whose vague component here is physics. However wrong what was carried is, the average foretells no outcome
+worse than physics and this campaign alone do by more than log(1 / w⁰) over all of them together.
+
+Before any outcome here, what was told is held against physics: w_m⁰ is `BELIEVED`, less where its claims as
+a whole lie further off than physics says that they may (prior-data conflict, Box, *Journal of the Royal
+Statistical Society A* 143, 1980), and never below `LEAST_BELIEVED`, so that outcomes here can restore it.
+
+The evidence in closed form: with n rows, misfit q and posterior covariance Σ of `linear.py`, whose scale has
+ν₀ = `SCALE_COUNT` outcomes' weight,
+
+    log p(y) = ½ log|Σ| − ½ (ν₀ + n) log(ν₀ + q) + log Γ(½ (ν₀ + n)) + what all members share
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from agent.surrogate.linear import SCALE_COUNT, Array, Features, LinearBelief
+
+Row: TypeAlias = tuple[Features, float, float]
+"""Features, residual and its variance."""
+
+BELIEVED = 0.8
+"""The weight, before any outcome here, of what was carried where physics has nothing against it."""
+
+LEAST_BELIEVED = 0.02
+"""The least weight before any outcome here, of what physics speaks against."""
+
+GARBAGE = 3.0
+"""How many times as far off as physics says outcomes lie that have nothing to do with it; judgement."""
+
+MOST_ALONE = 6
+"""Campaigns that are believed each by itself beside all together, those that told most: a campaign's beliefs
+are learnt once for each."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A regression and what it was told: the sources whose rows it holds beside this campaign's own.
+
+    `log_weight` is the log of its weight before normalizing.
+    """
+
+    sources: tuple[str, ...]
+    belief: LinearBelief
+    log_weight: float
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """Members, the first of which was told nothing; reads as a `LinearBelief` does."""
+
+    members: tuple[Member, ...]
+
+    @classmethod
+    def learn(cls, own: Sequence[Row], told: Mapping[str, Sequence[Row]]) -> Averaged:
+        """The average after this campaign's own rows, each source's rows given by its name."""
+        sources = {name: rows for name, rows in told.items() if rows}
+        groups: list[tuple[str, ...]] = [tuple(sorted(sources))] if sources else []
+        if len(sources) > 1:
+            most = sorted(sources, key=lambda name: (-len(sources[name]), name))[:MOST_ALONE]
+            groups += [(name,) for name in sorted(most)]
+        alone = _learnt(own)
+        before = [(group, [row for name in group for row in sources[name]]) for group in groups]
+        begun = [(group, rows, _learnt(rows)) for group, rows in before]
+        chances = [believed(rows, started) / len(groups) for _, rows, started in begun]
+        members = [Member((), alone, math.log1p(-math.fsum(chances)) + _evidence(alone) - _evidence(_NONE))]
+        for (group, rows, started), chance in zip(begun, chances, strict=True):
+            after = _learnt([*rows, *own])
+            members.append(Member(group, after, math.log(chance) + _evidence(after) - _evidence(started)))
+        return cls(tuple(members))
+
+    @cached_property
+    def weights(self) -> tuple[float, ...]:
+        """The members' weights, which add up to 1."""
+        most = max(each.log_weight for each in self.members)
+        raw = [math.exp(each.log_weight - most) for each in self.members]
+        return tuple(each / math.fsum(raw) for each in raw)
+
+    @property
+    def carried_weight(self) -> float:
+        """The weight of all that was carried, from 0 to 1; 0 where nothing was."""
+        return math.fsum(self.weights[1:])
+
+    def weight_of(self, source: str) -> float:
+        """The weight of all members that hold what this source told."""
+        return math.fsum(
+            weight
+            for member, weight in zip(self.members, self.weights, strict=True)
+            if source in member.sources
+        )
+
+    @property
+    def scale(self) -> float:
+        """The factor of all standard deviations, averaged by weight."""
+        return math.fsum(
+            weight * member.belief.scale for member, weight in zip(self.members, self.weights, strict=True)
+        )
+
+    def after(self, row: Features, residual: float, variance: float) -> Averaged:
+        """The average after one row more of this campaign; as `learn` of all, but for rounding."""
+        members = []
+        for each in self.members:
+            belief = each.belief.after(row, residual, variance)
+            gained = _evidence(belief) - _evidence(each.belief)
+            members.append(Member(each.sources, belief, each.log_weight + gained))
+        return Averaged(tuple(members))
+
+    def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
+        """Mean and variance of the mixture at each row."""
+        found = [each.belief.predict(rows) for each in self.members]
+        if len(found) == 1:
+            return found[0]
+        weights = np.array(self.weights)[:, None]
+        means, variances = np.array([mean for mean, _ in found]), np.array([spread for _, spread in found])
+        mean: Array = (weights * means).sum(axis=0)
+        variance: Array = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
+        return mean, variance
+
+
+def believed(rows: Sequence[Row], learnt: LinearBelief) -> float:
+    """w⁰: the weight before any outcome here of what these rows tell, `learnt` from them alone.
+
+    They are held, with spreads as physics states them, against outcomes that have nothing to do with it: each
+    by itself `GARBAGE` times as far off. What lies as physics says has all of `BELIEVED`.
+    """
+    if not rows:
+        return BELIEVED
+    noise = np.array([variance for _, _, variance in rows])
+    residuals = np.array([residual for _, residual, _ in rows])
+    spread = np.array([math.fsum(value * value for value in features.values()) for features, _, _ in rows])
+    garbage = GARBAGE**2 * (spread + noise)
+    as_physics = math.fsum(np.log(noise)) - _log_determinant(learnt) + learnt.misfit
+    as_garbage = math.fsum(np.log(garbage) + residuals**2 / garbage)
+    less = min(0.0, 0.5 * (as_garbage - as_physics))
+    return max(LEAST_BELIEVED, BELIEVED * math.exp(less))
+
+
+def _learnt(rows: Sequence[Row]) -> LinearBelief:
+    features, residuals, variances = zip(*rows, strict=True) if rows else ((), (), ())
+    return LinearBelief.learn(features, residuals, variances)
+
+
+def _evidence(belief: LinearBelief) -> float:
+    """Log density of all that it was told, less what depends on its rows' noise alone."""
+    count = SCALE_COUNT + belief.count
+    return 0.5 * _log_determinant(belief) - 0.5 * count * math.log(SCALE_COUNT + belief.misfit) + math.lgamma(0.5 * count)
+
+
+def _log_determinant(belief: LinearBelief) -> float:
+    return float(np.linalg.slogdet(belief.covariance)[1]) if belief.names else 0.0
+
+
+_NONE = LinearBelief.learn([], [], [])
