@@ -12,7 +12,7 @@ TABLE_BUDGET ?= 30m
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 8) + 2)')
 
 .DEFAULT_GOAL := help
-.PHONY: help run test suite lint bench looks pictures quantize-env verdicts planner surrogate table-reference compose-secrets clean
+.PHONY: help run test suite lint bench looks pictures quantize-env verdicts planner surrogate transfer table-reference compose-secrets clean
 
 help: ## show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -85,6 +85,9 @@ planner: $(VENV)/.installed-dev ## prove what the planner is worth on frozen tab
 
 surrogate: $(VENV)/.installed-dev ## prove what the surrogate's predictions are worth on frozen tables: writes docs/results/surrogate.md (minutes)
 	$(BIN)/python -m tests.proofs.surrogate $(SURROGATE_ARGS)
+
+transfer: $(VENV)/.installed-dev ## prove what other campaigns' findings are worth, true and poisoned: writes docs/results/transfer.md (minutes)
+	$(BIN)/python -m tests.proofs.transfer $(TRANSFER_ARGS)
 
 # What is prepared already is not prepared again, nor what is measured measured. Nothing else may run meanwhile.
 table-reference: $(VENV)/.installed-reference $(QUANTIZE_VENV)/.installed ## the table of the reference engine, in the folder TABLE_OF (hours; the measuring TABLE_BUDGET)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.proposers.port import Trial
+from agent.surrogate.averaged import Averaged, Row
+from agent.surrogate.carried import Carried, by_scope
 from agent.surrogate.drafting import drafts, first_acceptance
 from agent.surrogate.levers import LeverView, Target
-from agent.surrogate.linear import Features, LinearBelief
+from agent.surrogate.linear import Features
 from experiments.measurement.judging import Outcome
 
 PRIOR: Mapping[str, tuple[float, float]] = {
@@ -55,29 +57,31 @@ class Acceptance:
 class AcceptanceBelief:
     """What is believed after the trials."""
 
-    belief: LinearBelief
+    belief: Averaged
 
     @classmethod
     def prior(cls) -> AcceptanceBelief:
         """What is believed before any trial."""
-        return cls(LinearBelief.learn([], [], []))
+        return cls(Averaged.learn([], {}))
 
     @classmethod
-    def learn(cls, view: LeverView, trials: Sequence[Trial]) -> AcceptanceBelief:
+    def learn(
+        cls, view: LeverView, trials: Sequence[Trial], carried: Sequence[Carried] = ()
+    ) -> AcceptanceBelief:
         """The belief after all trials that report an acceptance length; whether it paid does not matter.
+        Those `carried` over from other campaigns say the less the more their model differs.
 
         Confounded ones are left out: something beside what is known of them may have moved it.
         """
-        rows, residuals = [], []
-        for trial in trials:
-            drafting = drafts(trial.candidate)
-            if drafting is None or trial.acceptance_length is None or trial.outcome == Outcome.CONFOUNDED:
-                continue
-            method, tokens = drafting
-            mean, features = _prior(method, view.target(view.settings(trial.candidate)))
-            rows.append(features)
-            residuals.append(first_acceptance(trial.acceptance_length, tokens) - mean)
-        return cls(LinearBelief.learn(rows, residuals, [REPORT_SE**2] * len(rows)))
+        told = {
+            scope: [
+                (each.discounted_content(features), residual, variance)
+                for each in found
+                for features, residual, variance in _rows(view, [each.trial])
+            ]
+            for scope, found in by_scope(carried).items()
+        }
+        return cls(Averaged.learn(_rows(view, trials), told))
 
     @cached_property
     def _known(self) -> dict[tuple[str, Target], Acceptance]:
@@ -98,6 +102,18 @@ class AcceptanceBelief:
                 math.sqrt(max(0.0, whole - common)),
             )
         return self._known[key]
+
+
+def _rows(view: LeverView, trials: Sequence[Trial]) -> list[Row]:
+    rows: list[Row] = []
+    for trial in trials:
+        drafting = drafts(trial.candidate)
+        if drafting is None or trial.acceptance_length is None or trial.outcome == Outcome.CONFOUNDED:
+            continue
+        method, tokens = drafting
+        mean, features = _prior(method, view.target(view.settings(trial.candidate)))
+        rows.append((features, first_acceptance(trial.acceptance_length, tokens) - mean, REPORT_SE**2))
+    return rows
 
 
 def _prior(method: str, target: Target) -> tuple[float, Features]:

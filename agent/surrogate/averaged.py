@@ -1,4 +1,4 @@
-"""Beliefs with and without what was carried over, averaged by how well each foretold what came out here. Pure.
+"""Beliefs with and without what was carried, averaged by how well each foretold what came out here. Pure.
 
 What other campaigns found may be wrong here: measured on another ground, mistaken, or made up. So the
 regression is learnt several times over: from this campaign's outcomes alone, with all that was carried, and,
@@ -42,7 +42,7 @@ Row: TypeAlias = tuple[Features, float, float]
 BELIEVED = 0.8
 """The weight, before any outcome here, of what was carried where physics has nothing against it."""
 
-LEAST_BELIEVED = 0.02
+LEAST_BELIEVED = 1e-4
 """The least weight before any outcome here, of what physics speaks against."""
 
 GARBAGE = 3.0
@@ -163,7 +163,11 @@ def _learnt(rows: Sequence[Row]) -> LinearBelief:
 def _evidence(belief: LinearBelief) -> float:
     """Log density of all that it was told, less what depends on its rows' noise alone."""
     count = SCALE_COUNT + belief.count
-    return 0.5 * _log_determinant(belief) - 0.5 * count * math.log(SCALE_COUNT + belief.misfit) + math.lgamma(0.5 * count)
+    return (
+        0.5 * _log_determinant(belief)
+        - 0.5 * count * math.log(SCALE_COUNT + belief.misfit)
+        + math.lgamma(0.5 * count)
+    )
 
 
 def _log_determinant(belief: LinearBelief) -> float:

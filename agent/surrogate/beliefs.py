@@ -62,15 +62,15 @@ class Beliefs:
 
         `built` adds keys of artifacts that exist from elsewhere (`cost.build_keys`); `priors` are the
         costs that are expected before anything was tested; `judges_quality` is False in a campaign of times
-        alone; `carried` are trials of other campaigns, which teach latency and feasibility, the less the more
-        their ground differs.
+        alone; `carried` are trials of other campaigns, which teach everything but weights, the less the more
+        their ground differs and the worse they foretell what comes out here.
         """
         view = LeverView.of(space, physics.baseline)
         return cls(
             LatencyBelief.learn(view, physics, trials, carried),
-            QualityBelief.learn(view, margins, trials, judged=judges_quality),
+            QualityBelief.learn(view, margins, trials, judged=judges_quality, carried=carried),
             FeasibilityBelief.learn(view, trials, carried),
-            CostBelief.learn(view, trials, built, priors),
+            CostBelief.learn(view, trials, built, priors, carried),
             WeightBytesBelief(physics.shape, physics.profile),
         )
 

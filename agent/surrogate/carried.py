@@ -1,4 +1,4 @@
-"""Outcomes of other campaigns on the same hardware and engine, and how much they say here. Pure.
+"""Outcomes of other campaigns on the same engine, and how much they say here. Pure.
 
 Whatever is open here was open there, and need not have come out alike: each weight w of the regression is w
 there plus a difference of its own for that campaign. An outcome of campaign C has, beside each feature f of
@@ -8,17 +8,25 @@ cancel; where they do not, none of them is believed.
 
     τ² = SAME_SHARE² + differences · DIFFERENT_SHARE²
 
-with one difference for another model, and one for another workload. The shares are stated, not learnt; that
-they were too small is learnt by the scale of all spreads (`linear.py`).
+with one difference for another model, one for other hardware, one for other versions, and one for another
+workload of `WORKLOAD_FACTORS` times as many requests at once or tokens (`workload_distance`). The shares are
+stated, not learnt; that they were too small is learnt by the scale of all spreads (`linear.py`), and that a
+campaign is not to be believed by what comes out here (`averaged.py`).
+
+Only what physics did not expect is carried: an effect there is held against what physics expects there, of
+that ground's own time a token, bandwidth and profile, and what is left moves the expectation here.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.proposers.port import Trial
 from agent.surrogate.linear import Features
+from experiments.engines.port import PartTime
 
 SAME_SHARE = 0.3
 """Standard deviation of what another campaign of the same model and workload finds differently, as a share of
@@ -27,17 +35,28 @@ what was open before either; judgement: other launches, another day, another ver
 DIFFERENT_SHARE = 0.5
 """The same for each thing that differs; judgement."""
 
+WORKLOAD_FACTORS = (16.0, 8.0)
+"""How many times as many requests at once, and tokens of a prompt, are one difference; judgement."""
+
 COUNTS = 0.5
 """What a run or a failure of another campaign counts towards the chance that something runs here."""
+
+MOST_COUNTED = 2.0
+"""What all of them count together, at most, of each lever, setting or cost: a few outcomes here overrule
+however many there."""
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
 class Carried:
     """A trial of another campaign.
 
-    `scope` is that campaign's label; `same_model` and `same_workload` say what of its ground is the same
-    besides the hardware and the engine. `tpot_ms` is what its trial 0 takes, by which the parts of a step had
-    other shares there; None where that is not known, and shares are taken to be as here.
+    `scope` is that campaign's label; `same_model`, `same_workload`, `same_hardware` and `same_versions` say
+    what of its ground is the same besides the engine, `distance` how far another workload is from this one.
+    `tpot_ms` is what its trial 0 takes, by which the parts of a step had other shares there; None where that
+    is not known, and shares are taken to be as here. Of other hardware `bandwidth_bytes_per_s` and `profile`
+    are those of its trial 0. `finding` is the label of the finding that its verdict bears on.
     """
 
     trial: Trial
@@ -45,14 +64,71 @@ class Carried:
     same_model: bool
     same_workload: bool
     tpot_ms: float | None = None
+    same_hardware: bool = True
+    same_versions: bool = True
+    distance: float = 1.0
+    bandwidth_bytes_per_s: float | None = None
+    profile: tuple[PartTime, ...] = ()
+    finding: str = ""
 
     @property
     def share(self) -> float:
-        """τ: the standard deviation of what may differ, as a share of what was open."""
-        differences = (not self.same_model) + (not self.same_workload)
-        return math.sqrt(SAME_SHARE**2 + differences * DIFFERENT_SHARE**2)
+        """τ of a latency: the standard deviation of what may differ, as a share of what was open."""
+        differences = (not self.same_hardware) + (0.0 if self.same_workload else self.distance)
+        return self._share(differences)
+
+    @property
+    def content_share(self) -> float:
+        """τ of what the model says, whatever serves it: its quality, and what it accepts of drafts."""
+        return self._share(0.0)
+
+    def _share(self, differences: float) -> float:
+        all_of_them = differences + (not self.same_model) + (not self.same_versions)
+        return math.sqrt(SAME_SHARE**2 + all_of_them * DIFFERENT_SHARE**2)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its ground is this one in all that what a test costs depends on."""
+        return self.same_model and self.same_workload and self.same_hardware
 
     def discounted(self, features: Features) -> Features:
-        """The features of its outcome, with those of what may differ between there and here."""
-        apart = {f"{name} in {self.scope}": self.share * value for name, value in features.items()}
+        """The features of its latency, with those of what may differ between there and here."""
+        return self._discounted(features, self.share)
+
+    def discounted_content(self, features: Features) -> Features:
+        """The same of its quality or acceptance."""
+        return self._discounted(features, self.content_share)
+
+    def _discounted(self, features: Features, share: float) -> Features:
+        apart = {f"{name} in {self.scope}": share * value for name, value in features.items()}
         return {**features, **apart}
+
+
+def workload_distance(one: tuple[int, int], other: tuple[int, int]) -> float:
+    """How far two workloads (requests at once, tokens of a prompt) are apart, in differences."""
+    return math.fsum(
+        abs(math.log(max(1, left) / max(1, right))) / math.log(factor)
+        for left, right, factor in zip(one, other, WORKLOAD_FACTORS, strict=True)
+    )
+
+
+def by_scope(carried: Iterable[Carried]) -> dict[str, list[Carried]]:
+    """The trials of each campaign, in their order."""
+    found: dict[str, list[Carried]] = {}
+    for each in carried:
+        found.setdefault(each.scope, []).append(each)
+    return found
+
+
+def bounded(counts: Mapping[Key, tuple[float, float]]) -> dict[Key, tuple[float, float]]:
+    """Pairs of counts, each made smaller where it is more than `MOST_COUNTED` together."""
+    return {
+        key: (good * least, bad * least)
+        for key, (good, bad) in counts.items()
+        for least in (min(1.0, MOST_COUNTED / (good + bad)) if good + bad else 1.0,)
+    }
+
+
+def trials_of(carried: Sequence[Carried]) -> list[Trial]:
+    """The trials alone."""
+    return [each.trial for each in carried]

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.proposers.port import Trial
+from agent.surrogate.carried import MOST_COUNTED, Carried
 from agent.surrogate.cost_priors import (
     COMPILE_S,
     DRAFTER_S,
@@ -54,8 +55,8 @@ class CostBelief:
 
     view: LeverView
     built: frozenset[str]
-    timed_s: Mapping[str, tuple[float, int]]
-    screened_s: tuple[float, int]
+    timed_s: Mapping[str, tuple[float, float]]
+    screened_s: tuple[float, float]
     priors: CostPriors = REFERENCE_PRIORS
     _found: dict[Configuration, dict[str, float]] = field(
         default_factory=dict, init=False, compare=False, repr=False
@@ -69,10 +70,15 @@ class CostBelief:
         trials: Sequence[Trial],
         built: frozenset[str] = frozenset(),
         priors: CostPriors = REFERENCE_PRIORS,
+        carried: Sequence[Carried] = (),
     ) -> CostBelief:
-        """Learn from trials in the order they ran; `built` are keys of artifacts that exist besides."""
+        """Learn from trials in the order they ran; `built` are keys of artifacts that exist besides. Of those
+        `carried` over from other campaigns the ones on this very ground count, as a few at most."""
         exists = built | frozenset(build_keys(view, view.baseline))
-        return cls(view, exists, {}, (0.0, 0), priors)._with(trials)
+        begun = cls(view, exists, {}, (0.0, 0), priors)
+        there = begun._with([each.trial for each in carried if each.is_here])
+        timed_s = {name: _few(mean) for name, mean in there.timed_s.items()}
+        return replace(begun, timed_s=timed_s, screened_s=_few(there.screened_s))._with(trials)
 
     def after(self, trial: Trial) -> CostBelief:
         """The belief after one trial more."""
@@ -168,11 +174,18 @@ def _screened(lever: str) -> bool:
     return any(part in SCREENED for part in levers_in(lever))
 
 
-def _added(mean: tuple[float, int], spent_s: float) -> tuple[float, int]:
+def _added(mean: tuple[float, float], spent_s: float) -> tuple[float, float]:
     return mean if spent_s <= 0 else (mean[0] + spent_s, mean[1] + 1)
 
 
-def _shrunk(mean: tuple[float, int], prior_s: float) -> float:
+def _few(mean: tuple[float, float]) -> tuple[float, float]:
+    """The same mean of fewer experiments."""
+    total, count = mean
+    least = min(1.0, MOST_COUNTED / count) if count else 1.0
+    return total * least, count * least
+
+
+def _shrunk(mean: tuple[float, float], prior_s: float) -> float:
     total, count = mean
     return (PRIOR_WEIGHT * prior_s + total) / (PRIOR_WEIGHT + count)
 

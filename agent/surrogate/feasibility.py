@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.proposers.port import Trial
-from agent.surrogate.carried import COUNTS, Carried
+from agent.surrogate.carried import COUNTS, Carried, bounded, trials_of
 from agent.surrogate.levers import LeverView, Setting
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
@@ -49,8 +49,9 @@ class FeasibilityBelief:
     ) -> FeasibilityBelief:
         """Count every trial whose candidate ran or failed; those `carried` over from other campaigns count
         less, and what failed there may be tried here."""
-        others = cls(view, {}, {}, frozenset())._with([each.trial for each in carried], COUNTS)
-        return replace(others, failed=frozenset())._with(trials)
+        others = cls(view, {}, {}, frozenset())._with(trials_of(carried), COUNTS)
+        levers, settings = bounded(others.levers), bounded(others.settings)
+        return replace(others, levers=levers, settings=settings, failed=frozenset())._with(trials)
 
     def after(self, trial: Trial) -> FeasibilityBelief:
         """The counts after one trial more."""

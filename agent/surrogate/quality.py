@@ -19,8 +19,10 @@ from dataclasses import dataclass, replace
 from scipy.special import ndtr
 
 from agent.proposers.port import Trial
+from agent.surrogate.averaged import Averaged, Row
+from agent.surrogate.carried import Carried, bounded, by_scope
 from agent.surrogate.levers import LeverView, Setting
-from agent.surrogate.linear import Features, LinearBelief
+from agent.surrogate.linear import Features
 from experiments.measurement.evidence import Metric
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Margins, Prediction
@@ -125,28 +127,44 @@ class QualityBelief:
 
     view: LeverView
     margins: Margins
-    regression: LinearBelief
+    regression: Averaged
     tasks: Mapping[tuple[str, Setting], tuple[float, float]]
     judged: bool = True
 
     @classmethod
     def learn(
-        cls, view: LeverView, margins: Margins, trials: Sequence[Trial], *, judged: bool = True
+        cls,
+        view: LeverView,
+        margins: Margins,
+        trials: Sequence[Trial],
+        *,
+        judged: bool = True,
+        carried: Sequence[Carried] = (),
     ) -> QualityBelief:
         """The belief after all trials that measured quality; bits are taken relative to the baseline.
 
         `judged`: whether the campaign judges quality at all. Where it has none, it keeps nothing from being
-        supported, and its probability is 1 for everything.
+        supported, and its probability is 1 for everything. Those `carried` over from other campaigns say the
+        less the more their model differs; of tasks, those of the same model alone, and they count little.
         """
-        rows, residuals = [], []
-        tasks: dict[tuple[str, Setting], tuple[float, float]] = {}
+        told = {
+            scope: [
+                (each.discounted_content(features), residual, BITS_SE_LOG**2)
+                for each in found
+                for features, residual in _bits_rows(view, each.trial)
+            ]
+            for scope, found in by_scope(carried).items()
+        }
+        counted: dict[tuple[str, Setting], tuple[float, float]] = {}
+        for each in carried:
+            if each.same_model:
+                _count_tasks(view, margins, each.trial, counted)
+        tasks = bounded(counted)
+        own: list[Row] = []
         for trial in trials:
-            for features, residual in _bits_rows(view, trial):
-                rows.append(features)
-                residuals.append(residual)
+            own += [(features, residual, BITS_SE_LOG**2) for features, residual in _bits_rows(view, trial)]
             _count_tasks(view, margins, trial, tasks)
-        regression = LinearBelief.learn(rows, residuals, [BITS_SE_LOG**2] * len(rows))
-        return cls(view, margins, regression, tasks, judged)
+        return cls(view, margins, Averaged.learn(own, told), tasks, judged)
 
     def after(self, trial: Trial) -> QualityBelief:
         """The belief after one trial more."""

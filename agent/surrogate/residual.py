@@ -21,7 +21,7 @@ from functools import cached_property
 from agent.proposers.port import Trial
 from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.averaged import Averaged, Row
-from agent.surrogate.carried import Carried
+from agent.surrogate.carried import Carried, by_scope
 from agent.surrogate.composed import composed, of_part
 from agent.surrogate.kernel_parts import PROFILED, KernelParts
 from agent.surrogate.levers import LeverView
@@ -67,15 +67,12 @@ class LatencyBelief:
     ) -> LatencyBelief:
         """The belief after all trials that measured an effect on latency, and those `carried` over from other
         campaigns."""
-        physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials))
+        physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials, carried))
         empty = cls(view, physics, Averaged.learn([], {}))
-        there = {
-            tpot_ms: empty if tpot_ms is None else replace(empty, physics=replace(physics, tpot_ms=tpot_ms))
-            for tpot_ms in {each.tpot_ms for each in carried}
-        }
         told: dict[str, list[Row]] = {}
-        for each in carried:
-            told.setdefault(each.scope, []).extend(there[each.tpot_ms]._rows_of_others(each))
+        for scope, found in by_scope(carried).items():
+            there = replace(empty, physics=_there(physics, found[0]))
+            told[scope] = [row for each in found for row in there._rows_of_others(each)]
         own = [row for trial in trials for row in empty._rows(trial)]
         return cls(view, physics, Averaged.learn(own, told))
 
@@ -157,3 +154,19 @@ class LatencyBelief:
             )
             for (physics, _), mean, variance in zip(contrasts, means, variances, strict=True)
         ]
+
+
+def _there(here: Physics, carried: Carried) -> Physics:
+    """Physics of the ground that a trial comes from, as far as it is known."""
+    if carried.tpot_ms is None:
+        return here
+    if carried.same_hardware:
+        return replace(here, tpot_ms=carried.tpot_ms)
+    return replace(
+        here,
+        tpot_ms=carried.tpot_ms,
+        bandwidth_bytes_per_s=carried.bandwidth_bytes_per_s,
+        profile=carried.profile,
+        incumbent_profile=(),
+        measured_tpot_ms={},
+    )

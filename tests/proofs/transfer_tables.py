@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from agent.replay.read import Asked, read_table
 from agent.replay.table import Table
+from agent.surrogate.carried import workload_distance
 from tests.proofs.surrogate import half
 
 TABLES = Path(__file__).parents[2] / "docs" / "results" / "tables"
@@ -26,26 +27,38 @@ PLAIN_WAY: Mapping[str, tuple[str, ...]] = {
 """How the variants were pruned, by column."""
 
 
+WORKLOADS: Mapping[str, tuple[int, int]] = {
+    f"9b-c{concurrency}-p{tokens}": (concurrency, tokens)
+    for tokens in (512, 3840)
+    for concurrency in (1, 4, 16, 64)
+}
+"""Requests at once and tokens of a prompt of the H200's tables, by name."""
+
+VARIANTS = ("reference", "pruned-1", "pruned-2")
+
+
 @dataclass(frozen=True)
 class Pair:
-    """A campaign on `source`, whose outcomes begin one on `target`; `kind` is what differs between them."""
+    """Campaigns on `sources`, whose outcomes begin one on `target`; `kind` is what differs between them."""
 
-    source: str
+    sources: tuple[str, ...]
     target: str
     kind: str
-    same_model: bool
-    same_workload: bool
+
+    @property
+    def name(self) -> str:
+        """The pair in words."""
+        from_ = self.sources[0] if len(self.sources) == 1 else f"{len(self.sources)} others"
+        return f"{from_} → {self.target}"
 
 
 def grounds() -> dict[str, Table]:
     """All of them by name. The table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it."""
     found = {
-        f"9b-c{concurrency}-p{tokens}": read_table(
-            TABLES / "h200-9b.csv",
-            Asked(where={"concurrency": str(concurrency), "prompt_tokens": str(tokens)}),
+        name: read_table(
+            TABLES / "h200-9b.csv", Asked(where={"concurrency": str(at_once), "prompt_tokens": str(tokens)})
         )
-        for tokens in (512, 3840)
-        for concurrency in (1, 4, 16, 64)
+        for name, (at_once, tokens) in WORKLOADS.items()
     }
     path = TABLES / "reference.csv"
     found["reference"] = _slice(path, lambda line: line["pruning.method"] == "none", "none")
@@ -57,30 +70,29 @@ def grounds() -> dict[str, Table]:
 
 
 def pairs() -> list[Pair]:
-    """Every two workloads of the H200's table that differ in one thing, both ways, and those of the reference
-    engine's slices that ask the same questions."""
+    """Every two workloads of the H200's table that differ in one thing, both ways; each workload after all
+    others; the reference engine's model and its variants; and each half of its rows after the other."""
     found = []
-    for tokens in (512, 3840):
-        for one in (1, 4, 16, 64):
-            for other in (1, 4, 16, 64):
-                if one != other:
-                    names = f"9b-c{one}-p{tokens}", f"9b-c{other}-p{tokens}"
-                    found.append(Pair(*names, "concurrency", same_model=True, same_workload=False))
-    for each in (1, 4, 16, 64):
-        for one, other in ((512, 3840), (3840, 512)):
-            names = f"9b-c{each}-p{one}", f"9b-c{each}-p{other}"
-            found.append(Pair(*names, "prompt length", same_model=True, same_workload=False))
-    variants = ("reference", "pruned-1", "pruned-2")
+    for one, (at_once, tokens) in WORKLOADS.items():
+        for other, (as_many, as_long) in WORKLOADS.items():
+            if one != other and tokens == as_long:
+                found.append(Pair((one,), other, "concurrency"))
+            if one != other and at_once == as_many:
+                found.append(Pair((one,), other, "prompt length"))
     found += [
-        Pair(one, other, "model", same_model=False, same_workload=True)
-        for one in variants
-        for other in variants
-        if one != other
+        Pair(tuple(one for one in WORKLOADS if one != other), other, "all other workloads")
+        for other in WORKLOADS
     ]
-    found += [
-        Pair(f"half-{one}", f"half-{1 - one}", "rows", same_model=True, same_workload=True) for one in (0, 1)
-    ]
+    found += [Pair((one,), other, "model") for one in VARIANTS for other in VARIANTS if one != other]
+    found += [Pair((f"half-{one}",), f"half-{1 - one}", "rows") for one in (0, 1)]
     return found
+
+
+def ground_of(source: str, target: str) -> tuple[bool, bool, float]:
+    """Whether model and workload are the same, and how far the workloads are apart."""
+    if source in WORKLOADS:
+        return True, False, workload_distance(WORKLOADS[source], WORKLOADS[target])
+    return source not in VARIANTS, True, 0.0
 
 
 def _is_pruned(layers: str) -> Callable[[Mapping[str, str]], bool]:

@@ -56,7 +56,8 @@ class NoPhysics(Physics):
 
 
 class OwnPlanner:
-    """Physics, learning, proposers and ranking; see the module's page."""
+    """Physics, learning, proposers and ranking; see the module's page. `carried` are outcomes of other
+    campaigns that it begins with."""
 
     physics: type[Physics] = Physics
     learns = True
@@ -134,6 +135,22 @@ class OwnPlanner:
         record = self._records[self._tested.proposer]
         hits = Hits(record.here.supported + (trial.outcome == Outcome.SUPPORTED), record.here.judged + 1)
         self._records[self._tested.proposer] = replace(record, here=hits)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """What it was told, as judged trials."""
+        return tuple(self._trials)
+
+    @property
+    def baseline_ms(self) -> float:
+        """What trial 0 told in the mean, once it was told."""
+        assert self._first is not None
+        return self._first.mean_ms
+
+    @property
+    def carried_weight(self) -> float:
+        """The weight that what was carried has now in what it expects of latency."""
+        return self._believed.latency.belief.carried_weight
 
     @property
     def _best(self) -> Configuration:

@@ -1,0 +1,196 @@
+"""The proof of transfer: a second campaign with and without what a first one found, on frozen tables.
+
+python -m tests.proofs.transfer [--only KIND] [--seeds N] [--processes N] [--output FILE]
+
+Writes docs/results/transfer.md. The first campaign is the planner `ours` on another ground, `FIRST` trials of
+it; its outcomes are handed to the same planner as the campaign loop hands them over, true or poisoned. The
+table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it. Equal seeds give equal figures,
+whatever the number of processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from agent.proposers.port import Trial
+from agent.replay.course import Budget, course
+from agent.replay.planners.ours import OwnPlanner
+from agent.replay.port import Problem
+from agent.replay.table import Table
+from agent.surrogate.carried import Carried
+from tests.proofs.transfer_page import Ran, page
+from tests.proofs.transfer_tables import Pair, ground_of, grounds, pairs
+
+OUTPUT = Path(__file__).parents[2] / "docs" / "results" / "transfer.md"
+
+FIRST = 10
+"""Trials of a first campaign that are handed on."""
+
+TRIALS = 20
+"""Trials that a second campaign may take."""
+
+REACHED = 0.95
+"""The share of the best gain that is looked for."""
+
+HUGE_LOG = math.log(10)
+"""What the poison `huge` claims: ten times as fast, or as slow."""
+
+
+def turned(trials: Sequence[Trial]) -> list[Trial]:
+    """Every effect and every loss of quality with the other sign."""
+    return [
+        replace(
+            each, effect_log=_minus(each.effect_log), bits_ratio_log=_minus(each.bits_ratio_log), profile=()
+        )
+        for each in trials
+    ]
+
+
+def huge(trials: Sequence[Trial]) -> list[Trial]:
+    """Of every effect ten times as fast or as slow, whichever the digest of the configuration says."""
+    return [
+        each
+        if each.effect_log is None
+        else replace(
+            each,
+            effect_log=HUGE_LOG if int(each.candidate.digest[:8], 16) % 2 else -HUGE_LOG,
+            profile=(),
+        )
+        for each in trials
+    ]
+
+
+TOLD: Mapping[str, Callable[[Sequence[Trial]], Sequence[Trial]]] = {
+    "true": list,
+    "turned": turned,
+    "huge": huge,
+}
+"""What a second campaign is told, by name."""
+
+
+@dataclass(frozen=True)
+class First:
+    """A campaign without knowledge: how it went, its first trials, and what its trial 0 took."""
+
+    ran: Ran
+    trials: tuple[Trial, ...]
+    tpot_ms: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all pairs and write the page; the exit code is 0 whatever was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer", description=__doc__)
+    parser.add_argument("--only", metavar="KIND", default="", help="kinds of pairs whose name holds this")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    asked = parser.parse_args(given)
+    chosen = [each for each in pairs() if asked.only in each.kind]
+    if not chosen:
+        parser.error(f"no kind has {asked.only!r} in its name: {', '.join({each.kind for each in pairs()})}")
+    begun = time.monotonic()
+    names = sorted({name for each in chosen for name in (*each.sources, each.target)})
+    with ProcessPoolExecutor(asked.processes) as pool:
+        tasks = [(name, seed) for name in names for seed in range(asked.seeds)]
+        firsts = dict(zip(tasks, pool.map(first, *zip(*tasks, strict=True), chunksize=2), strict=True))
+        second = [
+            (pair, seed, told, tuple(firsts[name, seed] for name in pair.sources))
+            for pair in chosen
+            for seed in range(asked.seeds)
+            for told in TOLD
+        ]
+        found = list(pool.map(after, *zip(*second, strict=True), chunksize=4))
+    ran = {
+        (pair.name, told, seed): (pair.kind, firsts[pair.target, seed].ran, each)
+        for (pair, seed, told, _), each in zip(second, found, strict=True)
+    }
+    command = f"python -m tests.proofs.transfer {shlex.join(given)}".strip()
+    sizes = {name: len(_grounds()[name].rows) for name in names}
+    text = page(ran, command, asked.seeds, asked.processes, time.monotonic() - begun, FIRST, TRIALS, sizes)
+    asked.output.write_text(text, encoding="utf-8")
+    print(asked.output)
+    return 0
+
+
+def first(name: str, seed: int) -> First:
+    """A campaign on this ground that knows nothing of others."""
+    made: list[OwnPlanner] = []
+    ran = _ran(_grounds()[name], seed, (), made)
+    planner = made[0]  # the second one is the evaluator's, that stays at trial 0
+    return First(ran, planner.trials[:FIRST], planner.baseline_ms)
+
+
+def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
+    """A campaign on the pair's target that begins with what the first ones told."""
+    carried: list[Carried] = []
+    for source, each in zip(pair.sources, firsts, strict=True):
+        same_model, same_workload, distance = ground_of(source, pair.target)
+        carried += [
+            Carried(
+                trial,
+                source,
+                same_model=same_model,
+                same_workload=same_workload,
+                tpot_ms=each.tpot_ms,
+                distance=distance,
+            )
+            for trial in TOLD[told](each.trials)
+        ]
+    return _ran(_grounds()[pair.target], seed, tuple(carried), [])
+
+
+def _ran(table: Table, seed: int, carried: tuple[Carried, ...], made: list[OwnPlanner]) -> Ran:
+    def factory(problem: Problem, seed: int) -> OwnPlanner:
+        made.append(Watched(problem, seed, carried))
+        return made[-1]
+
+    found = course(table, "ours", factory, seed, Budget(TRIALS))
+    reached = found.reached(REACHED)
+    last = found.steps[-1]
+    weights = made[0].weights if isinstance(made[0], Watched) else []
+    area = math.fsum((1 - before.gain) for before, _ in pairwise(found.steps[: FIRST + 1]))
+    return Ran(
+        trials=len(found.steps) if reached is None else reached.trial,
+        cost_s=last.cost_s if reached is None else reached.cost_s,
+        reached=reached is not None,
+        missing=area,
+        weights=tuple(weights),
+    )
+
+
+class Watched(OwnPlanner):
+    """The planner, with what weight the carried had before each trial."""
+
+    def __init__(self, problem: Problem, seed: int, carried: Sequence[Carried] = ()) -> None:
+        super().__init__(problem, seed, carried)
+        self.weights: list[float] = []
+
+    def ask(self, history: Sequence[object]) -> object:  # type: ignore[override]
+        """As the planner does."""
+        self.weights.append(self.carried_weight)
+        return super().ask(history)  # type: ignore[arg-type]
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+@cache
+def _grounds() -> dict[str, Table]:
+    return grounds()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+"""The page of transfer: docs/results/transfer.md. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from tests.proofs.markdown import paragraph, table
+
+WANTED = 0.6
+"""Trials with knowledge over trials without, at most."""
+
+DRAWS = 2000
+"""Of the bootstrap."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A campaign: trials and seconds to the share of the best gain that is looked for, or all that it had;
+    whether it got there; the share of the best gain that was missing before each of its first trials, added
+    up; and the weight of what was carried before each trial."""
+
+    trials: int
+    cost_s: float
+    reached: bool
+    missing: float
+    weights: tuple[float, ...]
+
+
+Runs = Mapping[tuple[str, str, int], tuple[str, Ran, Ran]]
+"""By pair, what was told and seed: the kind of the pair, without knowledge, and with it."""
+
+Both = tuple[Ran, Ran]
+
+
+def page(
+    ran: Runs,
+    command: str,
+    seeds: int,
+    processes: int,
+    wall_s: float,
+    first: int,
+    trials: int,
+    sizes: Mapping[str, int],
+) -> str:
+    """The page, with its verdicts."""
+    kinds = list(dict.fromkeys(kind for kind, _, _ in ran.values()))
+    told = list(dict.fromkeys(key[1] for key in ran))
+    groups = [(kind, (kind,)) for kind in kinds] + ([("all", tuple(kinds))] if len(kinds) > 1 else [])
+    rows, poisoned = [], []
+    for name, members in groups:
+        for each in told:
+            found = by_pair(ran, members, each)
+            (rows if each == "true" else poisoned).append(
+                _true_row(name, found) if each == "true" else _poisoned_row(name, each, found)
+            )
+    missed = sum("**missed**" in cell for row in (*rows, *poisoned) for cell in row)
+    answers = len(rows) + len(poisoned)
+    neither = len({(pair, seed) for (pair, _, seed), (_, one, other) in ran.items() if _neither(one, other)})
+    return (
+        "\n\n".join(
+            [
+                "# What a campaign gains from another's findings",
+                f"- `{command}`: {seeds} seeds, {processes} processes, {wall_s:.0f} s beside other work\n"
+                "- [How outcomes are carried over](../ranking.md#what-other-campaigns-measured), "
+                "[how tables are replayed](../replay.md)",
+                paragraph(
+                    f"**{missed} of {answers} answers below miss their target.** The table of Qwen3.5-4B's shape "
+                    "(`h200-4b.csv`) is held out and was not replayed."
+                ),
+                paragraph(
+                    f"A first campaign is {first} trials of the planner `ours` on one ground; a second one is the "
+                    f"same planner on another, with at most {trials} trials, that begins with the first one's "
+                    "outcomes. Looked for is 95 % of the best gain; who does not get there counts with all trials "
+                    f"that there are and one more. Of runs in which neither gets there ({neither} of "
+                    f"{len({(key[0], key[2]) for key in ran})}, by any of what was told) nothing is counted. "
+                    "Intervals of 95 % are of a bootstrap over pairs, each with all its seeds; pairs share tables, "
+                    "so they are narrower than they should be."
+                ),
+                "\n".join(f"- {fill}" for fill in _ABOUT)
+                + "\n- Rows: "
+                + ", ".join(f"`{name}` {count}" for name, count in sizes.items())
+                + ".",
+                "## True knowledge",
+                f"Wanted: at most {WANTED} of the trials without, by the point estimate.",
+                table(_TRUE, rows),
+                "## Poisoned knowledge",
+                paragraph(
+                    "**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every "
+                    "effect is claimed that it is ten times as fast or as slow, as the digest of the configuration "
+                    "has it. Profiles of steps, which would give the lie away, are left out. Wanted: not worse than "
+                    "without, that is, no interval of the difference in trials lies wholly above zero. Missing "
+                    "gain: the share of the best gain that is still missing, added up over ten trials; below 0 is "
+                    "better than without."
+                ),
+                table(_POISONED, poisoned),
+                "## Pair by pair",
+                "Mean trials to 95 % of the best gain.",
+                table(("pair", "without", *told), _pairs(ran, told)),
+            ]
+        )
+        + "\n"
+    )
+
+
+_ABOUT = (
+    "**concurrency**, **prompt length**: the H200's table of Qwen3.5-9B's shape, from one workload to another; "
+    "**all\n  other workloads**: from the seven others at once. The same launches served all workloads, so this "
+    "says what another\n  workload is worth, and nothing of another day or device.",
+    "**model**: the reference engine's packaged model and variants of it with one and two layers pruned, each as "
+    "a model\n  of its own that nobody prunes; **rows**: each half of the table's rows after the other half, so "
+    "that no\n  configuration is the same.",
+    "What is carried to other hardware is not measured: there is one kind of GPU in the tables.",
+)
+
+_TRUE = (
+    "what differs",
+    "pairs",
+    "trials without",
+    "with",
+    "ratio",
+    "seconds without",
+    "with",
+    "ratio",
+    "got there without",
+    "with",
+    "weight before trial 1",
+    "before trial 4",
+)
+
+_POISONED = (
+    "what differs",
+    "poison",
+    "trials without",
+    "with",
+    "difference",
+    "seconds: ratio",
+    "missing gain: difference",
+    "weight before trial 1",
+    "before trial 4",
+)
+
+
+def _neither(without: Ran, with_: Ran) -> bool:
+    return not without.reached and not with_.reached
+
+
+def by_pair(ran: Runs, kinds: Sequence[str], told: str) -> list[list[Both]]:
+    """The runs of these kinds by pair."""
+    found: dict[str, list[Both]] = {}
+    for (pair, what, _), (kind, without, with_) in ran.items():
+        if kind in kinds and what == told and not _neither(without, with_):
+            found.setdefault(pair, []).append((without, with_))
+    return list(found.values())
+
+
+def interval(
+    pairs: Sequence[Sequence[Both]], figure: Callable[[Sequence[Both]], float]
+) -> tuple[float, float]:
+    """The 95 % interval of a figure of all runs, by a bootstrap over pairs."""
+    drawn = random.Random(0)
+    found = sorted(
+        figure([both for each in drawn.choices(pairs, k=len(pairs)) for both in each]) for _ in range(DRAWS)
+    )
+    return found[int(0.025 * DRAWS)], found[int(0.975 * DRAWS) - 1]
+
+
+def ratio_of_trials(runs: Sequence[Both]) -> float:
+    """Trials with knowledge over trials without, of all runs together."""
+    return sum(with_.trials for _, with_ in runs) / sum(without.trials for without, _ in runs)
+
+
+def ratio_of_seconds(runs: Sequence[Both]) -> float:
+    """The same of seconds."""
+    return sum(with_.cost_s for _, with_ in runs) / sum(without.cost_s for without, _ in runs)
+
+
+def more_trials(runs: Sequence[Both]) -> float:
+    """Mean trials with knowledge less those without."""
+    return fmean(with_.trials - without.trials for without, with_ in runs)
+
+
+def more_missing(runs: Sequence[Both]) -> float:
+    """Mean missing gain with knowledge less that without."""
+    return fmean(with_.missing - without.missing for without, with_ in runs)
+
+
+def _true_row(kind: str, pairs: Sequence[Sequence[Both]]) -> list[str]:
+    runs = [both for each in pairs for both in each]
+    ratio = ratio_of_trials(runs)
+    return [
+        kind,
+        str(len(pairs)),
+        f"{fmean(each.trials for each, _ in runs):.2f}",
+        f"{fmean(each.trials for _, each in runs):.2f}",
+        _with(pairs, ratio_of_trials) + ("" if ratio <= WANTED else " **missed**"),
+        f"{fmean(each.cost_s for each, _ in runs):.0f}",
+        f"{fmean(each.cost_s for _, each in runs):.0f}",
+        _with(pairs, ratio_of_seconds),
+        f"{sum(each.reached for each, _ in runs)}/{len(runs)}",
+        f"{sum(each.reached for _, each in runs)}/{len(runs)}",
+        *_weights(runs),
+    ]
+
+
+def _poisoned_row(kind: str, poison: str, pairs: Sequence[Sequence[Both]]) -> list[str]:
+    runs = [both for each in pairs for both in each]
+    low, _ = interval(pairs, more_trials)
+    return [
+        kind,
+        poison,
+        f"{fmean(each.trials for each, _ in runs):.2f}",
+        f"{fmean(each.trials for _, each in runs):.2f}",
+        _with(pairs, more_trials, signed=True) + (" **missed**" if low > 0 else ""),
+        _with(pairs, ratio_of_seconds),
+        _with(pairs, more_missing, signed=True),
+        *_weights(runs),
+    ]
+
+
+def _with(
+    pairs: Sequence[Sequence[Both]], figure: Callable[[Sequence[Both]], float], *, signed: bool = False
+) -> str:
+    low, high = interval(pairs, figure)
+    sign = "+" if signed else ""
+    value = figure([both for each in pairs for both in each])
+    return f"{value:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]".replace("-", "−")
+
+
+def _weights(runs: Sequence[Both]) -> list[str]:
+    found = []
+    for place in (0, 3):
+        there = [each.weights[place] for _, each in runs if len(each.weights) > place]
+        found.append(f"{100 * fmean(there):.0f} %" if there else "–")
+    return found
+
+
+def _pairs(ran: Runs, told: Sequence[str]) -> list[list[str]]:
+    rows = []
+    for pair in dict.fromkeys(key[0] for key in ran):
+        seeds = [key[2] for key in ran if key[:2] == (pair, told[0])]
+        without = fmean(ran[pair, told[0], seed][1].trials for seed in seeds)
+        with_ = [fmean(ran[pair, each, seed][2].trials for seed in seeds) for each in told]
+        rows.append([pair, *(f"{each:.1f}" for each in (without, *with_))])
+    return rows
