@@ -1,6 +1,11 @@
-"""What other campaigns measured on the same target and engine, with which beliefs begin; reads only."""
+"""What other campaigns measured on the same engine, with which beliefs begin; reads only."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -8,52 +13,104 @@ from sqlalchemy.orm import Session
 from agent.campaign import store
 from agent.campaign.settling import settled
 from agent.proposers.port import Trial
-from agent.surrogate.carried import Carried
+from agent.surrogate.carried import Carried, workload_distance
+from agent.surrogate.levers import joined
 from configs.campaign import CampaignSpec
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
-from db.states import ExperimentKind, VerdictOutcome
-from experiments.measurement.evidence import Metric
+from db.models import (
+    Campaign,
+    Event,
+    Experiment,
+    Finding,
+    FindingEvidence,
+    Hypothesis,
+    ImportedEvidence,
+    ImportedVerdict,
+    StageRun,
+    Verdict,
+)
+from db.states import ExperimentKind, FindingStatus, VerdictOutcome
+from experiments.engines.port import PartTime
+from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
+from experiments.space.configuration import Configuration
+from experiments.space.loading import load_space
+from knowledge.findings.exchange import ToldVerdict
+from knowledge.findings.random_effects import Z
+from knowledge.findings.staleness import StaleCause
 
 MOST_CARRIED = 200
-"""Outcomes of other campaigns that are looked at, the newest: learning from them is cubic in their number."""
+"""Outcomes of other campaigns that are looked at, those of the same target and the newest first: learning
+from them is cubic in their number."""
+
+STEP_LENGTH = "acceptance_length"
+"""Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
+
+
+@dataclass(frozen=True)
+class Bearing:
+    """The finding that a verdict bears on: its label, whether it is still to be believed, and whether it was
+    found with the versions that its target has now."""
+
+    label: str
+    believed: bool
+    same_versions: bool
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What trial 0 of another campaign told of its ground."""
+
+    tpot_ms: float
+    bandwidth_bytes_per_s: float | None = None
+    profile: tuple[PartTime, ...] = ()
 
 
 def carried_trials(session: Session, campaign: Campaign, spec: CampaignSpec) -> tuple[Carried, ...]:
-    """Trials on this campaign's objective from others with its target and engine, oldest first.
+    """Trials on this campaign's objective from others with its engine, oldest first, and imported verdicts.
 
-    With what each of these campaigns told of its trial 0; without that, those under another workload are left
-    out: which shares the parts of a step had there is not known. The target is a kind of hardware with its
-    memory, as campaigns name it; versions of the engine are not told apart. Tests on another target,
-    reproductions and confounded tests are left out.
+    With what each of these campaigns told of its trial 0; without that, those under another workload or on
+    another target are left out: which shares the parts of a step had there is not known. The target is a kind
+    of hardware with its memory, as campaigns name it. Tests on another target than their campaign's,
+    reproductions and confounded tests are left out, and verdicts whose finding a note made stale.
     """
-    workload = spec.plan.workload
+    here = (spec.plan.workload.concurrency, spec.plan.workload.prompt_tokens)
+    found = [*_imported(session, campaign, spec, here), *_measured(session, campaign, spec, here)]
+    return tuple(found[-MOST_CARRIED:])
+
+
+def _measured(
+    session: Session, campaign: Campaign, spec: CampaignSpec, here: tuple[int, int]
+) -> list[Carried]:
     asked, there = Campaign.spec["engine"].as_string(), Campaign.spec["plan"]["workload"]
     rows = session.execute(
         select(
             Campaign.id.label("campaign"),
             Campaign.model_fingerprint.label("model"),
+            Campaign.target.label("target"),
             there["concurrency"].as_integer().label("concurrency"),
             there["prompt_tokens"].as_integer().label("prompt_tokens"),
             Hypothesis.id.label("hypothesis"),
             Hypothesis.control_configuration_id.label("control"),
             Hypothesis.candidate_configuration_id.label("candidate"),
             Hypothesis.lever,
+            Campaign.baseline_configuration_id.label("baseline"),
             Experiment.id.label("experiment"),
             Experiment.failure_kind,
             Experiment.wall_s,
+            Verdict.id.label("verdict"),
             Verdict.outcome,
             Verdict.effect_log,
+            Verdict.quality,
             Verdict.judge["details"]["effect_se_log"].as_float().label("effect_se_log"),
+            Verdict.judge[STEP_LENGTH].as_float().label("acceptance_length"),
         )
         .join_from(Verdict, Experiment, Experiment.id == Verdict.experiment_id)
         .join(Hypothesis, Hypothesis.id == Verdict.hypothesis_id)
         .join(Campaign, Campaign.id == Hypothesis.campaign_id)
         .where(
             Campaign.id != campaign.id,
-            Campaign.target == campaign.target,
             asked == spec.engine,
             Experiment.kind == ExperimentKind.TEST,
             Experiment.reproduces_experiment_id.is_(None),
@@ -61,45 +118,166 @@ def carried_trials(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
             Hypothesis.metric == spec.plan.metric,
             Verdict.outcome != VerdictOutcome.CONFOUNDED,
         )
-        .order_by(Verdict.id.desc())
+        .order_by((Campaign.target == campaign.target).desc(), Verdict.id.desc())
         .limit(MOST_CARRIED)
     ).all()
-    tpot_ms = _baselines(session, {row.campaign for row in rows})
+    grounds = _grounds(session, {row.campaign for row in rows})
+    bearings = _bearings(session, [row.verdict for row in rows])
     stored = store.configurations(session, [each for row in rows for each in (row.control, row.candidate)])
     known = {number: settled(each, spec.space) for number, each in stored.items()}
-    found = (
-        Carried(
-            Trial(
-                hypothesis_id=row.hypothesis,
-                experiment_id=row.experiment,
-                control=known[row.control],
-                candidate=known[row.candidate],
-                lever=row.lever,
-                outcome=Outcome(row.outcome.value),
-                effect_log=row.effect_log,
-                effect_se_log=row.effect_se_log,
-                bits_ratio_log=None,
-                task_points=None,
-                cost_s=row.wall_s or 0.0,
-                failure_kind=row.failure_kind,
-                metric=Metric(spec.plan.metric),
-            ),
-            format_label(Noun.CAMPAIGN, row.campaign),
-            same_model=row.model == campaign.model_fingerprint,
-            same_workload=(row.concurrency, row.prompt_tokens)
-            == (workload.concurrency, workload.prompt_tokens),
-            tpot_ms=tpot_ms.get(row.campaign),
+    found = []
+    for row in reversed(rows):
+        bearing = bearings.get(row.verdict, Bearing("", believed=True, same_versions=True))
+        ground = grounds.get(row.campaign)
+        workload = (row.concurrency, row.prompt_tokens)
+        is_here = workload == here and row.target == campaign.target
+        if not bearing.believed or (ground is None and not is_here):
+            continue
+        bits, tasks = _lost(row.quality or {}) if row.control == row.baseline else (None, None)
+        trial = Trial(
+            hypothesis_id=row.hypothesis,
+            experiment_id=row.experiment,
+            control=known[row.control],
+            candidate=known[row.candidate],
+            lever=row.lever,
+            outcome=Outcome(row.outcome.value),
+            effect_log=row.effect_log,
+            effect_se_log=row.effect_se_log,
+            bits_ratio_log=bits,
+            task_points=tasks,
+            cost_s=row.wall_s or 0.0,
+            failure_kind=row.failure_kind,
+            acceptance_length=row.acceptance_length,
+            metric=Metric(spec.plan.metric),
         )
-        for row in reversed(rows)
+        found.append(
+            Carried(
+                trial,
+                format_label(Noun.CAMPAIGN, row.campaign),
+                same_model=row.model == campaign.model_fingerprint,
+                same_workload=workload == here,
+                tpot_ms=None if ground is None else ground.tpot_ms,
+                same_hardware=row.target == campaign.target,
+                same_versions=bearing.same_versions,
+                distance=workload_distance(workload, here),
+                bandwidth_bytes_per_s=None if ground is None else ground.bandwidth_bytes_per_s,
+                profile=() if ground is None else ground.profile,
+                finding=bearing.label,
+            )
+        )
+    return found
+
+
+def _imported(
+    session: Session, campaign: Campaign, spec: CampaignSpec, here: tuple[int, int]
+) -> list[Carried]:
+    """Verdicts of other databases on this engine and target: of other hardware their trial 0 is not told."""
+    rows = session.execute(
+        select(ImportedVerdict.told, ImportedVerdict.origin, Finding)
+        .join(ImportedEvidence, ImportedEvidence.imported_verdict_id == ImportedVerdict.id)
+        .join(Finding, Finding.id == ImportedEvidence.finding_id)
+        .where(
+            ImportedVerdict.told["engine"].as_string() == spec.engine,
+            ImportedVerdict.told["target"].as_string() == campaign.target,
+            ImportedVerdict.told["metric"].as_string() == spec.plan.metric,
+        )
+        .order_by(ImportedVerdict.id.desc())
+        .limit(MOST_CARRIED)
+    ).all()
+    found = []
+    for stored, origin, finding in reversed(rows):
+        told, bearing = ToldVerdict.model_validate(stored), _bearing(finding)
+        if told.outcome is VerdictOutcome.CONFOUNDED or told.of_an_open_test or not bearing.believed:
+            continue
+        control, candidate = (
+            settled(Configuration.of(each), spec.space) for each in (told.control, told.candidate)
+        )
+        at_once, tokens = (told.workload.get(name) for name in ("concurrency", "prompt_tokens"))
+        workload = (at_once, tokens) if isinstance(at_once, int) and isinstance(tokens, int) else here
+        error = None
+        if told.low_log is not None and told.high_log is not None:
+            error = max((told.high_log - told.low_log) / (2 * Z), 1e-4)
+        trial = Trial(
+            hypothesis_id=0,
+            experiment_id=0,
+            control=control,
+            candidate=candidate,
+            lever=joined(load_space(spec.space).levers_between(control, candidate)),
+            outcome=Outcome(told.outcome.value),
+            effect_log=told.effect_log,
+            effect_se_log=error,
+            bits_ratio_log=None,
+            task_points=None,
+            cost_s=0.0,
+            failure_kind="imported" if told.outcome is VerdictOutcome.INFEASIBLE else None,
+            metric=Metric(spec.plan.metric),
+        )
+        found.append(
+            Carried(
+                trial,
+                f"{told.campaign} of {origin}",
+                same_model=told.model_fingerprint == campaign.model_fingerprint,
+                same_workload=workload == here,
+                same_versions=bearing.same_versions,
+                distance=1 + workload_distance(workload, here),  # and shares of a step there are not known
+                finding=bearing.label,
+            )
+        )
+    return found
+
+
+def _lost(quality: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Log ratio of bits and task points against the baseline, where they were measured."""
+    bits, tasks = quality.get("bits_per_byte_relative"), quality.get("task_points_lost")
+    return (
+        None if bits is None else math.log1p(bits["difference"]),
+        None if tasks is None else -tasks["difference"],
     )
-    return tuple(each for each in found if each.same_workload or each.tpot_ms is not None)
 
 
-def _baselines(session: Session, campaign_ids: set[int]) -> dict[int, float]:
-    """What trial 0 takes in these campaigns, ms a token, where it was told."""
+def _bearings(session: Session, verdict_ids: list[int]) -> dict[int, Bearing]:
+    rows = session.execute(
+        select(FindingEvidence.verdict_id, Finding)
+        .join(Finding, Finding.id == FindingEvidence.finding_id)
+        .where(FindingEvidence.verdict_id.in_(verdict_ids))
+        .order_by(Finding.id.desc())
+    )
+    return {verdict: _bearing(finding) for verdict, finding in rows}
+
+
+def _bearing(finding: Finding) -> Bearing:
+    stale = finding.status is FindingStatus.STALE
+    by_versions = finding.stale_cause == StaleCause.VERSIONS
+    return Bearing(
+        format_label(Noun.FINDING, finding.id),
+        believed=finding.status is not FindingStatus.WITHDRAWN and not (stale and not by_versions),
+        same_versions=not (stale and by_versions) and finding.status is not FindingStatus.SUPERSEDED,
+    )
+
+
+def _grounds(session: Session, campaign_ids: set[int]) -> dict[int, Ground]:
+    """What trial 0 takes in these campaigns, ms a token, where it was told; and its profile."""
     told = session.execute(
         select(Event.campaign_id, Event.data["baseline"]["tpot_ms"].as_float())
         .where(Event.campaign_id.in_(campaign_ids), Event.kind == EventKind.CAMPAIGN_BASELINE)
         .order_by(Event.id)
     )
-    return {campaign: tpot_ms for campaign, tpot_ms in told if campaign is not None and tpot_ms}
+    found = {campaign: Ground(tpot_ms) for campaign, tpot_ms in told if campaign is not None and tpot_ms}
+    profiles = session.execute(
+        select(Experiment.campaign_id, StageRun.detail)
+        .join(Experiment, Experiment.id == StageRun.experiment_id)
+        .where(
+            Experiment.campaign_id.in_(found),
+            Experiment.kind == ExperimentKind.BASELINE,
+            StageRun.stage == Stage.PROFILE.value,
+        )
+        .order_by(StageRun.id)
+    )
+    for campaign, detail in profiles:
+        parts, bandwidth = (detail or {}).get("parts"), (detail or {}).get("bandwidth_bytes_per_s")
+        found[campaign] = Ground(
+            found[campaign].tpot_ms,
+            float(bandwidth) if isinstance(bandwidth, int | float) else None,
+            tuple(PartTime(**part) for part in parts) if isinstance(parts, list) else (),
+        )
+    return found

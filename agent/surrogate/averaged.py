@@ -125,6 +125,23 @@ class Averaged:
             members.append(Member(each.sources, belief, each.log_weight + gained))
         return Averaged(tuple(members))
 
+    def moved_by(self, features: Features, told: Sequence[tuple[str, Row]]) -> list[float]:
+        """How far each row that a source told (by its name) moves the mean at these features.
+
+        A posterior mean is linear in what was seen: row i of a member moves it by xᵀ Σ x_i y_i / v_i.
+        """
+        moved = [0.0] * len(told)
+        for member, weight in zip(self.members, self.weights, strict=True):
+            if not member.sources:
+                continue
+            x = np.array([features.get(name, 0.0) for name in member.belief.names])
+            pull = dict(zip(member.belief.names, member.belief.covariance @ x, strict=True))
+            for place, (source, (row, residual, variance)) in enumerate(told):
+                if source in member.sources:
+                    along = math.fsum(value * pull.get(name, 0.0) for name, value in row.items())
+                    moved[place] += weight * along * residual / variance
+        return moved
+
     def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
         """Mean and variance of the mixture at each row."""
         found = [each.belief.predict(rows) for each in self.members]

@@ -56,6 +56,8 @@ class LatencyBelief:
     view: LeverView
     physics: Physics
     belief: Averaged
+    told: tuple[tuple[Carried, Row], ...] = ()
+    """The rows of other campaigns, each with the trial that it is of."""
 
     @classmethod
     def learn(
@@ -69,12 +71,15 @@ class LatencyBelief:
         campaigns."""
         physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials, carried))
         empty = cls(view, physics, Averaged.learn([], {}))
-        told: dict[str, list[Row]] = {}
-        for scope, found in by_scope(carried).items():
+        told: list[tuple[Carried, Row]] = []
+        for found in by_scope(carried).values():
             there = replace(empty, physics=_there(physics, found[0]))
-            told[scope] = [row for each in found for row in there._rows_of_others(each)]
+            told += [(each, row) for each in found for row in there._rows_of_others(each)]
+        sources: dict[str, list[Row]] = {}
+        for each, row in told:
+            sources.setdefault(each.scope, []).append(row)
         own = [row for trial in trials for row in empty._rows(trial)]
-        return cls(view, physics, Averaged.learn(own, told))
+        return cls(view, physics, Averaged.learn(own, sources), tuple(told))
 
     def _rows(self, trial: Trial) -> list[Row]:
         """What a trial teaches: its effect, and the parts of its candidate's step where that was profiled."""
@@ -141,6 +146,17 @@ class LatencyBelief:
             settings = self.view.settings(configuration)
             self._known[configuration] = composed(self.physics, settings, self.view.target(settings))
         return self._known[configuration]
+
+    def rests_on(self, control: Configuration, candidate: Configuration) -> dict[str, float]:
+        """What moves the expected log of candidate over control, and by how much: labels of findings of other
+        campaigns (of the campaign where its verdict bears on none), the largest first."""
+        features = self.contrast(control, candidate)[1]
+        moved = self.belief.moved_by(features, [(each.scope, row) for each, row in self.told])
+        found: dict[str, float] = {}
+        for (each, _), log in zip(self.told, moved, strict=True):
+            label = each.finding or each.scope
+            found[label] = found.get(label, 0.0) + log
+        return dict(sorted(found.items(), key=lambda item: -abs(item[1])))
 
     def predict(self, pairs: Sequence[tuple[Configuration, Configuration]]) -> list[Prediction]:
         """Log of candidate over control for each (control, candidate), as a normal."""
