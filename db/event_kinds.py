@@ -30,6 +30,10 @@ class EventKind(StrEnum):
         "campaign.baseline",
         "The baseline was chosen and measured; the naive default as the sweep compared it.",
     )
+    CAMPAIGN_CARRIED = (
+        "campaign.carried",
+        "How far what other campaigns found is believed here; again when that has moved by ten points.",
+    )
     CAMPAIGN_PROFILED = ("campaign.profiled", "The baseline was profiled: where its time and its bytes go.")
     CAMPAIGN_BEST = ("campaign.best", "Another configuration is the best of the campaign now.")
     CAMPAIGN_PAUSED = ("campaign.paused", "The user paused the campaign; what runs is finished.")

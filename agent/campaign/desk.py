@@ -14,6 +14,7 @@ from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import Incumbent
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
+from agent.campaign.ruled_out import rules_out
 from agent.campaign.shape import refused_on_a_shape
 from agent.campaign.steered import settling, used_by, used_up
 from agent.campaign.sweep import swept
@@ -128,6 +129,12 @@ class Desk:
             judges_quality=not self.facts.spec.latency_only,
             carried=self.facts.carried,
         )
+
+    @property
+    def trust(self) -> float:
+        """The weight of what other campaigns told in what is expected of latency; 1 where they told
+        nothing."""
+        return self.beliefs.latency.belief.carried_weight if self.facts.carried else 1.0
 
     @cached_property
     def view(self) -> CampaignView:
@@ -278,7 +285,11 @@ class Desk:
         return self.spoken_against(hypothesis.control, hypothesis.candidate)
 
     def spoken_against(self, control: Configuration, candidate: Configuration) -> str | None:
-        """Which verdict tells already that a change loses the quality, as a clause; None where none does."""
+        """What tells already that a change is not worth a test, as a clause: a finding of this very scope, or
+        a verdict by which it loses the quality; None where nothing does."""
+        ruled = rules_out(self.facts.ruled_out, control, candidate, self.trust)
+        if ruled is not None:
+            return f"{ruled.finding} says that it {ruled.says} here, and nothing of its scope differs"
         if not any(each.knob.startswith("pruning.") for each in control.changes_to(candidate)):
             return None
         facts = self.facts

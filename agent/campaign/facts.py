@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.campaign.incumbent import Incumbent, find_incumbent
 from agent.campaign.other_targets import OtherTarget
+from agent.campaign.ruled_out import RuledOut
 from agent.proposers.port import Trial
 from agent.surrogate.carried import Carried
 from configs.campaign import CampaignSpec
@@ -103,7 +104,9 @@ class Facts:
     start_refused: str | None = None
     """Why it does not begin from that default, as a clause."""
     carried: tuple[Carried, ...] = ()
-    """Trials of other campaigns on the same target and engine."""
+    """Trials of other campaigns on the same engine."""
+    ruled_out: tuple[RuledOut, ...] = ()
+    """What findings of other campaigns speak against."""
     gpu_name: str | None = None
     """What the driver calls the target's GPU, where it is one."""
     gpu_memory_bytes: int | None = None

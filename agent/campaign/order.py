@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import Duplicate, accept, refuse
+from agent.campaign.carried_words import MOST_EXPLAINED, rests_on, tell_carried
 from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
+from agent.campaign.ruled_out import asked_again
 from agent.campaign.shape import judged_here
 from agent.proposers.asking import ask
 from agent.proposers.port import Draft
@@ -85,7 +88,7 @@ def _directive(row: DirectiveRow) -> Directive:
 def proposals(desk: Desk) -> list[Draft]:
     """What the campaign's proposers would test next, each asked for as much as its hit rate earns it.
 
-    On made-up weights nothing but claims on time.
+    Nothing that a finding of this very scope rules out. On made-up weights nothing but claims on time.
     """
     facts = desk.facts
     waiting = sum(not each.target for each in facts.queue)
@@ -120,11 +123,17 @@ def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
         steering.withdraw(session, hypothesis_id, why, by="agent")
     for draft in drafts:
         try:
-            accept(session, desk.facts.id, draft, desk.facts.spec.plan.metric, desk.space)
+            accept(session, desk.facts.id, with_reason(desk, draft), desk.facts.spec.plan.metric, desk.space)
         except Duplicate:
             continue  # a proposer may repeat itself; only what a person or a model asked for is answered
         except UsageError as error:
             refuse(session, desk.facts.id, draft, str(error))
+
+
+def with_reason(desk: Desk, draft: Draft) -> Draft:
+    """The draft, with why it is tested where a finding of another scope speaks against it."""
+    said = asked_again(desk.facts.ruled_out, draft.control, draft.candidate, desk.trust)
+    return replace(draft, rationale=f"{draft.rationale} {said}.".strip()) if said else draft
 
 
 def rank_queue(session: Session, desk: Desk) -> int:
@@ -146,12 +155,16 @@ def rank_queue(session: Session, desk: Desk) -> int:
     cause = _cause(since) or _latest(session, desk.facts.id)
     ranking = desk.ranking
     found = moves(previous, ranking, cause, _steering(since))
+    queued = {each.id: each for each in desk.facts.queue}
+    tell_carried(session, desk)
     for place in ranking.places:
         row = rows[place.hypothesis_id]
         if row.state in (HypothesisState.QUEUED, HypothesisState.PROPOSED):
             if place.awaits_approval and not awaits_approval(row):
                 _ask(session, desk, row, place)
             row.rank, row.score, row.rank_reason = place.place, place._asdict(), place.reason
+            if place.place <= MOST_EXPLAINED and desk.facts.carried and not place.target:
+                row.rank_reason = f"{place.reason} {rests_on(desk, queued[row.id])}".rstrip()
     if not found and last_ranked is not None:
         return events.last_id(session)
     shown = [

@@ -19,6 +19,7 @@ from agent.campaign.other_targets import confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_of
+from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
 from agent.campaign.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
 from agent.proposers.port import Trial
@@ -185,6 +186,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         start=start,
         start_refused=begun.get("why"),
         carried=carried_trials(session, campaign, spec),
+        ruled_out=read_ruled_out(session, campaign, spec),
     )
     best = facts.incumbent
     measured_in = None if best is None else best.experiment_id or facts.baseline_experiment_id

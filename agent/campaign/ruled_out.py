@@ -1,0 +1,178 @@
+"""What findings rule out, so that it is not tested again where nothing differs; else what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign.settling import settled
+from configs.campaign import CampaignSpec
+from db.labels import Noun, format_label
+from db.models import Campaign, Experiment, Finding, FindingEvidence, Verdict
+from db.states import FindingStatus
+from experiments.space.configuration import Change, Configuration
+from knowledge.findings.rules import SAYING, Rule, Saying
+
+LEAST_TRUST = 0.5
+"""The weight of what was carried below which nothing is ruled out by it: what foretold badly here rules
+nothing out either."""
+
+WORDS: Mapping[str, str] = {
+    Saying.DOES_NOT_HELP.value: "does not help",
+    Saying.BREAKS_QUALITY.value: "loses the quality",
+    Saying.DOES_NOT_RUN.value: "does not run",
+}
+"""What rules a change out, as a clause."""
+
+
+@dataclass(frozen=True)
+class Differing:
+    """Something of the scope that is not the same: as it was there, and as it is here."""
+
+    there: str
+    here: str
+
+
+@dataclass(frozen=True)
+class RuledOut:
+    """A finding against a change, made to `control`; `differs` is what of its scope is not this campaign's.
+
+    `ours`: a campaign of this database measured it, or the user wrote it down; what was imported rules
+    nothing out by itself.
+    """
+
+    finding: str
+    says: str
+    changes: frozenset[Change]
+    control: Configuration
+    differs: tuple[Differing, ...]
+    ours: bool
+
+    def between(self, control: Configuration) -> tuple[Differing, ...]:
+        """All that differs where the change is made to this configuration."""
+        knobs = [
+            Differing(f"{each.knob} {_shown(each.before)}", _shown(each.after))
+            for each in self.control.changes_to(control)
+        ]
+        return (*self.differs, *knobs)
+
+
+def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> tuple[RuledOut, ...]:
+    """The findings on this campaign's metric and engine by which a change does not help, does not run or
+    loses the quality, that hold and rest on none of this campaign's own verdicts."""
+    elsewhere = (
+        select(FindingEvidence.finding_id)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Experiment.campaign_id != campaign.id)
+    )
+    own = (
+        select(FindingEvidence.finding_id)
+        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(Experiment.campaign_id == campaign.id)
+    )
+    rows = session.execute(
+        select(Finding, Finding.id.in_(elsewhere))
+        .where(
+            Finding.status == FindingStatus.HOLDS,
+            Finding.scope["engine"].as_string() == spec.engine,
+            Finding.scope["metric"].as_string() == spec.plan.metric,
+            Finding.scope[SAYING].as_string().in_(WORDS),
+            Finding.id.not_in(own),
+        )
+        .order_by(Finding.id)
+    )
+    return tuple(
+        RuledOut(
+            format_label(Noun.FINDING, finding.id),
+            WORDS[finding.scope[SAYING]],
+            frozenset(Change(**each) for each in finding.scope["change"]),
+            settled(Configuration.of(finding.scope["control"]), spec.space),
+            _differs(finding.scope, campaign, spec),
+            ours=bool(measured) or finding.rule == Rule.TOLD,
+        )
+        for finding, measured in rows
+        if finding.scope.get("change")
+    )
+
+
+def against(
+    found: Sequence[RuledOut], control: Configuration, candidate: Configuration
+) -> tuple[RuledOut, tuple[Differing, ...]] | None:
+    """The finding against this change whose scope is nearest, and what differs from it; None where there is
+    none."""
+    changes = frozenset(control.changes_to(candidate))
+    same = [(each, each.between(control)) for each in found if each.changes == changes]
+    return min(same, key=lambda pair: (not pair[0].ours, len(pair[1])), default=None)
+
+
+def rules_out(
+    found: Sequence[RuledOut], control: Configuration, candidate: Configuration, trust: float
+) -> RuledOut | None:
+    """The finding by which this change need not be tested again: one of this database, of this very scope,
+    while what was carried over is trusted."""
+    nearest = against(found, control, candidate)
+    if nearest is None or nearest[1] or not nearest[0].ours or trust < LEAST_TRUST:
+        return None
+    return nearest[0]
+
+
+def asked_again(
+    found: Sequence[RuledOut], control: Configuration, candidate: Configuration, trust: float
+) -> str:
+    """Why a change that a finding speaks against is tested all the same, in a sentence; empty where none
+    does."""
+    nearest = against(found, control, candidate)
+    if nearest is None:
+        return ""
+    ruled, differs = nearest
+    if differs:
+        there = ", ".join(each.there for each in differs[:MOST_NAMED])
+        here = ", ".join(each.here for each in differs[:MOST_NAMED])
+        more = f" and {len(differs) - MOST_NAMED} more" if len(differs) > MOST_NAMED else ""
+        return f"{ruled.finding} says that it {ruled.says} with {there}{more}; asked again since here {here}"
+    if not ruled.ours:
+        return f"{ruled.finding} says that it {ruled.says}, which another database told; asked again here"
+    return (
+        f"{ruled.finding} says that it {ruled.says} here; asked again since what was carried over foretold "
+        f"badly here and counts {100 * trust:.0f} %"
+    )
+
+
+MOST_NAMED = 3
+"""Differences that are named."""
+
+
+def _differs(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpec) -> tuple[Differing, ...]:
+    found = []
+    if scope["model_fingerprint"] != campaign.model_fingerprint:
+        found.append(Differing(f"the model {scope['model']}", str(campaign.model)))
+    if scope["target"] != campaign.target:
+        found.append(Differing(scope["target"], campaign.target))
+    workload = spec.plan.workload
+    for name, (one, many) in _OF_WORKLOAD.items():
+        there, here = (scope.get("workload") or {}).get(name), getattr(workload, name)
+        if there is not None and there != here:
+            found.append(Differing(_counted(there, one, many), str(here)))
+    return tuple(found)
+
+
+_OF_WORKLOAD = {
+    "concurrency": ("request at once", "requests at once"),
+    "prompt_tokens": ("token in", "tokens in"),
+    "new_tokens": ("token out", "tokens out"),
+}
+"""What of a workload is a scope's, in words."""
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)

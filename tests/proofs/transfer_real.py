@@ -1,0 +1,136 @@
+"""Transfer on the real engine: a campaign on a pruned variant of the packaged model, after one on the model.
+
+python -m tests.proofs.transfer_real FOLDER [--seeds N] [--budget TIME]
+
+For each seed three campaigns on the reference engine, one after the other: the packaged model; the variant
+with one layer pruned, in the same database; and the variant in a database of its own. Told are the trials
+until 95 % of the best gain that either campaign on the variant found. Nothing else should run meanwhile.
+FOLDER keeps everything: what is there already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.campaign.checkpoint import find_checkpoint
+from agent.campaign.facts import find_incumbent, read_facts
+from db.session import open_database
+from experiments.stages.pruning.calibration import calibration_documents
+from experiments.stages.pruning.choosing import Choice
+from experiments.stages.pruning.prune import prune
+from knowledge.queries.carried import carried_view
+
+REACHED = 0.95
+
+
+@dataclass(frozen=True)
+class Course:
+    """A campaign on the variant: the share that its best saves of a token's time after each trial, the
+    seconds that its trials took, and the last word on what was carried over."""
+
+    gains: tuple[float, ...]
+    cost_s: tuple[float, ...]
+    carried: str
+
+    def trials_to(self, gain: float) -> int | None:
+        """Trials until this gain; None where it was not reached."""
+        return next((number for number, each in enumerate(self.gains, start=1) if each >= gain), None)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all campaigns and print what came of them; exit code 1 where one did not end well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer_real", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--budget", default="9m40s")
+    asked = parser.parse_args(arguments)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    variant = asked.folder.resolve() / "pruned"
+    if not (variant / "config.json").is_file():
+        _prune(variant)
+    for seed in range(asked.seeds):
+        after, alone = asked.folder / f"after-{seed}", asked.folder / f"alone-{seed}"
+        runs = ((after, "reference"), (after, str(variant)), (alone, str(variant)))
+        for place, (data, model) in enumerate(runs):
+            done = asked.folder / f"done-{seed}-{place}"
+            if done.exists():
+                continue
+            if _run(data, model, seed, asked.budget):
+                return 1
+            done.touch()
+        with_, without = course(after, 2), course(alone, 1)
+        gain = REACHED * max(with_.gains[-1], without.gains[-1])
+        told = {
+            "seed": seed,
+            "gain_looked_for": round(gain, 4),
+            "trials_with": with_.trials_to(gain),
+            "trials_without": without.trials_to(gain),
+            "gains_with": [round(each, 4) for each in with_.gains],
+            "gains_without": [round(each, 4) for each in without.gains],
+            "cost_s_with": [round(each, 1) for each in with_.cost_s],
+            "cost_s_without": [round(each, 1) for each in without.cost_s],
+            "carried": with_.carried,
+        }
+        print(json.dumps(told), flush=True)
+    return 0
+
+
+def course(data: Path, campaign_id: int) -> Course:
+    """What a campaign found, trial by trial."""
+    database = open_database(f"sqlite:///{data.resolve() / 'autoinfer.db'}")
+    with database.read() as session:
+        facts, view = read_facts(session, campaign_id), carried_view(session, campaign_id)
+    if facts.baseline is None or not facts.trials:
+        raise SystemExit(f"The campaign {campaign_id} in {data} judged nothing.")
+    trials = [each for each in facts.trials if each.on_objective]
+    logs = [
+        find_incumbent(facts.baseline, trials[: count + 1], facts.objective).log_ratio
+        for count in range(len(trials))
+    ]
+    return Course(
+        tuple(-math.expm1(log) for log in logs),
+        tuple(each.cost_s for each in trials),
+        "" if view is None else view.sentence,
+    )
+
+
+def _prune(variant: Path) -> None:
+    """The packaged model less the layer of least influence, by the house's own stage."""
+    source = find_checkpoint("reference").folder
+    prune(
+        source,
+        variant,
+        choice=Choice(1, "any"),
+        criterion="block_influence",
+        documents=calibration_documents(source),
+    )
+
+
+def _run(data: Path, model: str, seed: int, budget: str) -> int:
+    command = [
+        sys.executable,
+        "-m",
+        "cli",
+        "run",
+        "--new",
+        "--no-dashboard",
+        "--model",
+        model,
+        "--budget",
+        budget,
+    ]
+    environment = {**os.environ, "AUTOINFER_DATA_DIR": str(data.resolve())}
+    found = subprocess.run([*command, "--seed", str(seed)], env=environment, check=False)
+    return found.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
