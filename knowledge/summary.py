@@ -11,6 +11,7 @@
 - *confounded*: tests that say nothing about their claim, what else differed, and what separates the causes;
 - *surprised*: how often the prediction's 80 % interval held, and measured effects outside it, the furthest
   first; confounded ones are effects of more than what was predicted, and left out;
+- *carried over*: what other campaigns found that it began with, and how far that is believed now;
 - *proposers*: how often what each proposed was supported, with the exact 95 % interval;
 - *spent*, *best* and *stopped*.
 """
@@ -39,6 +40,7 @@ from knowledge.figures import (
 )
 from knowledge.latency_only import FASTEST
 from knowledge.queries.calibration import CalibrationView, score_interval
+from knowledge.queries.carried import CarriedView
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
@@ -116,6 +118,8 @@ class CampaignFacts:
     """Hypotheses that wait for approval."""
     question: QuestionView | None = None
     """The question of the night."""
+    carried: CarriedView | None = None
+    """What other campaigns found that it began with, and how far that is believed now."""
     proposers: tuple[ProposerView, ...] = ()
     """Who proposed, and what became of it."""
     discovery: DiscoveryView | None = None
@@ -147,6 +151,7 @@ class SummaryView(View):
     inconclusive: PartView
     confounded: PartView
     surprised: PartView
+    carried: PartView | None
     proposers: PartView
     spent: PartView
     best: PartView
@@ -164,6 +169,7 @@ class SummaryView(View):
             self.inconclusive,
             self.confounded,
             self.surprised,
+            *(() if self.carried is None else (self.carried,)),
             self.proposers,
             self.spent,
         )
@@ -188,6 +194,7 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         surprised=_surprised(
             [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED]
         ),
+        carried=_carried(facts.carried),
         proposers=_proposers(facts.proposers),
         spent=_spent(facts),
         best=_best(facts),
@@ -355,6 +362,15 @@ def _held(outside: int, total: int) -> str:
     """How often the predicted interval held, with the interval of that share, and what to make of it."""
     low, high = score_interval(total - outside, total)
     return CalibrationView(total=total, inside=total - outside, low=low, high=high).sentence
+
+
+def _carried(found: CarriedView | None) -> PartView | None:
+    if found is None:
+        return None
+    findings = f"They bear on {listed(found.findings[:MOST_NAMED])}" if found.findings else ""
+    more = len(found.findings) - MOST_NAMED
+    line = f"{findings}{f' and {more} more' if more > 0 else ''}."
+    return PartView(title="Carried over", sentence=found.sentence, lines=(line,) if findings else ())
 
 
 def _proposers(found: Sequence[ProposerView]) -> PartView:

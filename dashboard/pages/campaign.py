@@ -13,6 +13,7 @@ from knowledge.queries.answers import ContrastView, campaign_answers
 from knowledge.queries.bests import bests
 from knowledge.queries.calibration import CalibrationView, calibration
 from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.carried import CarriedView, carried_view
 from knowledge.queries.lookup import labelled
 from knowledge.queries.standing import StandingView, standing
 from knowledge.queries.view import EffectView, View, effect_view
@@ -48,6 +49,7 @@ class CampaignPageView(CampaignRow):
 
     standing: StandingView
     calibration: CalibrationView
+    carried: CarriedView | None
     questions: tuple[QuestionView, ...]
 
 
@@ -60,6 +62,7 @@ def read(session: Session, request: Request[CampaignFilters], ground: Ground) ->
         best=bests(session, [number]).get(number),
         standing=standing(session, number),
         calibration=calibration(session, number),
+        carried=carried_view(session, number),
         questions=_questions(session, number) if asks else (),
     )
 

@@ -17,6 +17,7 @@ from dashboard.rendering.linking import Piece, pieces
 from db.models import Campaign
 from knowledge.levers import levers_of
 from knowledge.queries.calibration import CalibrationView, calibration
+from knowledge.queries.carried import CarriedView, carried_view
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.queue import QueueRow
 from knowledge.queries.queue_board import MoveView, QueueBoard, queue_board
@@ -47,6 +48,7 @@ class QueueShown(View):
     board: QueueBoard | None
     space_levers: tuple[str, ...] = ()
     calibration: CalibrationView | None = None
+    carried: CarriedView | None = None
     """How often what was predicted in this campaign held so far."""
     asked: QueueFilters
 
@@ -136,6 +138,7 @@ def read(session: Session, request: Request[QueueFilters], ground: Ground) -> Qu
         board=board,
         space_levers=_levers(board.campaign.space),
         calibration=calibration(session, campaign_id),
+        carried=carried_view(session, campaign_id),
         asked=asked,
     )
 

@@ -12,6 +12,7 @@ from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
 from knowledge.queries.campaigns import campaign_detail
+from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
 from knowledge.queries.night import question_now
 from knowledge.queries.proposers import proposers
@@ -45,6 +46,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         approve_above_s=campaign.approve_above_s,
         awaiting=len(campaign.awaiting),
         question=question_now(session, campaign_id),
+        carried=carried_view(session, campaign_id),
         proposers=proposers(session, campaign_id),
         discovery=campaign.discovery,
     )

@@ -1,0 +1,120 @@
+"""Beliefs with and without what was carried: who foretells badly loses its weight, whatever it claims."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.surrogate.averaged import BELIEVED, LEAST_BELIEVED, Averaged, Row
+from agent.surrogate.linear import SCALE_COUNT, LinearBelief
+
+NOISE = 0.05**2
+NAMES = ("compile", "kernel", "pruning")
+
+features = st.dictionaries(st.sampled_from(NAMES), st.floats(-0.4, 0.4), min_size=1)
+rows = st.tuples(features, st.floats(-3, 3), st.just(NOISE))
+
+
+def density_log(belief: LinearBelief | Averaged, row: Row) -> float:
+    """Log density of Student's t that a regression with a learnt scale gives to an outcome, member by
+    member."""
+    if isinstance(belief, Averaged):
+        parts = [
+            math.log(weight) + density_log(member.belief, row)
+            for member, weight in zip(belief.members, belief.weights, strict=True)
+            if weight > 0
+        ]
+        most = max(parts)
+        return most + math.log(math.fsum(math.exp(each - most) for each in parts))
+    mean, variance = belief.predict([row[0]])
+    spread = math.sqrt(float(variance[0]) + belief.scale**2 * row[2])
+    degrees = SCALE_COUNT + belief.count
+    z = (row[1] - float(mean[0])) / spread
+    return (
+        math.lgamma((degrees + 1) / 2)
+        - math.lgamma(degrees / 2)
+        - 0.5 * math.log(degrees * math.pi)
+        - math.log(spread)
+        - (degrees + 1) / 2 * math.log1p(z**2 / degrees)
+    )
+
+
+def carried(*told: Row, scope: str = "C-1") -> dict[str, list[Row]]:
+    """Rows of a campaign with a share of 0.5 that may differ."""
+    return {
+        scope: [
+            ({**row, **{f"{name} in {scope}": 0.5 * value for name, value in row.items()}}, residual, noise)
+            for row, residual, noise in told
+        ]
+    }
+
+
+@given(st.lists(rows, max_size=6), st.lists(rows, min_size=1, max_size=6))
+def test_whatever_was_told_the_average_foretells_nearly_as_well_as_without_it(
+    told: list[Row], own: list[Row]
+) -> None:
+    """The law that bounds the harm: over all outcomes together it loses at most −log of the weight that
+    knowing nothing had at first."""
+    averaged, alone = Averaged.learn([], carried(*told)), LinearBelief.learn([], [], [])
+    worst = -math.log(averaged.weights[0])
+    with_, without = 0.0, 0.0
+    for row in own:
+        with_ += density_log(averaged, row)
+        without += density_log(alone, row)
+        averaged, alone = averaged.after(*row), alone.after(*row)
+    assert with_ >= without - worst - 1e-6
+
+
+@given(st.lists(rows, max_size=5), st.lists(rows, max_size=5))
+def test_weights_one_after_another_are_those_of_all_at_once(told: list[Row], own: list[Row]) -> None:
+    at_once = Averaged.learn(own, carried(*told))
+    one_by_one = Averaged.learn([], carried(*told))
+    for row in own:
+        one_by_one = one_by_one.after(*row)
+    assert one_by_one.weights == pytest.approx(at_once.weights, abs=1e-6)
+
+
+def test_without_anything_carried_it_is_the_regression_itself() -> None:
+    own: list[Row] = [({"compile": 0.2}, -0.3, NOISE)]
+    alone = LinearBelief.learn(*map(list, zip(*own, strict=True)))
+    found, wanted = Averaged.learn(own, {}), alone.predict([{"compile": 0.2}])
+    assert found.predict([{"compile": 0.2}]) == wanted
+    assert (found.scale, found.carried_weight) == (alone.scale, 0)
+
+
+def test_what_physics_thinks_possible_is_believed_and_what_it_does_not_hardly_at_all() -> None:
+    likely = carried(({"compile": 0.2}, -0.2, NOISE), ({"kernel": 0.2}, 0.1, NOISE))
+    absurd = carried(({"compile": 0.2}, -3.0, NOISE), ({"kernel": 0.2}, 2.5, NOISE))
+    assert Averaged.learn([], likely).carried_weight == pytest.approx(BELIEVED)
+    assert Averaged.learn([], absurd).carried_weight == pytest.approx(LEAST_BELIEVED)
+
+
+def test_what_comes_out_as_told_gains_weight_and_what_comes_out_otherwise_loses_it() -> None:
+    told = carried(({"compile": 0.3}, -0.5, NOISE), ({"compile": 0.3}, -0.52, NOISE))
+    before = Averaged.learn([], told)
+    alike, otherwise = (before.after({"compile": 0.3}, effect, NOISE) for effect in (-0.5, 0.5))
+    assert otherwise.carried_weight < 0.2 < before.carried_weight < alike.carried_weight
+
+
+def test_of_two_campaigns_the_one_that_lies_loses_and_the_other_keeps_its_weight() -> None:
+    told = {
+        **carried(({"compile": 0.3}, -0.4, NOISE), scope="C-1"),
+        **carried(({"compile": 0.3}, 0.4, NOISE), scope="C-2"),
+    }
+    after = Averaged.learn([({"compile": 0.3}, -0.4, NOISE)] * 2, told)
+    assert after.weight_of("C-2") < after.weight_of("C-1")
+    mean, _ = after.predict([{"compile": 0.3}])
+    assert float(mean[0]) == pytest.approx(-0.4, abs=0.1)
+
+
+def test_the_rows_that_were_told_move_the_mean_by_what_they_say() -> None:
+    told = carried(({"compile": 0.3}, -0.4, NOISE), ({"kernel": 0.3}, 0.2, NOISE))
+    found = Averaged.learn([], told)
+    moved = found.moved_by({"compile": 0.3}, [("C-1", row) for row in told["C-1"]])
+    mean, _ = found.predict([{"compile": 0.3}])
+    assert math.fsum(moved) == pytest.approx(float(mean[0]))
+    assert moved[0] < 0
+    assert moved[1] == pytest.approx(0)
