@@ -367,7 +367,7 @@ def _held(outside: int, total: int) -> str:
 def _carried(found: CarriedView | None) -> PartView | None:
     if found is None:
         return None
-    findings = f"They bear on {listed(found.findings[:MOST_NAMED])}" if found.findings else ""
+    findings = f"They bear on {listed(list(found.findings[:MOST_NAMED]))}" if found.findings else ""
     more = len(found.findings) - MOST_NAMED
     line = f"{findings}{f' and {more} more' if more > 0 else ''}."
     return PartView(title="Carried over", sentence=found.sentence, lines=(line,) if findings else ())

@@ -57,63 +57,66 @@ def page(
                 _true_row(name, found) if each == "true" else _poisoned_row(name, each, found)
             )
     missed = sum("**missed**" in cell for row in (*rows, *poisoned) for cell in row)
-    answers = len(rows) + len(poisoned)
     neither = len({(pair, seed) for (pair, _, seed), (_, one, other) in ran.items() if _neither(one, other)})
-    return (
-        "\n\n".join(
-            [
-                "# What a campaign gains from another's findings",
-                f"- `{command}`: {seeds} seeds, {processes} processes, {wall_s:.0f} s beside other work\n"
-                "- [How outcomes are carried over](../ranking.md#what-other-campaigns-measured), "
-                "[how tables are replayed](../replay.md)",
-                paragraph(
-                    f"**{missed} of {answers} answers below miss their target.** The table of Qwen3.5-4B's shape "
-                    "(`h200-4b.csv`) is held out and was not replayed."
-                ),
-                paragraph(
-                    f"A first campaign is {first} trials of the planner `ours` on one ground; a second one is the "
-                    f"same planner on another, with at most {trials} trials, that begins with the first one's "
-                    "outcomes. Looked for is 95 % of the best gain; who does not get there counts with all trials "
-                    f"that there are and one more. Of runs in which neither gets there ({neither} of "
-                    f"{len({(key[0], key[2]) for key in ran})}, by any of what was told) nothing is counted. "
-                    "Intervals of 95 % are of a bootstrap over pairs, each with all its seeds; pairs share tables, "
-                    "so they are narrower than they should be."
-                ),
-                "\n".join(f"- {fill}" for fill in _ABOUT)
-                + "\n- Rows: "
-                + ", ".join(f"`{name}` {count}" for name, count in sizes.items())
-                + ".",
-                "## True knowledge",
-                f"Wanted: at most {WANTED} of the trials without, by the point estimate.",
-                table(_TRUE, rows),
-                "## Poisoned knowledge",
-                paragraph(
-                    "**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every "
-                    "effect is claimed that it is ten times as fast or as slow, as the digest of the configuration "
-                    "has it. Profiles of steps, which would give the lie away, are left out. Wanted: not worse than "
-                    "without, that is, no interval of the difference in trials lies wholly above zero. Missing "
-                    "gain: the share of the best gain that is still missing, added up over ten trials; below 0 is "
-                    "better than without."
-                ),
-                table(_POISONED, poisoned),
-                "## Pair by pair",
-                "Mean trials to 95 % of the best gain.",
-                table(("pair", "without", *told), _pairs(ran, told)),
-            ]
-        )
-        + "\n"
-    )
+    counts = {
+        "missed": missed,
+        "answers": len(rows) + len(poisoned),
+        "first": first,
+        "trials": trials,
+        "neither": neither,
+        "runs": len({(key[0], key[2]) for key in ran}),
+    }
+    parts = [
+        "# What a campaign gains from another's findings",
+        f"- `{command}`: {seeds} seeds, {processes} processes, {wall_s:.0f} s beside other work\n"
+        "- [How outcomes are carried over](../ranking.md#what-other-campaigns-measured), "
+        "[how tables are replayed](../replay.md)",
+        _prose(_HELD_OUT, counts),
+        _prose(_HOW, counts),
+        *(_prose(each, counts) for each in _ABOUT),
+        paragraph("Rows: " + ", ".join(f"`{name}` {count}" for name, count in sizes.items()) + "."),
+        "## True knowledge",
+        f"Wanted: at most {WANTED} of the trials without, by the point estimate.",
+        table(_TRUE, rows),
+        "## Poisoned knowledge",
+        _prose(_POISONS, counts),
+        table(_POISONED, poisoned),
+        "## Pair by pair",
+        "Mean trials to 95 % of the best gain.",
+        table(("pair", "without", *told), _pairs(ran, told)),
+    ]
+    return "\n\n".join(parts) + "\n"
 
+
+def _prose(text: str, counts: Mapping[str, int]) -> str:
+    return paragraph(" ".join(text.format(**counts).split()))
+
+
+_HELD_OUT = """**{missed} of {answers} answers below miss their target.** The table of Qwen3.5-4B's shape
+(`h200-4b.csv`) is held out and was not replayed."""
+
+_HOW = """A first campaign is {first} trials of the planner `ours` on one ground; a second one is the same planner
+on another, with at most {trials} trials, that begins with the first one's outcomes. Looked for is 95 % of the
+best gain; who does not get there counts with all trials that there are and one more. Runs in which neither gets
+there (of {neither} of {runs} pairs and seeds, by something that was told) are not counted. Intervals of 95 % are
+of a bootstrap over pairs, each with all its seeds; pairs share tables, so they are narrower than they should
+be."""
 
 _ABOUT = (
-    "**concurrency**, **prompt length**: the H200's table of Qwen3.5-9B's shape, from one workload to another; "
-    "**all\n  other workloads**: from the seven others at once. The same launches served all workloads, so this "
-    "says what another\n  workload is worth, and nothing of another day or device.",
-    "**model**: the reference engine's packaged model and variants of it with one and two layers pruned, each as "
-    "a model\n  of its own that nobody prunes; **rows**: each half of the table's rows after the other half, so "
-    "that no\n  configuration is the same.",
-    "What is carried to other hardware is not measured: there is one kind of GPU in the tables.",
+    """**concurrency**, **prompt length**: the H200's table of Qwen3.5-9B's shape, from one workload to another;
+    **all other workloads**: from the seven others at once. The same launches served all workloads, so this says
+    what another workload is worth, and nothing of another day or device.""",
+    """**model**: the reference engine's packaged model and variants of it with one and two layers pruned, each as
+    a model of its own that nobody prunes; **rows**: each half of the table's rows after the other half, so that
+    no configuration is the same.""",
+    """What is carried to other hardware is not measured: there is one kind of GPU in the tables.""",
 )
+
+_POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every effect is
+claimed that it is ten times as fast or as slow, as the digest of the configuration has it. Profiles of steps,
+which would give the lie away, are left out. Wanted: not worse than without, that is, no interval of the
+difference in trials lies wholly above zero. Missing gain: the share of the best gain that is still missing, added
+up over ten trials; below 0 is better than without."""
 
 _TRUE = (
     "what differs",
