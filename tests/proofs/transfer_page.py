@@ -95,28 +95,28 @@ def _prose(text: str, counts: Mapping[str, int]) -> str:
 _HELD_OUT = """**{missed} of {answers} answers below miss their target.** The table of Qwen3.5-4B's shape
 (`h200-4b.csv`) is held out and was not replayed."""
 
-_HOW = """A first campaign is {first} trials of the planner `ours` on one ground; a second one is the same planner
-on another, with at most {trials} trials, that begins with the first one's outcomes. Looked for is 95 % of the
-best gain; who does not get there counts with all trials that there are and one more. Runs in which neither gets
-there (of {neither} of {runs} pairs and seeds, by something that was told) are not counted. Intervals of 95 % are
-of a bootstrap over pairs, each with all its seeds; pairs share tables, so they are narrower than they should
-be."""
+_HOW = """A first campaign is {first} trials of the planner `ours` on one ground; a second one is the
+same planner on another, with at most {trials} trials, that begins with the first one's outcomes.
+Looked for is 95 % of the best gain; who does not get there counts with all trials that there are and
+one more. Runs in which neither gets there (of {neither} of {runs} pairs and seeds, by something that
+was told) are not counted. Intervals of 95 % are of a bootstrap over pairs, each with all its seeds;
+pairs share tables, so they are narrower than they should be."""
 
 _ABOUT = (
-    """**concurrency**, **prompt length**: the H200's table of Qwen3.5-9B's shape, from one workload to another;
-    **all other workloads**: from the seven others at once. The same launches served all workloads, so this says
-    what another workload is worth, and nothing of another day or device.""",
-    """**model**: the reference engine's packaged model and variants of it with one and two layers pruned, each as
-    a model of its own that nobody prunes; **rows**: each half of the table's rows after the other half, so that
-    no configuration is the same.""",
+    """**concurrency**, **prompt length**: the H200's table of Qwen3.5-9B's shape, from one workload to
+    another; **all other workloads**: from the seven others at once. The same launches served all
+    workloads, so this says what another workload is worth, and nothing of another day or device.""",
+    """**model**: the reference engine's packaged model and variants of it with one and two layers pruned,
+    each as a model of its own that nobody prunes; **rows**: each half of the table's rows after the other
+    half, so that no configuration is the same.""",
     """What is carried to other hardware is not measured: there is one kind of GPU in the tables.""",
 )
 
-_POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every effect is
-claimed that it is ten times as fast or as slow, as the digest of the configuration has it. Profiles of steps,
-which would give the lie away, are left out. Wanted: not worse than without, that is, no interval of the
-difference in trials lies wholly above zero. Missing gain: the share of the best gain that is still missing, added
-up over ten trials; below 0 is better than without."""
+_POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every
+effect is claimed that it is ten times as fast or as slow, as the digest of the configuration has it.
+Profiles of steps, which would give the lie away, are left out. Wanted: not worse than without, that
+is, no interval of the difference in trials lies wholly above zero. Missing gain: the share of the
+best gain that is still missing, added up over ten trials; below 0 is better than without."""
 
 _TRUE = (
     "what differs",
