@@ -164,7 +164,8 @@ def rank_queue(session: Session, desk: Desk) -> int:
                 _ask(session, desk, row, place)
             row.rank, row.score, row.rank_reason = place.place, place._asdict(), place.reason
             if place.place <= MOST_EXPLAINED and desk.facts.carried and not place.target:
-                row.rank_reason = f"{place.reason} {rests_on(desk, queued[row.id])}".rstrip()
+                more = rests_on(desk, queued[row.id]).rstrip(".")  # a reason has no stop at its end
+                row.rank_reason = f"{place.reason.rstrip('.')}. {more}" if more else place.reason
     if not found and last_ranked is not None:
         return events.last_id(session)
     shown = [

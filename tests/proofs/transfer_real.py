@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.campaign.checkpoint import find_checkpoint
-from agent.campaign.facts import find_incumbent, read_facts
+from agent.campaign.incumbent import find_incumbent
+from agent.campaign.reading_facts import read_facts
 from db.session import open_database
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.facts import read_facts
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.ruled_out import asked_again, rules_out
 from agent.surrogate.carried import Carried
 from db import events
