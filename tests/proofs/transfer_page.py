@@ -81,6 +81,8 @@ def page(
         "## Poisoned knowledge",
         _prose(_POISONS, counts),
         table(_POISONED, poisoned),
+        _prose(_READ, counts),
+        _prose(_REAL, counts),
         "## Pair by pair",
         "Mean trials to 95 % of the best gain.",
         table(("pair", "without", *told), _pairs(ran, told)),
@@ -117,6 +119,14 @@ effect is claimed that it is ten times as fast or as slow, as the digest of the 
 Profiles of steps, which would give the lie away, are left out. Wanted: not worse than without, that
 is, no interval of the difference in trials lies wholly above zero. Missing gain: the share of the
 best gain that is still missing, added up over ten trials; below 0 is better than without."""
+
+_READ = """An interval that holds zero shows no harm and excludes none. Where `huge` does better than nothing that
+is no merit of it: at whatever weight is left, claims so large still widen what is thought possible, and
+the planner looks further."""
+
+_REAL = """On the real engine: `python -m tests.proofs.transfer_real FOLDER --seeds 3` runs a campaign on the
+packaged model, one on a variant pruned by the house's own stage after it, and one on the variant alone.
+It wants a machine that does nothing else."""
 
 _TRUE = (
     "what differs",
