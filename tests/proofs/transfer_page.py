@@ -120,9 +120,9 @@ Profiles of steps, which would give the lie away, are left out. Wanted: not wors
 is, no interval of the difference in trials lies wholly above zero. Missing gain: the share of the
 best gain that is still missing, added up over ten trials; below 0 is better than without."""
 
-_READ = """An interval that holds zero shows no harm and excludes none. Where `huge` does better than nothing that
-is no merit of it: at whatever weight is left, claims so large still widen what is thought possible, and
-the planner looks further."""
+_READ = """An interval that holds zero shows no harm and excludes none. Where `huge` does better than
+nothing that is no merit of it: at whatever weight is left, claims so large still widen what is thought
+possible, and the planner looks further."""
 
 _REAL = """On the real engine: `python -m tests.proofs.transfer_real FOLDER --seeds 3` runs a campaign on the
 packaged model, one on a variant pruned by the house's own stage after it, and one on the variant alone.
