@@ -35,6 +35,12 @@ COMMANDS = (
     Entry("export", "cli.export:export", "Write what to deploy of a campaign: its recipe.", _RUN),
     Entry("build", "cli.build:build", "Build the checkpoint of a recipe.", _RUN),
     Entry("check", "cli.check:check", "Does a recipe still hold? Measured again in fresh processes.", _RUN),
+    Entry(
+        "verify",
+        "cli.verify:verify",
+        "Reproduce every supported verdict of a campaign; say which agree.",
+        _RUN,
+    ),
     Entry("promote", "cli.promote:promote", "Confirm on another target what was found on the first.", _RUN),
     Entry("judge", "cli.judge:judge", "Judge times from a CSV: latency alone, without a campaign.", _RUN),
     Entry("aa", "cli.aa:aa", "Measure how much launches vary here, and what that says of the judge.", _RUN),

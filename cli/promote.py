@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import Json
-from cli.reproduce import WORKER_LOG
+from cli.reproduce import AT_ONCE, WORKER_LOG
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from configs.settings import Settings
     from db.session import Database
     from experiments.remote.quoting import Price
-
-AT_ONCE = 1
-"""Runs that the worker of a confirmation keeps in flight: its own is all that it is started for."""
 
 
 def promote(

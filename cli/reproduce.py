@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import Json
 
+if TYPE_CHECKING:
+    from agent.campaign.worker_process import WorkerProcess
+    from configs.settings import Settings
+    from db.models import Campaign
+
 WORKER_LOG = "worker.log"
 """The file in the log folder that the worker of a reproduction writes to."""
+
+AT_ONCE = 1
+"""Runs on rented machines that such a worker keeps in flight: its own is all that it is started for."""
 
 
 def reproduce(
@@ -29,12 +37,10 @@ def reproduce(
 
     from agent.campaign.devices import device_of
     from agent.campaign.reproduce import reproduce as run_again
-    from agent.campaign.worker_process import WorkerProcess
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
-    from cli.worker_command import worker_command
-    from configs.core_shares import shares_here
+    from configs.errors import AutoinferError
     from db.labels import Noun, format_label
     from db.models import Campaign, Experiment
     from knowledge.queries.lookup import labelled
@@ -45,12 +51,7 @@ def reproduce(
             original = labelled(session, Noun.EXPERIMENT, experiment)
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
             device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
-        executor = str(campaign.spec.get("executor", "local"))
-        process = WorkerProcess(
-            worker_command(ctx, settings, device, executor),
-            settings.log_dir / WORKER_LOG,
-            shares_here(str(campaign.spec.get("target", "cpu")).split(",")).get(device, ()),
-        )
+        process = fresh_worker(ctx, settings, campaign, device)
 
         label = format_label(Noun.EXPERIMENT, original)
         waits = 0
@@ -72,9 +73,30 @@ def reproduce(
                 done = run_again(database, original, wait, process.stop)
         finally:
             process.stop()
+    if isinstance(done, str):
+        raise AutoinferError(done, f"Start it again with: autoinfer reproduce {label}")
     if as_json:
         print_json(asdict(done))
     else:
         say(f"{done.reason}.")
     if not done.agrees:
         raise typer.Exit(1)
+
+
+def fresh_worker(ctx: typer.Context, settings: Settings, campaign: Campaign, device: str) -> WorkerProcess:
+    """A worker, not yet started, for fresh runs of a campaign's tests on this device."""
+    from agent.campaign.worker_process import WorkerProcess
+    from cli.worker_command import remote_worker_command, worker_command
+    from configs.core_shares import shares_here
+    from configs.targets import is_rented
+
+    target = str(campaign.spec.get("target", "cpu"))
+    executor = str(campaign.spec.get("executor", "local"))
+    command = (
+        remote_worker_command(ctx, settings, device, AT_ONCE)
+        if is_rented(device)
+        else worker_command(ctx, settings, device, executor)
+    )
+    return WorkerProcess(
+        command, settings.log_dir / WORKER_LOG, shares_here(target.split(",")).get(device, ())
+    )

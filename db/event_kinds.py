@@ -45,6 +45,14 @@ class EventKind(StrEnum):
         "campaign.device_out",
         "A device of a campaign that has others is left out from now on, and why.",
     )
+    CAMPAIGN_VERIFYING = (
+        "campaign.verifying",
+        "The supported verdicts of the campaign are being reproduced in fresh processes.",
+    )
+    CAMPAIGN_VERIFIED = (
+        "campaign.verified",
+        "How many of the supported verdicts fresh processes said again, and what could not be run.",
+    )
     CAMPAIGN_WAITS = (
         "campaign.waits",
         "Nothing is left to test but what waits for the user's approval.",

@@ -121,7 +121,7 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
         return f"{label} broke, which says nothing about the claim: {fresh.failure}"
     broken, kind = unsealed(session, fresh), TAMPERED
     if broken is None:
-        kind, other = OTHER_TARGET, _other_target(session, fresh)
+        kind, other = OTHER_TARGET, other_target(session, fresh)
         if other is None:
             return None
         broken = f"{label} was asked for on {fresh.target} and ran on {other}, so it is not compared."
@@ -132,7 +132,7 @@ def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
     return broken
 
 
-def _other_target(session: Session, fresh: Experiment) -> str | None:
+def other_target(session: Session, fresh: Experiment) -> str | None:
     """On what any of its launches ran that was not asked for; None where all ran on what was."""
     card = card_of_rented(fresh.target)
     for launch in load_launches(session, fresh.id):

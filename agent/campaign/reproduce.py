@@ -9,31 +9,35 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.confirm import OTHER_TARGET, is_broken, other_target
 from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.ended import until_ended
-from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.learn import judge_experiment, settle, unsealed
 from agent.campaign.reading_facts import read_facts
 from configs.errors import AutoinferError, UsageError
+from configs.targets import is_rented
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Job, Verdict
+from db.models import Campaign, Experiment, Job, Verdict
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
-from knowledge.stored import verdict_metric
+from knowledge.queries.verification import judgement
+from knowledge.replication import Agreement, compare
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a fresh run said. `agrees`: the same outcome, and intervals that overlap where both have one."""
+    """What a fresh run said: `agreement` by the rule of `knowledge.replication`, `reason` in a sentence."""
 
     original: str
     fresh: str
     agrees: bool
+    agreement: Agreement
     original_outcome: VerdictOutcome
     fresh_outcome: VerdictOutcome
     reason: str
@@ -44,25 +48,31 @@ def reproduce(
     experiment_id: int,
     wait: Callable[[], None],
     stop: Callable[[], None] = lambda: None,
-) -> Reproduction:
-    """Enqueue the experiment again, wait until a worker has run it, judge it, and compare.
+    *,
+    device: str | None = None,
+    after: int = 0,
+) -> Reproduction | str:
+    """Enqueue the experiment again, wait until a worker has run it, judge it, and compare; the cause in a
+    sentence where the fresh run broke, which says nothing about the claim.
 
     `wait` is called between looks; it sleeps, and keeps a worker alive if there is one to keep. A
-    reproduction that an earlier process left unfinished is gone on with. What interrupts the waiting ends the
-    reproduction: `stop` is called, which ends that worker, and the job is cancelled. Raises `UsageError` for
-    an experiment without a verdict of its own, `AutoinferError` when the fresh run broke.
+    reproduction that an earlier process left unfinished is gone on with, if it is newer than the experiment
+    `after`. What interrupts the waiting ends the reproduction: `stop` is called, which ends that worker, and
+    the job is cancelled. It runs on `device`, that of the original if none is given. Raises `UsageError` for
+    an experiment without a verdict of its own, and `AutoinferError` when the fresh run was cancelled.
     """
     with database.write() as session:
-        fresh_id = unfinished_reproduction(session, experiment_id)
+        fresh_id = unfinished_reproduction(session, experiment_id, after)
         if fresh_id is None:
-            fresh_id = enqueue_reproduction(session, experiment_id)
+            fresh_id = enqueue_reproduction(session, experiment_id, device)
     until_ended(database, fresh_id, wait, stop, "Whoever waited for the reproduction went away.")
     with database.write() as session:
         return conclude(session, fresh_id)
 
 
-def unfinished_reproduction(session: Session, experiment_id: int) -> int | None:
-    """The newest reproduction of the experiment of which nothing was concluded yet; None for none.
+def unfinished_reproduction(session: Session, experiment_id: int, after: int = 0) -> int | None:
+    """The newest reproduction of the experiment of which nothing was concluded yet, among those newer than
+    the experiment `after`; None for none.
 
     One that was cancelled, broke, or is no longer what was sealed, will never be concluded.
     """
@@ -73,6 +83,7 @@ def unfinished_reproduction(session: Session, experiment_id: int) -> int | None:
         .where(
             Experiment.reproduces_experiment_id == experiment_id,
             Experiment.kind == ExperimentKind.REPRODUCE,
+            Experiment.id > after,
             Experiment.state.in_((ExperimentState.PLANNED, ExperimentState.RUNNING, ExperimentState.DONE)),
             Job.state.in_((JobState.QUEUED, JobState.RUNNING, JobState.DONE)),
             Job.cancel_requested.is_(False),
@@ -81,13 +92,13 @@ def unfinished_reproduction(session: Session, experiment_id: int) -> int | None:
         .order_by(Experiment.id.desc())
     )
     for each in session.scalars(query):
-        if each.failure_kind not in NOT_THE_CANDIDATES_FAULT and unsealed(session, each) is None:
+        if not is_broken(each) and unsealed(session, each) is None:
             return each.id
     return None
 
 
-def enqueue_reproduction(session: Session, experiment_id: int) -> int:
-    """Write the fresh experiment and its job, on the device of the original; returns its id."""
+def enqueue_reproduction(session: Session, experiment_id: int, device: str | None = None) -> int:
+    """Write the fresh experiment and its job, on `device` or that of the original; returns its id."""
     label = format_label(Noun.EXPERIMENT, experiment_id)
     original = session.get(Experiment, experiment_id)
     if original is None:
@@ -99,7 +110,8 @@ def enqueue_reproduction(session: Session, experiment_id: int) -> int:
         )
     if original.kind is ExperimentKind.PROMOTE:
         assert original.reproduces_experiment_id is not None
-        first, there = _original_label(original), device_of(session, experiment_id)
+        first = format_label(Noun.EXPERIMENT, original.reproduces_experiment_id)
+        there = device_of(session, experiment_id)
         raise UsageError(
             f"{label} confirmed {first} on another target and is not reproduced by itself.",
             f"Confirm that once more with: autoinfer promote {first} --target {there}",
@@ -116,12 +128,13 @@ def enqueue_reproduction(session: Session, experiment_id: int) -> int:
         kind=ExperimentKind.REPRODUCE,
         hypothesis_id=original.hypothesis_id,
         reproduces_experiment_id=original.id,
-        device=device_of(session, experiment_id),
+        device=device or device_of(session, experiment_id),
     )
 
 
-def conclude(session: Session, fresh_id: int) -> Reproduction:
-    """Judge the fresh run, let the findings know, and compare it with the original."""
+def conclude(session: Session, fresh_id: int) -> Reproduction | str:
+    """Judge the fresh run, let the findings know, and compare it with the original; the cause in a sentence
+    where it broke. Raises `AutoinferError` for one that was cancelled."""
     fresh = session.get_one(Experiment, fresh_id)
     assert fresh.reproduces_experiment_id is not None
     label = format_label(Noun.EXPERIMENT, fresh_id)
@@ -130,65 +143,71 @@ def conclude(session: Session, fresh_id: int) -> Reproduction:
     original = _verdict(session, fresh.reproduces_experiment_id)
     assert original is not None
     again = _verdict(session, fresh_id)
-    if again is None:
-        settle(session, fresh)
-        broken = unsealed(session, fresh)
-        if broken is None and fresh.failure_kind in NOT_THE_CANDIDATES_FAULT:
-            broken = f"{label} broke, which says nothing about the claim: {fresh.failure}"
-        if broken is not None:
-            raise AutoinferError(broken, f"Start it again with: autoinfer reproduce {_original_label(fresh)}")
-        verdict_id, _ = judge_experiment(session, fresh)
-        update_findings(session, verdict_id)
-        again = session.get_one(Verdict, verdict_id)
-        told = _compare(original, again, format_label(Noun.EXPERIMENT, original.experiment_id), label)
-        events.append(
-            session,
-            EventKind.EXPERIMENT_REPRODUCED,
-            told.reason,
-            subject=label,
-            campaign_id=fresh.campaign_id,
-            data={"agrees": told.agrees, "original": told.original},
-        )
-        return told
-    return _compare(original, again, format_label(Noun.EXPERIMENT, original.experiment_id), label)
+    if again is not None:
+        return _compared(original, again)
+    settle(session, fresh)
+    broken = _why_not_judged(session, fresh)
+    if broken is not None:
+        return broken
+    verdict_id, _ = judge_experiment(session, fresh)
+    update_findings(session, verdict_id)
+    told = _compared(original, session.get_one(Verdict, verdict_id))
+    events.append(
+        session,
+        EventKind.EXPERIMENT_REPRODUCED,
+        told.reason,
+        subject=label,
+        campaign_id=fresh.campaign_id,
+        data={"agrees": told.agrees, "agreement": told.agreement.value, "original": told.original},
+    )
+    return told
 
 
-def _original_label(fresh: Experiment) -> str:
-    assert fresh.reproduces_experiment_id is not None
-    return format_label(Noun.EXPERIMENT, fresh.reproduces_experiment_id)
+def _why_not_judged(session: Session, fresh: Experiment) -> str | None:
+    """Why a fresh run says nothing of the claim, in a sentence; kept with it where it was found out here."""
+    label = format_label(Noun.EXPERIMENT, fresh.id)
+    if is_broken(fresh):
+        return f"{label} broke, which says nothing about the claim: {fresh.failure}"
+    broken = unsealed(session, fresh)
+    if broken is not None:
+        return broken
+    campaign = session.get_one(Campaign, fresh.campaign_id)
+    # a rented target is kept by what was asked for, which its executor looks at itself
+    rented = is_rented(str(campaign.spec.get("target", "")))
+    other = None if rented else other_target(session, fresh)
+    if other is None:
+        return None
+    broken = f"{label} was asked for on {fresh.target} and ran on {other}, so it is not compared."
+    fresh.state, fresh.failure_kind, fresh.failure = ExperimentState.FAILED, OTHER_TARGET, broken
+    events.append(session, EventKind.EXPERIMENT_FAILED, broken, subject=label, campaign_id=fresh.campaign_id)
+    return broken
 
 
-def _compare(original: Verdict, again: Verdict, first: str, second: str) -> Reproduction:
-    then, now = _interval(original), _interval(again)
-    overlap = then is None or now is None or (now[0] <= then[1] and then[0] <= now[1])
-    agrees = original.outcome == again.outcome and overlap
-    if agrees:
-        words = f"{second} agrees with {first}: both {again.outcome.value}"
-    elif original.outcome == again.outcome:
-        words = f"{second} and {first} are both {again.outcome.value}, but their intervals do not overlap"
-    else:
-        words = f"{second} says {again.outcome.value} where {first} said {original.outcome.value}"
+def _compared(original: Verdict, again: Verdict) -> Reproduction:
+    then, now = judgement(original), judgement(again)
+    first, second = (format_label(Noun.EXPERIMENT, each.experiment_id) for each in (original, again))
+    found = compare(then, now)
+    verb = {
+        Agreement.AGREES: "agrees with",
+        Agreement.DIFFERS: "differs from",
+        Agreement.OPEN: "leaves open what was said by",
+    }[found.agreement]
+    difference = found.difference
+    apart = (
+        ""
+        if difference is None
+        else "; the difference is "
+        + effect(difference.effect_log, difference.low_log, difference.high_log, now.metric)
+    )
     return Reproduction(
         original=first,
         fresh=second,
-        agrees=agrees,
+        agrees=found.agreement is Agreement.AGREES,
+        agreement=found.agreement,
         original_outcome=original.outcome,
         fresh_outcome=again.outcome,
-        reason=f"{words} ({_told(original)} then, {_told(again)} now)",
+        reason=f"{second} {verb} {first}: {found.why} ({then.words} then, {now.words} now{apart})",
     )
-
-
-def _told(verdict: Verdict) -> str:
-    if verdict.effect_log is None:
-        return "not measured"
-    low, high = verdict.interval_low_log, verdict.interval_high_log
-    return effect(verdict.effect_log, low, high, verdict_metric(verdict))
-
-
-def _interval(verdict: Verdict) -> tuple[float, float] | None:
-    if verdict.interval_low_log is None or verdict.interval_high_log is None:
-        return None
-    return verdict.interval_low_log, verdict.interval_high_log
 
 
 def _verdict(session: Session, experiment_id: int) -> Verdict | None:

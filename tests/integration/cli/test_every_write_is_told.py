@@ -83,6 +83,7 @@ LOOKS = {
 ELSEWHERE = {
     "run": "tests/integration/campaign, and tests/integration/compose as a process",
     "reproduce": "tests/integration/campaign/test_reproducing.py",
+    "verify": "tests/integration/campaign/test_verifying.py",
     "promote": "tests/integration/cli/test_promote.py",
     "aa": "tests/integration/noise",
     "export": "tests/integration/campaign/test_recipe.py; writes no row",

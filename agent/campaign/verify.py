@@ -1,0 +1,245 @@
+"""Every supported verdict of a campaign once more in fresh processes, in the order of what its best rests on.
+
+New engine processes, new samples, the same sealed plan. Of the first run nothing is read but what it claims;
+what both share is the plan, the evaluation texts, the noise profile of the target, and artifacts, which are
+built anew where they are gone. A process that was killed is gone on with by the next call
+(`knowledge.queries.verification`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from agent.campaign.devices import device_of
+from agent.campaign.reproduce import reproduce
+from agent.campaign.target import find_target
+from configs.errors import AutoinferError, UsageError
+from configs.quantities import format_duration
+from configs.targets import CPU, check_one_device, devices_of, is_rented
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Campaign, Experiment
+from db.noise import SERIES_NAME
+from db.session import Database
+from db.states import ExperimentKind
+from knowledge.figures import counted
+from knowledge.queries.verification import (
+    ANSWERED,
+    Standing,
+    VerificationView,
+    VerifiedRow,
+    verification,
+)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """How a fresh run gets its worker: `wait(device)` is called between looks and keeps one alive, where one
+    is to be kept; `stop` ends it. `here`: that worker is on this machine, whose hardware is looked at."""
+
+    wait: Callable[[str], None]
+    stop: Callable[[], None] = lambda: None
+    here: bool = True
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`target`: the device to run on, each verdict's own if None; `budget_s`: seconds after which nothing
+    more is begun; `afresh`: begin anew where an earlier verification was left unfinished."""
+
+    target: str | None = None
+    budget_s: float | None = None
+    afresh: bool = False
+
+
+Tell = Callable[[VerifiedRow, int, int], None]
+"""Called with a verdict before its fresh run and after it, its number among all, and how many there are."""
+
+
+def verify(
+    database: Database,
+    campaign_id: int,
+    runner: Runner,
+    limits: Limits,
+    tell: Tell = lambda row, number, total: None,
+    seconds: Callable[[], float] = monotonic,
+) -> VerificationView:
+    """Reproduce what is supported and has no answer yet; returns how all of it stands.
+
+    What interrupts it leaves the rest to the next call. Raises `UsageError` for an A/A series and for a
+    target that is none, and whatever `runner.wait` raises.
+    """
+    begun = seconds()
+    with database.write() as session:
+        _check(session, campaign_id, limits)
+        found = verification(session, campaign_id)
+        if not found.verdicts:
+            return found
+        if found.begun_event is None or found.whole or limits.afresh:
+            _begin(session, campaign_id, found)
+            found = verification(session, campaign_id)
+    left: dict[str, VerifiedRow] = {}
+    total = len(found.verdicts)
+    try:
+        for number, row in enumerate(found.verdicts, start=1):
+            if row.standing in ANSWERED:
+                continue
+            asked = _asked(database, row, limits)
+            kept = _kept_from(asked, runner, limits, seconds() - begun)
+            if kept is None:
+                tell(_standing(row, Standing.RUNS, f"on {asked.device}"), number, total)
+                kept = _run(database, asked, found.after_experiment, runner)
+            if kept is not None:
+                left[row.experiment] = _standing(row, *kept)
+            tell(left.get(row.experiment) or _row(database, campaign_id, row.experiment), number, total)
+    finally:
+        with database.write() as session:
+            ended = _end(session, campaign_id, left)
+    return ended
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A verdict to reproduce: its experiment, the hardware it was measured on, the device to run on, and what
+    it confirmed there where it is itself a confirmation on another target."""
+
+    id: int
+    row: VerifiedRow
+    target: str
+    device: str
+    confirmed: str | None
+
+
+def _asked(database: Database, row: VerifiedRow, limits: Limits) -> _Asked:
+    number = parse_label_of(Noun.EXPERIMENT, row.experiment)
+    with database.read() as session:
+        experiment = session.get_one(Experiment, number)
+        campaign = session.get_one(Campaign, experiment.campaign_id)
+        own = device_of(session, number) or devices_of(str(campaign.spec.get("target", CPU)))[0]
+        first = experiment.reproduces_experiment_id
+        promoted = experiment.kind is ExperimentKind.PROMOTE and first is not None
+        return _Asked(
+            number,
+            row,
+            experiment.target,
+            own if promoted else limits.target or own,
+            format_label(Noun.EXPERIMENT, first) if promoted and first is not None else None,
+        )
+
+
+def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) -> tuple[Standing, str] | None:
+    """What keeps it from being run now, and as what it stands then; None where nothing does."""
+    if asked.confirmed is not None:
+        again = f"autoinfer promote {asked.confirmed} --target {asked.device}"
+        return Standing.NOT_HERE, f"it was confirmed on another target; once more there: {again}"
+    elsewhere = _other_hardware(asked) if runner.here else None
+    if elsewhere is not None:
+        return Standing.NOT_HERE, elsewhere
+    took_s = asked.row.wall_s or 0.0
+    if limits.budget_s is None or spent_s + took_s <= limits.budget_s:
+        return None
+    left = format_duration(max(0.0, limits.budget_s - spent_s))
+    return Standing.WAITS, f"{left} of the budget is left, and the first run took {format_duration(took_s)}"
+
+
+def _run(database: Database, asked: _Asked, after: int, runner: Runner) -> tuple[Standing, str] | None:
+    """Run one again; what it stands as where that gave no answer."""
+    try:
+        told = reproduce(
+            database,
+            asked.id,
+            lambda: runner.wait(asked.device),
+            runner.stop,
+            device=asked.device,
+            after=after,
+        )
+    except UsageError as error:
+        return Standing.NOT_HERE, error.message.rstrip(".")
+    return (Standing.NOT_HERE, told.rstrip(".")) if isinstance(told, str) else None
+
+
+def _standing(row: VerifiedRow, standing: Standing, why: str) -> VerifiedRow:
+    return row.model_copy(update={"standing": standing, "why": why})
+
+
+def _row(database: Database, campaign_id: int, label: str) -> VerifiedRow:
+    with database.read() as session:
+        found = verification(session, campaign_id).verdicts
+    return next(each for each in found if each.experiment == label)
+
+
+def _check(session: Session, campaign_id: int, limits: Limits) -> None:
+    """Raise `UsageError` for what can't be verified, or not there."""
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
+        raise UsageError(
+            f"{label} is an A/A series, which supports nothing.", f"See what it says: autoinfer aa {label}"
+        )
+    if limits.target is None:
+        return
+    if is_rented(limits.target):
+        raise UsageError(
+            f"{limits.target} is another target, where a verdict is confirmed and not reproduced.",
+            f"Confirm one there with: autoinfer promote E-ID --target {limits.target}",
+        )
+    check_one_device(limits.target, "A fresh run")
+
+
+def _other_hardware(asked: _Asked) -> str | None:
+    """Why a verdict can't be reproduced on this machine's device; None where it can. A rented machine is
+    looked at by its executor."""
+    if is_rented(asked.device):
+        return None
+    try:
+        here = find_target(asked.device).key
+    except AutoinferError as error:
+        return error.message.rstrip(".")
+    if here == asked.target:
+        return None
+    return f"it was measured on {asked.target}, and {asked.device} here is {here}"
+
+
+def _begin(session: Session, campaign_id: int, found: VerificationView) -> None:
+    newest = session.scalar(select(func.max(Experiment.id))) or 0
+    events.append(
+        session,
+        EventKind.CAMPAIGN_VERIFYING,
+        f"{counted(len(found.verdicts), 'supported verdict')} of {found.campaign} "
+        f"{'is' if len(found.verdicts) == 1 else 'are'} to be reproduced in fresh processes",
+        subject=found.campaign,
+        campaign_id=campaign_id,
+        data={"after_experiment": newest, "experiments": [row.experiment for row in found.verdicts]},
+    )
+
+
+def _end(session: Session, campaign_id: int, left: Mapping[str, VerifiedRow]) -> VerificationView:
+    """Tell what came of it, with what could not be run and why, so that any page can show it."""
+    found = verification(session, campaign_id)
+    rows = tuple(
+        left.get(row.experiment, row) if row.standing not in ANSWERED else row for row in found.verdicts
+    )
+    ended = found.model_copy(update={"verdicts": rows})
+    events.append(
+        session,
+        EventKind.CAMPAIGN_VERIFIED,
+        ended.sentence,
+        subject=ended.campaign,
+        campaign_id=campaign_id,
+        data={
+            "left": {
+                row.experiment: {"standing": row.standing.value, "why": row.why}
+                for row in rows
+                if row.experiment in left
+            },
+            "standings": {row.experiment: row.standing.value for row in rows},
+            "fresh": {row.experiment: row.fresh.experiment for row in rows if row.fresh is not None},
+            "all_agree": ended.all_agree,
+        },
+    )
+    return ended

@@ -1,0 +1,151 @@
+"""`autoinfer verify`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import Json
+
+if TYPE_CHECKING:
+    from agent.campaign.worker_process import WorkerProcess
+    from knowledge.queries.verification import VerificationView, VerifiedRow
+
+
+def verify(
+    ctx: typer.Context,
+    campaign: Annotated[
+        str | None, typer.Argument(metavar="[C-ID]", help="The campaign; the newest one if not given.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="DEVICE", help="Run on this device: the same hardware, or none."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="Begin nothing more after it: 30m, 2h.")
+    ] = None,
+    afresh: Annotated[
+        bool, typer.Option("--afresh", help="Begin anew where an earlier verification was left unfinished.")
+    ] = False,
+    worker: Annotated[
+        bool, typer.Option("--worker/--no-worker", help="Run workers for it here, or wait for others.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Reproduce every supported verdict of a campaign in fresh processes, and say which agree.
+
+    Ends with exit code 0 only if all do. What was interrupted is gone on with.
+    """
+    import time
+
+    from agent.campaign.verify import Limits, Runner
+    from agent.campaign.verify import verify as run_all
+    from cli.interrupt import Interrupt
+    from cli.opening import database_of, settings_of
+    from cli.output import print_json, say
+    from cli.reproduce import fresh_worker
+    from configs.quantities import parse_duration_s
+    from db.models import Campaign
+    from knowledge.queries.lookup import campaign_of
+
+    settings = settings_of(ctx)
+    limits = Limits(target, None if budget is None else parse_duration_s(budget), afresh)
+    processes: dict[str, WorkerProcess] = {}
+    with database_of(ctx) as database:
+        with database.read() as session:
+            campaign_id = campaign_of(session, campaign)
+            row = session.get_one(Campaign, campaign_id)
+            session.expunge(row)
+        interrupt = Interrupt()
+
+        def wait(device: str) -> None:
+            interrupt.check()
+            if not worker:
+                time.sleep(settings.job_poll_s)
+                return
+            if device not in processes:
+                stop()  # one at a time: nothing else runs beside a measurement
+                processes[device] = fresh_worker(ctx, settings, row, device)
+            processes[device].keep_alive()
+            processes[device].wait(settings.job_poll_s)
+
+        def stop() -> None:
+            for each in processes.values():
+                each.stop()
+            processes.clear()
+
+        tell = _quiet if as_json else _tell
+        try:
+            with interrupt:
+                found = run_all(database, campaign_id, Runner(wait, stop, worker), limits, tell)
+        finally:
+            stop()
+    if as_json:
+        print_json(
+            {**found.model_dump(mode="json"), "sentence": found.sentence, "all_agree": found.all_agree}
+        )
+    else:
+        _print(found)
+        if not found.whole:
+            say(f"The rest is gone on with by: autoinfer verify {found.campaign}")
+    if not found.all_agree:
+        raise typer.Exit(1)
+
+
+def _quiet(row: VerifiedRow, number: int, total: int) -> None:
+    """With --json nothing is told before the end."""
+
+
+def _tell(row: VerifiedRow, number: int, total: int) -> None:
+    from cli.output import say
+    from cli.words import effect_words
+    from knowledge.queries.verification import Standing
+
+    if row.standing is Standing.RUNS:
+        claimed = effect_words(row.claimed)
+        say(
+            f"{number} of {total}  {row.experiment}  {row.claim.rstrip('.')}: claimed {claimed}; "
+            f"it runs again {row.why}"
+        )
+    else:
+        fresh = "" if row.fresh is None else f"{row.fresh.experiment}  "
+        say(f"        {fresh}{row.standing.value}: {row.why}")
+
+
+def _print(found: VerificationView) -> None:
+    from cli.output import console, say, table
+    from cli.words import effect_words
+
+    if found.verdicts:
+        out = console()
+        out.print()
+        out.print(
+            table(
+                ("verdict", "claimed", "reproduced", "difference", "by", "says", "why"),
+                [
+                    (
+                        row.experiment + (" *" if row.recommended else ""),
+                        effect_words(row.claimed),
+                        effect_words(None if row.fresh is None else row.fresh.effect),
+                        effect_words(None if row.fresh is None else row.fresh.difference),
+                        "—" if row.fresh is None else row.fresh.experiment,
+                        row.standing.value,
+                        row.why + _built(row),
+                    )
+                    for row in found.verdicts
+                ],
+                wide=("why",),
+            )
+        )
+        if any(row.recommended for row in found.verdicts):
+            say("* what the best of the campaign rests on")
+    say(f"{found.sentence}.")
+    if found.verdicts:
+        say(f"A verdict {found.rule}.")
+
+
+def _built(row: VerifiedRow) -> str:
+    """What had to be built anew."""
+    built = () if row.fresh is None else row.fresh.built
+    return f"; built anew: {', '.join(built)}" if built else ""

@@ -1,0 +1,335 @@
+"""Which supported verdicts of a campaign a fresh run says again: rows only, so that a page and a command
+agree, and a verification that was killed goes on where it was.
+
+A verification begins with an event that says after which experiment the fresh runs come. Each ending of the
+command writes another, with what could not be run and why; it is *whole* when every verdict has its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign, Event, Experiment, Hypothesis, Job, StageRun, Verdict
+from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, StageOutcome, VerdictOutcome
+from experiments.measurement.evidence import Stage
+from knowledge.figures import counted, listed
+from knowledge.latency_only import latency_only
+from knowledge.queries.view import EffectView, View, effect_view, verdict_effect
+from knowledge.replication import RULE, Agreement, Judgement, compare
+from knowledge.stored import verdict_metric
+
+
+class Standing(StrEnum):
+    """What became of one verdict in a verification."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    OPEN = "open"
+    NOT_HERE = "not reproducible here"
+    RUNS = "runs"
+    WAITS = "waits"
+
+
+ANSWERED = frozenset({Standing.AGREES, Standing.DIFFERS, Standing.OPEN})
+"""Standings that a fresh run gave."""
+
+
+class FreshView(View):
+    """What a fresh run says: its experiment, outcome and effect, the difference from what was claimed
+    (reproduced less claimed), `agreement` with `why` in a clause, and the stages it had to build anew."""
+
+    experiment: str
+    outcome: VerdictOutcome
+    effect: EffectView | None
+    difference: EffectView | None
+    agreement: Agreement
+    why: str
+    built: tuple[str, ...] = ()
+
+
+class VerifiedRow(View):
+    """One supported verdict: what it claims, what a fresh run says, and why where none does. `recommended`:
+    the campaign's best rests on it."""
+
+    experiment: str
+    hypothesis: str | None
+    claim: str
+    recommended: bool
+    claimed: EffectView | None
+    standing: Standing
+    why: str
+    fresh: FreshView | None
+    wall_s: float | None
+    """Seconds that the first run took."""
+
+
+class VerificationView(View):
+    """The newest verification of a campaign, in the order in which it runs; `begun_event` is None where there
+    was none yet. `whole`: nothing is left to run. `all_agree`: exit code 0."""
+
+    campaign: str
+    latency_only: bool
+    begun_event: int | None
+    begun_at: datetime | None
+    after_experiment: int
+    verdicts: tuple[VerifiedRow, ...]
+    rule: str = RULE
+
+    def count(self, *standings: Standing) -> int:
+        """How many verdicts have one of these standings."""
+        return sum(row.standing in standings for row in self.verdicts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a fresh run answered for every verdict."""
+        return all(row.standing in ANSWERED for row in self.verdicts)
+
+    @property
+    def all_agree(self) -> bool:
+        """Whether every verdict was said again."""
+        return all(row.standing is Standing.AGREES for row in self.verdicts)
+
+    @property
+    def sentence(self) -> str:
+        """What came of it in a sentence."""
+        total = len(self.verdicts)
+        if not total:
+            return f"Nothing is supported in {self.campaign}: there is nothing to verify"
+        if self.begun_event is None:
+            return f"None of {counted(total, 'supported verdict')} was verified yet"
+        said = [
+            f"{count} {word}"
+            for standing, word in _WORDS.items()
+            if (count := self.count(standing)) or standing is Standing.AGREES
+        ]
+        only = "; latency only, quality is not known" if self.latency_only else ""
+        return f"Of {counted(total, 'supported verdict')} {listed(said)}{only}"
+
+
+_WORDS = {
+    Standing.AGREES: "agreed in a fresh run",
+    Standing.DIFFERS: "differed",
+    Standing.OPEN: "stayed open",
+    Standing.NOT_HERE: "could not be reproduced here",
+    Standing.RUNS: "running now",
+    Standing.WAITS: "not run yet",
+}
+
+
+def verification(session: Session, campaign_id: int) -> VerificationView:
+    """Return how the supported verdicts of a campaign, which must exist, stand in its newest verification."""
+    begun = _latest(session, campaign_id, EventKind.CAMPAIGN_VERIFYING)
+    ended = _latest(session, campaign_id, EventKind.CAMPAIGN_VERIFIED)
+    after = int((begun.data or {}).get("after_experiment", 0)) if begun is not None else 0
+    left = _left(ended) if begun is not None and ended is not None and ended.id > begun.id else {}
+    campaign = session.get_one(Campaign, campaign_id)
+    claims = _claims(session, campaign)
+    fresh = _fresh(session, [experiment.id for experiment, *_ in claims], after) if begun is not None else {}
+    rows = []
+    for experiment, verdict, claim, recommended in claims:
+        label = format_label(Noun.EXPERIMENT, experiment.id)
+        again, running = fresh.get(experiment.id, (None, None))
+        standing, why = _standing(label, again, running, left)
+        rows.append(
+            VerifiedRow(
+                experiment=label,
+                hypothesis=None
+                if experiment.hypothesis_id is None
+                else format_label(Noun.HYPOTHESIS, experiment.hypothesis_id),
+                claim=claim,
+                recommended=recommended,
+                claimed=verdict_effect(verdict),
+                standing=standing,
+                why=why,
+                fresh=again,
+                wall_s=experiment.wall_s,
+            )
+        )
+    return VerificationView(
+        campaign=format_label(Noun.CAMPAIGN, campaign_id),
+        latency_only=latency_only(campaign.spec),
+        begun_event=None if begun is None else begun.id,
+        begun_at=None if begun is None else begun.at,
+        after_experiment=after,
+        verdicts=tuple(rows),
+    )
+
+
+def fresh_runs(session: Session, experiment_id: int) -> tuple[FreshView, ...]:
+    """Return what every fresh run of an experiment on its own target says of it, oldest first."""
+    first = session.scalars(select(Verdict).where(Verdict.experiment_id == experiment_id)).first()
+    if first is None:
+        return ()
+    query = (
+        select(Verdict)
+        .join(Experiment, Experiment.id == Verdict.experiment_id)
+        .where(
+            Experiment.reproduces_experiment_id == experiment_id, Experiment.kind == ExperimentKind.REPRODUCE
+        )
+        .order_by(Verdict.experiment_id)
+    )
+    again = session.scalars(query).all()
+    built = _built(session, [each.experiment_id for each in again])
+    return tuple(_view(first, each, built) for each in again)
+
+
+def judgement(verdict: Verdict) -> Judgement:
+    """A stored verdict as `compare` reads it."""
+    return Judgement(
+        verdict.outcome,
+        verdict_metric(verdict),
+        verdict.effect_log,
+        verdict.interval_low_log,
+        verdict.interval_high_log,
+    )
+
+
+def _view(first: Verdict, again: Verdict, built: Mapping[int, tuple[str, ...]]) -> FreshView:
+    compared = compare(judgement(first), judgement(again))
+    found = compared.difference
+    metric = verdict_metric(again)
+    return FreshView(
+        experiment=format_label(Noun.EXPERIMENT, again.experiment_id),
+        outcome=again.outcome,
+        effect=verdict_effect(again),
+        difference=None
+        if found is None
+        else effect_view(found.effect_log, found.low_log, found.high_log, metric),
+        agreement=compared.agreement,
+        why=compared.why if compared.agreement is Agreement.AGREES else f"{compared.why}: {again.reason}",
+        built=built.get(again.experiment_id, ()),
+    )
+
+
+def _standing(
+    label: str, again: FreshView | None, running: str | None, left: Mapping[str, Mapping[str, Any]]
+) -> tuple[Standing, str]:
+    if again is not None:
+        return Standing(again.agreement.value), again.why
+    if running is not None:
+        return Standing.RUNS, f"{running} runs it in fresh processes"
+    told = left.get(label)
+    if told is None:
+        return Standing.WAITS, "not run yet"
+    return Standing(told["standing"]), str(told["why"])
+
+
+def _claims(session: Session, campaign: Campaign) -> list[tuple[Experiment, Verdict, str, bool]]:
+    """The supported verdicts, first what the best rests on, then the largest effect; times before others."""
+    query = (
+        select(Experiment, Verdict, Hypothesis.claim)
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .outerjoin(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(
+            Experiment.campaign_id == campaign.id,
+            Experiment.kind.in_((ExperimentKind.TEST, ExperimentKind.PROMOTE)),
+            Verdict.outcome == VerdictOutcome.SUPPORTED,
+        )
+        .order_by(Experiment.id)
+    )
+    found = session.execute(query).all()
+    rests_on = _chain(campaign, [row[0] for row in found])
+
+    def place(row: Any) -> tuple[object, ...]:
+        experiment, verdict, _ = row
+        metric = verdict_metric(verdict)
+        return (
+            rests_on.index(experiment.id) if experiment.id in rests_on else len(rests_on),
+            not metric.endswith("_ms"),
+            metric,
+            verdict.effect_log if verdict.effect_log is not None else 0.0,
+            experiment.id,
+        )
+
+    return [
+        (experiment, verdict, claim or experiment.kind.value, experiment.id in rests_on)
+        for experiment, verdict, claim in sorted(found, key=place)
+    ]
+
+
+def _chain(campaign: Campaign, supported: Sequence[Experiment]) -> list[int]:
+    """The experiment of the best, then those that led to its control, back to the baseline."""
+    tests = [each for each in supported if each.kind is ExperimentKind.TEST]
+    by_id = {each.id: each for each in tests}
+    to = {each.candidate_configuration_id: each for each in reversed(tests)}  # the earliest of several
+    found: list[int] = []
+    step = by_id.get(campaign.best_experiment_id or 0)
+    while step is not None and step.id not in found:
+        found.append(step.id)
+        if step.control_configuration_id == campaign.baseline_configuration_id:
+            break
+        step = to.get(step.control_configuration_id)
+    return found
+
+
+def _fresh(
+    session: Session, experiments: Sequence[int], after: int
+) -> dict[int, tuple[FreshView | None, str | None]]:
+    """By experiment: what its newest judged fresh run says, and else the label of one that is under way."""
+    firsts = {
+        each.experiment_id: each
+        for each in session.scalars(select(Verdict).where(Verdict.experiment_id.in_(experiments)))
+    }
+    over = select(Job.experiment_id).where(Job.state.in_(FINAL_JOB_STATES))
+    query = (
+        select(Experiment, Verdict, Experiment.id.in_(over))
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(
+            Experiment.reproduces_experiment_id.in_(experiments),
+            Experiment.kind == ExperimentKind.REPRODUCE,
+            Experiment.id > after,
+            Experiment.state != ExperimentState.CANCELLED,
+        )
+        .order_by(Experiment.id)
+    )
+    rows = session.execute(query).all()
+    built = _built(session, [experiment.id for experiment, *_ in rows])
+    found: dict[int, tuple[FreshView | None, str | None]] = {}
+    for experiment, verdict, is_over in rows:
+        first = experiment.reproduces_experiment_id
+        assert first is not None  # asked for above
+        if verdict is not None:
+            found[first] = (_view(firsts[first], verdict, built), None)
+        elif not is_over and experiment.failure is None:
+            found[first] = (found.get(first, (None, None))[0], format_label(Noun.EXPERIMENT, experiment.id))
+    return found
+
+
+def _built(session: Session, experiments: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """The stages that experiments had to build anew where the first run's artifact was gone, in their order:
+    of a fresh run whose artifacts are all there each such stage is reused."""
+    query = (
+        select(StageRun.experiment_id, StageRun.stage)
+        .where(
+            StageRun.experiment_id.in_(experiments),
+            StageRun.stage.in_(BUILT_STAGES),
+            StageRun.outcome == StageOutcome.DONE,
+        )
+        .order_by(StageRun.id)
+    )
+    found: dict[int, tuple[str, ...]] = {}
+    for experiment_id, stage in session.execute(query):
+        found[experiment_id] = (*found.get(experiment_id, ()), stage)
+    return found
+
+
+BUILT_STAGES = (Stage.PRUNE.value, Stage.QUANTIZE.value, Stage.DRAFT.value)
+"""Stages that leave an artifact which a later experiment reuses."""
+
+
+def _left(ended: Event) -> Mapping[str, Mapping[str, Any]]:
+    told = (ended.data or {}).get("left")
+    return told if isinstance(told, dict) else {}
+
+
+def _latest(session: Session, campaign_id: int, kind: EventKind) -> Event | None:
+    newest = select(func.max(Event.id)).where(Event.kind == kind.value, Event.campaign_id + 0 == campaign_id)
+    return session.scalars(select(Event).where(Event.id == newest.scalar_subquery())).first()

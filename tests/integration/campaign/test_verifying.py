@@ -1,0 +1,286 @@
+"""Verifying a campaign: every supported verdict once more in fresh processes, and what is made of it.
+
+The database, the queue, the sealing, the judge and the findings are the real ones; launches are given.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import func, select
+
+from agent.campaign.learn import learn_test
+from agent.campaign.outcome import note_best
+from agent.campaign.reproduce import enqueue_reproduction
+from agent.campaign.verify import Limits, Runner, verify
+from configs.errors import UsageError
+from db import events
+from db.event_kinds import EventKind
+from db.models import Campaign, Experiment, Finding, Launch, Verdict
+from db.noise import SERIES_NAME
+from db.session import Database
+from db.states import ExperimentKind, FindingStatus, VerdictOutcome
+from experiments.job.result import Failure
+from experiments.job.spec import TestJob
+from experiments.measurement.evidence import Arm, LaunchRecord, Stage
+from experiments.space.configuration import Configuration as Point
+from knowledge.queries.verification import Standing, VerificationView, fresh_runs, verification
+from tests.integration.campaign.test_preregistration import dispatch, propose
+from tests.integration.campaign.test_promoting import measured, run
+from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
+from tests.simulated.campaign import start
+
+HERE = Limits()
+
+TIMES_ALONE = "; latency only, quality is not known"
+
+
+def pairs(candidate_ms: float) -> Callable[[TestJob], list[LaunchRecord]]:
+    """Launches enough for a verdict: full pairs and those of the validation, all of them quiet."""
+
+    def launches(spec: TestJob) -> list[LaunchRecord]:
+        random = Random(spec.experiment_id)
+        stages = [Stage.QUICK, *[Stage.FULL] * 3, *[Stage.VALIDATION] * 2]
+        return [
+            launch(arm, Point.of(knobs), ms * (1 + 0.004 * random.gauss(0.0, 1.0)), index, stage)
+            for index, stage in enumerate(stages)
+            for arm, knobs, ms in (
+                (Arm.CONTROL, spec.control, 10.0),
+                (Arm.CANDIDATE, spec.candidate, candidate_ms),
+            )
+        ]
+
+    return launches
+
+
+@dataclass
+class Campaigned:
+    """A campaign with two supported verdicts, E-0002 and E-0003, the second of which is the best."""
+
+    database: Database
+    campaign_id: int
+    runs: list[int]
+
+    def run(self, candidate_ms: float | None = None, failure: Failure | None = None) -> Callable[[str], None]:
+        """A worker's turn: the newest experiment is measured as its first run was, or as is given."""
+
+        def wait(device: str) -> None:
+            with self.database.read() as session:
+                newest = session.scalars(select(func.max(Experiment.id))).one()
+                first = session.get_one(Experiment, newest).reproduces_experiment_id
+            self.runs.append(newest)
+            as_before = {2: 9.0, 3: 7.0}[first or 0]
+            run_by_hand(self.database, newest, pairs(candidate_ms or as_before), failure)
+
+        return wait
+
+    def verify(self, wait: Callable[[str], None] | None = None, limits: Limits = HERE) -> VerificationView:
+        return verify(self.database, self.campaign_id, Runner(wait or self.run()), limits)
+
+    def standings(self) -> list[Standing]:
+        with self.database.read() as session:
+            return [row.standing for row in verification(session, self.campaign_id).verdicts]
+
+    def told(self) -> list[str]:
+        kinds = [EventKind.CAMPAIGN_VERIFYING, EventKind.CAMPAIGN_VERIFIED]
+        with self.database.read() as session:
+            return [each.text for each in events.read(session, kinds=kinds)]
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Iterator[Campaigned]:
+    database, campaign_id = start(tmp_path, weights="dummy")  # so that times alone decide
+    measure_baseline(database, campaign_id)
+    for tpot_ms in (9.9, 7.0):
+        experiment_id = dispatch(database, campaign_id, propose(database, campaign_id, tpot_ms))
+        run_by_hand(database, experiment_id, pairs(9.0 if tpot_ms > 9 else tpot_ms))
+        with database.write() as session:
+            assert learn_test(session, experiment_id) == VerdictOutcome.SUPPORTED
+            note_best(session, campaign_id)
+    yield Campaigned(database, campaign_id, [])
+    database.close()
+
+
+def test_real_processes_that_score_quality_anew_say_the_same(tmp_path: Path) -> None:
+    judged = measured(tmp_path)
+    found = verify(
+        judged.database,
+        judged.campaign_id,
+        Runner(lambda device: run(judged.database, judged.folder, device)),
+        HERE,
+    )
+    (row,) = found.verdicts
+    assert row.standing is Standing.AGREES, row.why
+    with judged.database.read() as session:
+        (again,) = fresh_runs(session, 2)
+        verdicts = session.scalars(select(Verdict).order_by(Verdict.id)).all()
+    assert row.fresh == again
+    assert [(each.quality or {})["state"] for each in verdicts] == ["held", "held"]
+    judged.database.close()
+
+
+def interrupt(device: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_is_said_again_agrees_and_what_the_best_rests_on_comes_first(campaign: Campaigned) -> None:
+    found = campaign.verify()
+    assert [(row.experiment, row.recommended) for row in found.verdicts] == [
+        ("E-0003", True),
+        ("E-0002", False),
+    ]
+    assert found.all_agree
+    assert found.whole
+    for row in found.verdicts:
+        assert row.fresh is not None
+        assert row.fresh.difference is not None
+        assert row.fresh.difference.low is not None
+        assert row.fresh.difference.low < 0 < (row.fresh.difference.high or 0)
+    with campaign.database.read() as session:
+        launches = set(session.scalars(select(Launch.id).where(Launch.experiment_id.in_((2, 3)))))
+        again = set(session.scalars(select(Launch.id).where(Launch.experiment_id.in_((4, 5)))))
+        assert launches.isdisjoint(again)
+        assert len(launches) == len(again)
+    assert campaign.told() == [
+        "2 supported verdicts of C-1 are to be reproduced in fresh processes",
+        "Of 2 supported verdicts 2 agreed in a fresh run" + TIMES_ALONE,
+    ]
+
+
+def test_a_planted_verdict_is_found_to_differ_and_its_finding_is_contradicted(campaign: Campaigned) -> None:
+    def wait(device: str) -> None:
+        with campaign.database.read() as session:
+            newest = session.scalars(select(func.max(Experiment.id))).one()
+            planted = session.get_one(Experiment, newest).reproduces_experiment_id == 3
+        run_by_hand(campaign.database, newest, pairs(10.0 if planted else 9.0))
+
+    found = campaign.verify(wait)
+    assert [row.standing for row in found.verdicts] == [Standing.DIFFERS, Standing.AGREES]
+    assert not found.all_agree
+    assert found.whole
+    assert found.verdicts[0].why.startswith("refuted now, supported then, by another amount: ")
+    assert found.sentence == "Of 2 supported verdicts 1 agreed in a fresh run and 1 differed" + TIMES_ALONE
+    with campaign.database.read() as session:
+        status = dict(session.execute(select(Finding.effect_log < -0.2, Finding.status)).all())
+        (fresh,) = fresh_runs(session, 3)
+    assert FindingStatus.CONTRADICTED in status.values()
+    assert fresh.agreement.value == "differs"
+
+
+def test_an_effect_that_is_supported_again_by_another_amount_differs(campaign: Campaigned) -> None:
+    found = campaign.verify(campaign.run(8.0))
+    assert [row.standing for row in found.verdicts] == [Standing.DIFFERS, Standing.DIFFERS]
+    assert {row.fresh.outcome for row in found.verdicts if row.fresh} == {VerdictOutcome.SUPPORTED}
+    assert all("both supported, but by another amount" in row.why for row in found.verdicts)
+
+
+def test_an_interrupted_verification_is_gone_on_with_and_then_begins_anew(campaign: Campaigned) -> None:
+    turns = iter([campaign.run(), interrupt])
+
+    def wait(device: str) -> None:
+        next(turns)(device)
+
+    with pytest.raises(KeyboardInterrupt):
+        campaign.verify(wait)
+    assert campaign.standings() == [Standing.AGREES, Standing.WAITS]
+    said = "Of 2 supported verdicts 1 agreed in a fresh run and 1 not run yet"
+    assert campaign.told()[-1] == said + TIMES_ALONE
+    assert campaign.verify().all_agree
+    assert campaign.runs == [4, 6], "what had its answer was not run again"
+    assert len(campaign.told()) == 3
+    assert campaign.verify().all_agree
+    assert campaign.runs == [4, 6, 7, 8]
+
+
+def test_what_a_killed_process_left_is_gone_on_with(campaign: Campaigned) -> None:
+    with campaign.database.write() as session:
+        events.append(
+            session,
+            EventKind.CAMPAIGN_VERIFYING,
+            "It begins.",
+            campaign_id=campaign.campaign_id,
+            data={"after_experiment": 3},
+        )
+        left = enqueue_reproduction(session, 3)
+    assert campaign.standings() == [Standing.RUNS, Standing.WAITS]
+    assert campaign.verify().all_agree
+    assert campaign.runs == [left, 5]
+
+
+def test_afresh_takes_nothing_of_an_unfinished_one(campaign: Campaigned) -> None:
+    turns = iter([campaign.run(), interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        campaign.verify(lambda device: next(turns)(device))
+    campaign.verify(limits=Limits(afresh=True))
+    assert campaign.runs == [4, 6, 7]
+
+
+def test_a_budget_begins_nothing_that_it_does_not_cover(campaign: Campaigned) -> None:
+    with campaign.database.write() as session:
+        for each in (2, 3):
+            session.get_one(Experiment, each).wall_s = 60.0
+    now = iter([0.0, 10.0, 50.0])
+    found = verify(
+        campaign.database,
+        campaign.campaign_id,
+        Runner(campaign.run()),
+        Limits(budget_s=100.0),
+        seconds=lambda: next(now),
+    )
+    assert [row.standing for row in found.verdicts] == [Standing.AGREES, Standing.WAITS]
+    assert found.verdicts[1].why == "50s of the budget is left, and the first run took 1m"
+    assert not found.whole
+    assert campaign.verify().all_agree
+
+
+def test_a_fresh_run_that_broke_says_nothing_and_is_tried_again_by_the_next_call(
+    campaign: Campaigned,
+) -> None:
+    found = campaign.verify(campaign.run(failure=Failure("error", "No space left on device")))
+    assert {row.standing for row in found.verdicts} == {Standing.NOT_HERE}
+    assert "No space left on device" in found.verdicts[0].why
+    assert not found.whole
+    assert campaign.standings() == [Standing.NOT_HERE, Standing.NOT_HERE], "a page says the same"
+    assert campaign.verify().all_agree
+
+
+def test_other_hardware_is_said_and_nothing_is_queued(campaign: Campaigned) -> None:
+    with campaign.database.write() as session:
+        for each in (2, 3):
+            session.get_one(Experiment, each).target = "cpu:Another:64 cores"
+    found = campaign.verify()
+    assert {row.standing for row in found.verdicts} == {Standing.NOT_HERE}
+    assert found.verdicts[0].why.startswith("it was measured on cpu:Another:64 cores, and cpu here is cpu:")
+    assert campaign.runs == []
+    with campaign.database.read() as session:
+        kinds = session.scalars(select(Experiment.kind)).all()
+    assert ExperimentKind.REPRODUCE not in kinds
+
+
+def test_a_campaign_without_support_writes_nothing_and_a_series_is_refused(campaign: Campaigned) -> None:
+    with campaign.database.write() as session:
+        for each in (2, 3):
+            session.get_one(Experiment, each).kind = ExperimentKind.NOISE
+    found = campaign.verify(interrupt)
+    assert found.sentence == "Nothing is supported in C-1: there is nothing to verify"
+    assert found.all_agree
+    assert campaign.told() == []
+    with campaign.database.write() as session:
+        session.get_one(Campaign, campaign.campaign_id).name = SERIES_NAME
+    with pytest.raises(UsageError, match="C-1 is an A/A series"):
+        campaign.verify(interrupt)
+
+
+@pytest.mark.parametrize(
+    ("target", "why"), [("modal:H100!", "confirmed and not reproduced"), ("cuda:0,cuda:1", "one device")]
+)
+def test_a_target_that_can_t_reproduce_is_refused_before_anything_is_written(
+    campaign: Campaigned, target: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        campaign.verify(interrupt, Limits(target=target))
+    assert campaign.told() == []
+    with campaign.database.read() as session:
+        assert session.scalars(select(func.max(Experiment.id))).one() == 3
