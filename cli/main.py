@@ -64,6 +64,7 @@ COMMANDS = (
         "A campaign as one file: result, path, findings, and what it rests on.",
         _LOOK,
     ),
+    Entry("story", "cli.story:story", "A campaign as a story, from its beginning to what comes next.", _LOOK),
     Entry("queue", "cli.queue:queue", "The order of what comes next, with the reason for each place.", _LOOK),
     Entry("hypotheses", "cli.hypotheses:hypotheses", "All hypotheses and what became of them.", _LOOK),
     Entry("experiments", "cli.experiments:experiments", "All experiments: past, running, planned.", _LOOK),

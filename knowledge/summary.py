@@ -175,8 +175,8 @@ class SummaryView(View):
         )
 
 
-def summarize(facts: CampaignFacts) -> SummaryView:
-    """Return the campaign in words; equal facts give equal words."""
+def summarize(facts: CampaignFacts, most: int = MOST_NAMED) -> SummaryView:
+    """Return the campaign in words, with at most `most` named in a part; equal facts give equal words."""
     by_outcome = {
         outcome: [fact for fact in facts.judged if fact.outcome is outcome] for outcome in VerdictOutcome
     }
@@ -187,12 +187,12 @@ def summarize(facts: CampaignFacts) -> SummaryView:
         question=_question(facts.question),
         validating=validating(facts.testing, facts.next, facts.hypotheses),
         waiting=_waiting(facts),
-        supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery),
-        ruled_out=_ruled_out(by_outcome),
-        inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE]),
-        confounded=_confounded(by_outcome[VerdictOutcome.CONFOUNDED]),
+        supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
+        ruled_out=_ruled_out(by_outcome, most),
+        inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE], most),
+        confounded=_confounded(by_outcome[VerdictOutcome.CONFOUNDED], most),
         surprised=_surprised(
-            [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED]
+            [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED], most
         ),
         carried=_carried(facts.carried),
         proposers=_proposers(facts.proposers),
@@ -265,7 +265,7 @@ def _waiting(facts: CampaignFacts) -> PartView | None:
     )
 
 
-def _supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None) -> PartView:
+def _supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None, most: int) -> PartView:
     title = "Supported"
     if not found:
         return PartView(title=title, sentence="Nothing is supported yet.")
@@ -286,10 +286,10 @@ def _supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None) -> 
     said = [f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported"]
     if discovery is not None:
         said += [each for each in (discovery_sentence(discovery), outside_sentence(discovery)) if each]
-    return PartView(title=title, sentence=f"{'; '.join(said)}.", lines=_named(lines))
+    return PartView(title=title, sentence=f"{'; '.join(said)}.", lines=_named(lines, most))
 
 
-def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]]) -> PartView:
+def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]], most: int) -> PartView:
     title = "Ruled out"
     kinds = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
     counts = [f"{len(by_outcome[kind])} {kind.value}" for kind in kinds if by_outcome[kind]]
@@ -300,10 +300,10 @@ def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]]) -> PartView:
         for kind in kinds
         for fact in by_outcome[kind]
     ]
-    return PartView(title=title, sentence=f"{listed(counts)}.", lines=_named(lines))
+    return PartView(title=title, sentence=f"{listed(counts)}.", lines=_named(lines, most))
 
 
-def _confounded(found: Sequence[JudgedFact]) -> PartView:
+def _confounded(found: Sequence[JudgedFact], most: int) -> PartView:
     title = "Confounded"
     if not found:
         return PartView(title=title, sentence="No test was confounded.")
@@ -315,14 +315,14 @@ def _confounded(found: Sequence[JudgedFact]) -> PartView:
     sentence = (
         f"{counted(len(found), 'test is', 'tests are')} confounded, which says nothing about the claim."
     )
-    return PartView(title=title, sentence=sentence, lines=_named(lines))
+    return PartView(title=title, sentence=sentence, lines=_named(lines, most))
 
 
 def _separate(fact: JudgedFact) -> str:
     return "separates" if len(fact.follow_ups) == 1 else "separate"
 
 
-def _inconclusive(found: Sequence[JudgedFact]) -> PartView:
+def _inconclusive(found: Sequence[JudgedFact], most: int) -> PartView:
     title = "Still open"
     if not found:
         return PartView(title=title, sentence="No test was inconclusive.")
@@ -330,11 +330,11 @@ def _inconclusive(found: Sequence[JudgedFact]) -> PartView:
     return PartView(
         title=title,
         sentence=f"{counted(len(found), 'test was', 'tests were')} inconclusive.",
-        lines=_named(lines),
+        lines=_named(lines, most),
     )
 
 
-def _surprised(judged: Sequence[JudgedFact]) -> PartView:
+def _surprised(judged: Sequence[JudgedFact], most: int) -> PartView:
     title = "Surprises"
     predicted = [fact for fact in judged if fact.effect_log is not None and fact.predicted_log is not None]
     outside = sorted(
@@ -350,12 +350,12 @@ def _surprised(judged: Sequence[JudgedFact]) -> PartView:
         assert fact.predicted_log is not None
         mean, low, high = fact.predicted_log
         expected = effect(mean, None, None, fact.metric)
-        least, most = sorted((changed(low, fact.metric), changed(high, fact.metric)))
+        least, greatest = sorted((changed(low, fact.metric), changed(high, fact.metric)))
         lines.append(
             f"{fact.id}  {_clause(fact.claim)}: measured {effect(fact.effect_log, None, None, fact.metric)}, "
-            f"predicted {expected} within [{signed(least)}, {signed(most)}] {unit_of(fact.metric)}"
+            f"predicted {expected} within [{signed(least)}, {signed(greatest)}] {unit_of(fact.metric)}"
         )
-    return PartView(title=title, sentence=_held(len(outside), len(predicted)), lines=_named(lines))
+    return PartView(title=title, sentence=_held(len(outside), len(predicted)), lines=_named(lines, most))
 
 
 def _held(outside: int, total: int) -> str:
@@ -454,10 +454,10 @@ def _part(data: JsonObject, name: str) -> JsonObject:
     return part if isinstance(part, dict) else {}
 
 
-def _named(lines: Sequence[str]) -> tuple[str, ...]:
-    if len(lines) <= MOST_NAMED:
+def _named(lines: Sequence[str], most: int) -> tuple[str, ...]:
+    if len(lines) <= most:
         return tuple(lines)
-    return (*lines[:MOST_NAMED], f"and {len(lines) - MOST_NAMED} more")
+    return (*lines[:most], f"and {len(lines) - most} more")
 
 
 def _clause(sentence: str) -> str:

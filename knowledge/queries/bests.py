@@ -43,13 +43,14 @@ def bests(session: Session, campaign_ids: Sequence[int]) -> Mapping[int, BestVie
     among = select(last.c.id).where(last.c.campaign_id.in_(campaign_ids))
     found = {}
     for event in session.scalars(select(Event).where(Event.id.in_(among))):
-        best = _view(event.data or {}, event.text)
+        best = best_of(event.data or {}, event.text)
         if event.campaign_id is not None and best is not None:
             found[event.campaign_id] = best
     return found
 
 
-def _view(told: Mapping[str, Any], text: str) -> BestView | None:
+def best_of(told: Mapping[str, Any], text: str) -> BestView | None:
+    """Return the best that an event told, with its sentence; None where it tells none."""
     speedup = number(told.get("speedup"))
     if speedup is None:
         return None

@@ -55,6 +55,7 @@ LOOKS = {
     "table list": "table list h200-9b",
     "summary": "summary",
     "report": "report",
+    "story": "story",
     "queue": "queue",
     "hypotheses": "hypotheses",
     "experiments": "experiments",
