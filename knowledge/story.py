@@ -254,7 +254,7 @@ class _Teller:
         lines = [self._line(found.sentence, *(row.experiment for row in found.verdicts))]
         named = [row for row in found.verdicts if row.fresh is not None and not _agrees(row.standing)]
         lines += [
-            self._line(f"{row.experiment} {row.standing.value} by {row.fresh.experiment}: {_clause(row.why)}")
+            self._line(f"{row.experiment} {row.standing.value} in {row.fresh.experiment}: {_clause(row.why)}")
             for row in named[: self._most]
             if row.fresh is not None
         ]
@@ -271,7 +271,8 @@ class _Teller:
         best = self._summary.best
         headline = self._summary.headline.partition(": ")[2]
         state = f"{headline[:1].upper()}{headline[1:]}"
-        lines = [self._line(state), self._line(best.sentence)]
+        told = self._facts.bests[-1].event if self._facts.bests else None
+        lines = [self._line(state), self._line(best.sentence, event=told)]
         if self._summary.supported.lines:
             lines.append(self._line(self._summary.supported.sentence))
         return ChapterView(title="Where it stands", lines=tuple(lines))
@@ -313,7 +314,7 @@ class _Teller:
                 if left:
                     more += int(left[1])
                 else:
-                    lines.append(self._line(each))
+                    lines.append(self._line(each if self._most == ALL_LINES else _in_short(each)))
         return ChapterView(title=title, lines=tuple(lines), more=more)
 
     def _in(self, at: datetime) -> str:
@@ -346,6 +347,16 @@ def _lowered(text: str) -> str:
     """A sentence as the rest of another: its first word small, unless it is a name."""
     first = text.split(" ", 1)[0]
     return f"{text[:1].lower()}{text[1:]}" if first[1:].islower() or first in ("A", "The") else text
+
+
+def _in_short(text: str) -> str:
+    """The text up to its first semicolon that stands in no parentheses."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == ";" and depth == 0:
+            return text[:place]
+    return text
 
 
 def _clause(sentence: str) -> str:

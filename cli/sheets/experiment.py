@@ -55,9 +55,23 @@ def print_experiment(detail: ExperimentDetail) -> None:
         _title(out, "On other targets")
         out.print(experiments_elsewhere(detail.elsewhere))
     out.print()
-    out.print(
-        fields([("reproduce", detail.reproduce_command), ("reproduced by", ", ".join(detail.reproduced_by))])
-    )
+    out.print(fields([("reproduce", detail.reproduce_command), *_reproduced(detail)]))
+
+
+def _reproduced(detail: ExperimentDetail) -> list[tuple[str, str]]:
+    """What every fresh run said, or that it has not said anything yet."""
+    told = {each.experiment: each for each in detail.fresh_runs}
+    rows = []
+    for label in detail.reproduced_by:
+        fresh = told.get(label)
+        said = "no verdict yet"
+        if fresh is not None:
+            apart = (
+                "" if fresh.difference is None else f"; the difference is {effect_words(fresh.difference)}"
+            )
+            said = f"{fresh.agreement.value}, {effect_words(fresh.effect)}{apart}: {fresh.why}"
+        rows.append(("reproduced by", f"{label}  {said}"))
+    return rows
 
 
 def _head(out: Console, detail: ExperimentDetail) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from dashboard.page import Filters, Ground, Page, Request
@@ -16,11 +17,16 @@ from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import CarriedView, carried_view
 from knowledge.queries.lookup import labelled
 from knowledge.queries.standing import StandingView, standing
+from knowledge.queries.story import campaign_story
+from knowledge.queries.verification import VerificationView, verification
 from knowledge.queries.view import EffectView, View, effect_view
+from knowledge.story import StoryView
 
 
 class CampaignFilters(Filters):
-    """Nothing: the address names the campaign."""
+    """How much of the story; the address names the campaign."""
+
+    story: bool = Field(default=False, description="All of the story, not only what fits on a screen.")
 
 
 class ContrastRow(View):
@@ -51,6 +57,13 @@ class CampaignPageView(CampaignRow):
     calibration: CalibrationView
     carried: CarriedView | None
     questions: tuple[QuestionView, ...]
+    story: StoryView
+    verification: VerificationView
+
+    @property
+    def verified(self) -> str:
+        """What fresh processes said, in a sentence; empty where there is nothing to say again."""
+        return f"{self.verification.sentence}." if self.verification.verdicts else ""
 
 
 def read(session: Session, request: Request[CampaignFilters], ground: Ground) -> CampaignPageView:
@@ -64,6 +77,8 @@ def read(session: Session, request: Request[CampaignFilters], ground: Ground) ->
         calibration=calibration(session, number),
         carried=carried_view(session, number),
         questions=_questions(session, number) if asks else (),
+        story=campaign_story(session, number, whole=request.filters.story),
+        verification=verification(session, number),
     )
 
 

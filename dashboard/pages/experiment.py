@@ -20,7 +20,7 @@ from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages import experiment_parts, experiment_words
 from dashboard.pages.experiment_rented import RentedRunView, rented_run
 from db.event_kinds import EventKind
-from db.labels import Noun, parse_label_of
+from db.labels import Noun
 from db.models import Job
 from db.models.base import JsonObject
 from db.states import Arm, ExperimentKind, VerdictOutcome
@@ -30,7 +30,7 @@ from knowledge.queries.belief import CheckView, checks_of
 from knowledge.queries.distribution import DistributionView, distribution
 from knowledge.queries.drafting import REPORTS, DraftingView, drafting_of
 from knowledge.queries.experiment_detail import ExperimentDetail, experiment_detail
-from knowledge.queries.experiments import experiment_rows, latest_experiment
+from knowledge.queries.experiments import latest_experiment
 from knowledge.queries.led_to import LedTo, led_to
 from knowledge.queries.lookup import labelled
 from knowledge.queries.quality_tests import QualityTestView, quality_tests
@@ -198,7 +198,6 @@ def read(session: Session, request: Request[ExperimentFilters], ground: Ground) 
     details = _details(detail)
     pairs = _pairs(session, experiment_id, detail, details)
     tests = quality_tests(quality)
-    again = experiment_rows(session, [parse_label_of(Noun.EXPERIMENT, each) for each in detail.reproduced_by])
     drafting = {arm: drafting_of(quality, arm) for arm in REPORTS}
     return ExperimentView(
         **dict(detail),
@@ -210,7 +209,7 @@ def read(session: Session, request: Request[ExperimentFilters], ground: Ground) 
         quality_tests=tests,
         drafting={arm: told for arm, told in drafting.items() if told is not None},
         checks=checks_of(
-            detail, [changed(each.effect_log, detail.metric) for each in _effects(details)], tests, again
+            detail, [changed(each.effect_log, detail.metric) for each in _effects(details)], tests
         ),
         led_to=led_to(session, experiment_id),
         spent_s=number(details.get("spent_s")),

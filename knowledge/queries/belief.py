@@ -8,9 +8,10 @@ from enum import StrEnum
 from db.states import VerdictOutcome
 from knowledge.figures import listed, signed
 from knowledge.queries.experiment_detail import ExperimentDetail
-from knowledge.queries.experiments import ExperimentRow
 from knowledge.queries.quality_tests import QualityTestView
+from knowledge.queries.verification import FreshView
 from knowledge.queries.view import View
+from knowledge.replication import Agreement
 
 DIGITS = 8
 """Hexadecimal digits of a hash that a check shows."""
@@ -36,11 +37,10 @@ def checks_of(
     detail: ExperimentDetail,
     pair_effects: Sequence[float],
     tests: Sequence[QualityTestView],
-    again: Sequence[ExperimentRow],
 ) -> tuple[CheckView, ...]:
     """Return the grounds for the verdict of a test; none where nothing was judged.
 
-    `pair_effects` are the effects of the launch pairs in per cent, `again` what ran it again.
+    `pair_effects` are the effects of the launch pairs in per cent.
     """
     if detail.verdict is None or detail.candidate is None:
         return ()
@@ -50,7 +50,7 @@ def checks_of(
     if detail.level is not None and detail.level.e_value is not None:
         found.append(_level(detail))
     found.append(_quality(detail, tests))
-    found.append(_reproduced(detail, again))
+    found.append(_reproduced(detail))
     return tuple(found)
 
 
@@ -125,20 +125,30 @@ def _quality(detail: ExperimentDetail, tests: Sequence[QualityTestView]) -> Chec
     )
 
 
-def _reproduced(detail: ExperimentDetail, again: Sequence[ExperimentRow]) -> CheckView:
+def _reproduced(detail: ExperimentDetail) -> CheckView:
     if detail.reproduces is not None:
         return CheckView(
             claim="An independent repetition",
             state=CheckState.HOLDS,
             because=f"{detail.reproduces} again, in fresh processes",
         )
-    judged = [each for each in again if each.outcome is not None]
-    if not judged:
-        because = "runs again now" if again else "not run again yet"
+    if not detail.fresh_runs:
+        because = "runs again now" if detail.reproduced_by else "not run again yet"
         return CheckView(claim="Reproduced", state=CheckState.OPEN, because=because)
-    told = listed([f"{each.id} {each.outcome.value}" for each in judged if each.outcome is not None])
-    same = {each.outcome for each in judged} == {detail.outcome}
-    against = {VerdictOutcome.SUPPORTED, VerdictOutcome.REFUTED} - {detail.outcome}
-    other = any(each.outcome in against for each in judged)
-    state = CheckState.HOLDS if same else CheckState.FAILS if other else CheckState.OPEN
+    told = listed([f"{each.experiment} {_said(each)}" for each in detail.fresh_runs])
+    said = {each.agreement for each in detail.fresh_runs}
+    state = (
+        CheckState.FAILS
+        if Agreement.DIFFERS in said
+        else CheckState.HOLDS
+        if said == {Agreement.AGREES}
+        else CheckState.OPEN
+    )
     return CheckView(claim="Reproduced", state=state, because=told)
+
+
+def _said(fresh: FreshView) -> str:
+    """What a fresh run said: its outcome where it agrees, and else what that means."""
+    if fresh.agreement is Agreement.AGREES:
+        return fresh.outcome.value
+    return "differs" if fresh.agreement is Agreement.DIFFERS else "leaves it open"

@@ -35,6 +35,7 @@ from knowledge.queries.stages import ArtifactView, StageView, artifacts_of, stag
 from knowledge.queries.step_profile import StepProfileView, step_profile
 from knowledge.queries.ties import TieView, ties_of_experiments
 from knowledge.queries.verdicts import VerdictView, verdict_view
+from knowledge.queries.verification import FreshView, fresh_runs
 from knowledge.queries.view import View
 from knowledge.stored import metric_of, verdict_metric
 
@@ -85,6 +86,7 @@ class ExperimentDetail(ExperimentRow):
     profile: StepProfileView | None
     versions: JsonObject | None
     reproduced_by: tuple[str, ...]
+    fresh_runs: tuple[FreshView, ...]
     reproduce_command: str
     elsewhere: tuple[TieView, ...]
     samples: tuple[SampleView, ...] | None
@@ -165,6 +167,7 @@ def experiment_detail(
         profile=step_profile(stages, [each.data for each in launches]),
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),
+        fresh_runs=fresh_runs(session, experiment_id),
         reproduce_command=f"autoinfer reproduce {label}",
         elsewhere=ties_of_experiments(session, (experiment_id,)),
         samples=tuple(stored_samples(session, experiment_id)) if samples else None,
