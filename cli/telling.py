@@ -25,6 +25,7 @@ QUIET_KINDS = frozenset(
         "worker.started",
         "worker.stopped",
         "experiment.started",
+        "experiment.measured",
         "finding.added",
         "finding.changed",
     }

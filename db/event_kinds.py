@@ -70,6 +70,10 @@ class EventKind(StrEnum):
         "hypothesis.withdrawn",
         "A hypothesis left the queue without a test, with the reason.",
     )
+    HYPOTHESIS_REQUEUED = (
+        "hypothesis.requeued",
+        "A hypothesis waits again, because its test was cancelled or its device was not to be had.",
+    )
     HYPOTHESIS_WAITS = (
         "hypothesis.waits",
         "A hypothesis waits for the user's approval, with what it is expected to cost and costs at most.",
@@ -122,6 +126,10 @@ class EventKind(StrEnum):
     )
     STAGE_FINISHED = ("stage.finished", "A stage of an experiment ended, with its outcome and its seconds.")
     EXPERIMENT_STARTED = ("experiment.started", "The first stage of an experiment is about to begin.")
+    EXPERIMENT_MEASURED = (
+        "experiment.measured",
+        "An experiment ended with its samples stored: how many launches and samples, and how long it took.",
+    )
     EXPERIMENT_FAILED = ("experiment.failed", "An experiment could not be brought to an end, with the cause.")
     EXPERIMENT_STOPPED_EARLY = (
         "experiment.stopped_early",

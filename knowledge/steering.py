@@ -246,6 +246,9 @@ def _cancel_what_waits(session: Session, campaign_id: int) -> None:
             hypothesis = session.get(Hypothesis, session.scalar(tested) or 0)
             if hypothesis is not None and hypothesis.state is HypothesisState.TESTING:
                 hypothesis.state, hypothesis.state_changed_at = HypothesisState.QUEUED, now()
+                label = format_label(Noun.HYPOTHESIS, hypothesis.id)
+                text = f"{label} waits again: the campaign was stopped before its test began"
+                events.append(session, EventKind.HYPOTHESIS_REQUEUED, text, label, campaign_id)
     session.flush()
 
 

@@ -19,6 +19,7 @@ from agent.campaign.confirming import drafts
 from agent.campaign.devices import of_its_queue
 from agent.campaign.elsewhere import check_arms, find_elsewhere
 from agent.campaign.facts import Facts, Queued
+from agent.campaign.learn import tell_requeued
 from agent.campaign.promote import Asked, Promoted, ask, promote
 from agent.proposers.port import Draft
 from agent.ranking.values import Place
@@ -163,10 +164,7 @@ def learn_there(session: Session, experiment_id: int) -> HypothesisState:
     row.state_changed_at = now()
     if experiment.state is ExperimentState.CANCELLED or experiment.failure_kind in DEVICE_FAULTS:
         row.state = HypothesisState.QUEUED
-        label = format_label(Noun.EXPERIMENT, experiment_id)
-        why = (experiment.failure or "it was cancelled").rstrip(".")
-        text = f"{format_label(Noun.HYPOTHESIS, row.id)} waits for {row.target} again: {why}."
-        events.append(session, EventKind.JOB_CANCELLED, text, label, experiment.campaign_id)
+        tell_requeued(session, experiment, row.target)
         return row.state
     told = conclude(session, experiment_id)
     if isinstance(told, str):

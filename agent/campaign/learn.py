@@ -98,8 +98,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
         None,
     )
     if experiment.failure is not None or chosen is None:
-        experiment.state = ExperimentState.FAILED
-        experiment.failure = experiment.failure or "the sweep chose nothing"
+        _fail(session, experiment, experiment.failure or "the sweep chose nothing")
         return
     baseline = Configuration.of(chosen)  # type: ignore[arg-type]
     campaign.naive_configuration_id = experiment.control_configuration_id
@@ -183,6 +182,7 @@ def learn_test(session: Session, experiment_id: int) -> Outcome | None:
     if experiment.state == ExperimentState.CANCELLED or experiment.failure_kind in DEVICE_FAULTS:
         hypothesis.state = HypothesisState.QUEUED
         hypothesis.state_changed_at = now()
+        tell_requeued(session, experiment, "")
         return None
     settle(session, experiment)
     if experiment.failure_kind not in NOT_THE_CANDIDATES_FAULT:
@@ -322,7 +322,34 @@ def settle(session: Session, experiment: Experiment) -> None:
     error = session.scalar(
         select(Job.error).where(Job.experiment_id == experiment.id).order_by(Job.id.desc()).limit(1)
     )
-    experiment.state = ExperimentState.FAILED
     experiment.failure_kind = "crashed"
-    experiment.failure = error or "every worker that took it was lost"
     experiment.finished_at = now()
+    _fail(session, experiment, error or "every worker that took it was lost")
+
+
+def tell_requeued(session: Session, experiment: Experiment, where: str) -> None:
+    """Tell that the hypothesis of a test waits again, `where` if that is not the campaign's own target."""
+    why = (experiment.failure or "its test was cancelled").rstrip(".")
+    label = format_label(Noun.HYPOTHESIS, experiment.hypothesis_id or 0)
+    events.append(
+        session,
+        EventKind.HYPOTHESIS_REQUEUED,
+        f"{label} waits{f' for {where}' if where else ''} again: {why}",
+        subject=label,
+        campaign_id=experiment.campaign_id,
+        data={"experiment": format_label(Noun.EXPERIMENT, experiment.id)},
+    )
+
+
+def _fail(session: Session, experiment: Experiment, failure: str) -> None:
+    """Mark an experiment as failed, and say so where nobody has yet."""
+    if experiment.state == ExperimentState.FAILED:
+        return
+    experiment.state, experiment.failure = ExperimentState.FAILED, failure
+    events.append(
+        session,
+        EventKind.EXPERIMENT_FAILED,
+        f"{format_label(Noun.EXPERIMENT, experiment.id)} failed: {failure}",
+        subject=format_label(Noun.EXPERIMENT, experiment.id),
+        campaign_id=experiment.campaign_id,
+    )

@@ -46,7 +46,7 @@ CAUSES = (
     EventKind.CAMPAIGN_RESUMED,
     EventKind.HYPOTHESIS_WITHDRAWN,
     EventKind.HYPOTHESIS_PROPOSED,
-    EventKind.JOB_CANCELLED,
+    EventKind.HYPOTHESIS_REQUEUED,
 )
 """Events after which the queue is ranked again; where several came, the first of this list is the cause."""
 

@@ -19,7 +19,7 @@ from agent.campaign.worker_process import WorkerProcess
 from agent.noise.series import AaAsked, PairRow, dispatch_pair, next_pair, pairs_of, read_series
 from configs.campaign import CampaignSpec
 from configs.errors import AutoinferError, LeaseLost
-from db import campaign_lease, events, queue
+from db import campaign_lease, events
 from db.campaign_owner import free_from_the_dead, new_owner
 from db.clock import now
 from db.event_kinds import EventKind
@@ -27,7 +27,8 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Job
 from db.session import Database
 from db.states import CampaignState, ExperimentState, JobState
-from experiments.worker.reaping import end_experiment, reap
+from experiments.worker.cancelling import cancel
+from experiments.worker.reaping import reap
 from experiments.worker.settings import WorkerName
 
 BUSY_AFTER_S = 5.0
@@ -195,13 +196,9 @@ class SeriesLoop:
         if self._worker is not None:
             self._worker.stop()
         with self._database.write() as session:
-            query = select(Job.id, Job.experiment_id).where(
-                Job.campaign_id == self._id, Job.state == JobState.QUEUED
-            )
-            for job_id, experiment_id in session.execute(query).all():
-                if queue.cancel(session, job_id) is JobState.CANCELLED and experiment_id is not None:
-                    why = "The series was interrupted before this pair was measured."
-                    end_experiment(session, experiment_id, ExperimentState.CANCELLED, "cancelled", why)
+            query = select(Job.id).where(Job.campaign_id == self._id, Job.state == JobState.QUEUED)
+            for job_id in session.scalars(query).all():
+                cancel(session, job_id, "The series was interrupted before this pair was measured.")
             campaign_lease.release(session, self._id, self._owner)
 
 

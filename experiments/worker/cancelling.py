@@ -5,10 +5,12 @@ from __future__ import annotations
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from db import queue
+from db import events, queue
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
 from db.models import Job
 from db.states import ExperimentState, JobState
-from experiments.worker.reaping import end_experiment
+from experiments.worker.reaping import end_experiment, experiment_label
 
 
 def cancel(session: Session, job_id: int, why: str) -> JobState | None:
@@ -18,7 +20,11 @@ def cancel(session: Session, job_id: int, why: str) -> JobState | None:
     """
     state = queue.cancel(session, job_id)
     if state is JobState.CANCELLED:
-        experiment_id = session.scalar(select(Job.experiment_id).where(Job.id == job_id))
-        if experiment_id is not None:
-            end_experiment(session, experiment_id, ExperimentState.CANCELLED, "cancelled", why)
+        job = session.execute(select(Job.experiment_id, Job.campaign_id).where(Job.id == job_id)).one()
+        label = format_label(Noun.JOB, job_id)
+        if job.experiment_id is not None:
+            end_experiment(session, job.experiment_id, ExperimentState.CANCELLED, "cancelled", why)
+        text = f"{label} is cancelled: {why}"
+        subject = experiment_label(job.experiment_id) or label
+        events.append(session, EventKind.JOB_CANCELLED, text, subject, job.campaign_id)
     return state

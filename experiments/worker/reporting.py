@@ -10,6 +10,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from configs.errors import LeaseLost
+from configs.quantities import format_duration
 from db import events, queue, workers
 from db.claims import BoundProcess
 from db.clock import now
@@ -188,6 +189,9 @@ class Reporter:
             if added:
                 text = f"{subject} added {added} launches to the noise profile of its target."
                 events.append(session, EventKind.NOISE_RECORDED, text, subject, job.campaign_id)
+            if not failed and job.experiment_id is not None:
+                text = f"{subject} {_measured(result)}"
+                events.append(session, EventKind.EXPERIMENT_MEASURED, text, subject, job.campaign_id)
             if failed and cause:
                 events.append(
                     session,
@@ -252,6 +256,16 @@ class Reporter:
         events.append(
             session, kind, f"{label} {what}", self._taken.subject or label, self._taken.job.campaign_id
         )
+
+
+def _measured(result: JobResult) -> str:
+    """What a job that ended left, in words."""
+    launches = len(result.launches)
+    samples = sum(len(each.samples) for each in result.launches)
+    took = f"in {format_duration(result.wall_s)}" if result.wall_s else ""
+    left = f"{launches} {'launch' if launches == 1 else 'launches'}, {samples} samples"
+    broke = "" if result.failure is None else f"; it ended because {result.failure.cause.rstrip('.')}"
+    return f"was measured {took}: {left}{broke}.".replace(" :", ":")
 
 
 def _stored(progress: JobProgress) -> JsonObject:
