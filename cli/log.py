@@ -31,6 +31,10 @@ def log(
         ),
     ] = None,
     campaign: CampaignFilter = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="TEXT", help="Only with this text in what happened or to what."),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -59,9 +63,9 @@ def log(
         with database.read() as session:
             campaign_id = campaign_filter(session, campaign)
             if after is None:
-                shown = events.latest(session, limit or DEFAULT_LIMIT, kinds, campaign_id)
+                shown = events.latest(session, limit or DEFAULT_LIMIT, kinds, campaign_id, search)
             else:
-                shown = events.read(session, after, limit, kinds, campaign_id)
+                shown = events.read(session, after, limit, kinds, campaign_id, search)
             last_id = events.last_id(session)
         if as_json and not follow:
             print_json(
@@ -69,7 +73,7 @@ def log(
             )
             return
         if not shown and not follow:
-            say("No event is like that." if kind or campaign or since else "The log is empty.")
+            say("No event is like that." if kind or campaign or since or search else "The log is empty.")
             return
         for event in shown:
             _print(event, as_json)
@@ -85,7 +89,7 @@ def log(
 
         # What came after the page was read is not passed over: ids are seen in their order.
         resume = shown[-1].id if shown else max(last_id, after or 0)
-        for event in events.follow(database, resume, wait, kinds, campaign_id):
+        for event in events.follow(database, resume, wait, kinds, campaign_id, search):
             _print(event, as_json)
     raise KeyboardInterrupt
 

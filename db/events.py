@@ -74,13 +74,15 @@ def read(
     limit: int | None = None,
     kinds: Collection[EventKind] | None = None,
     campaign_id: int | None = None,
+    words: str | None = None,
 ) -> list[Event]:
     """Return events with an id above `after_id`, oldest first, at most `limit` of them.
 
-    `kinds` and `campaign_id` filter when given; events of no campaign are left out when a campaign is asked
-    for.
+    `kinds`, `campaign_id` and `words` filter when given: these stand in its text or its subject, in any case.
+    Events of no campaign are left out when a campaign is asked for.
     """
-    query = select(Event).where(Event.id > after_id, *_filters(kinds, campaign_id)).order_by(Event.id)
+    filters = _filters(kinds, campaign_id, words)
+    query = select(Event).where(Event.id > after_id, *filters).order_by(Event.id)
     return list(session.scalars(query.limit(limit)))
 
 
@@ -89,9 +91,10 @@ def latest(
     limit: int,
     kinds: Collection[EventKind] | None = None,
     campaign_id: int | None = None,
+    words: str | None = None,
 ) -> list[Event]:
     """Return the last `limit` events, oldest first; filters as in `read`."""
-    query = select(Event).where(*_filters(kinds, campaign_id)).order_by(Event.id.desc())
+    query = select(Event).where(*_filters(kinds, campaign_id, words)).order_by(Event.id.desc())
     return list(session.scalars(query.limit(limit)))[::-1]
 
 
@@ -106,6 +109,7 @@ def follow(
     wait: Callable[[], bool],
     kinds: Collection[EventKind] | None = None,
     campaign_id: int | None = None,
+    words: str | None = None,
 ) -> Iterator[Event]:
     """Yield events after `after_id` as they come, without a gap, until `wait` returns false.
 
@@ -115,7 +119,7 @@ def follow(
     """
     while True:
         with database.read() as session:
-            page = read(session, after_id, PAGE_EVENTS, kinds, campaign_id)
+            page = read(session, after_id, PAGE_EVENTS, kinds, campaign_id, words)
         for event in page:
             after_id = event.id
             yield event
@@ -123,10 +127,15 @@ def follow(
             return
 
 
-def _filters(kinds: Collection[EventKind] | None, campaign_id: int | None) -> list[ColumnElement[bool]]:
+def _filters(
+    kinds: Collection[EventKind] | None, campaign_id: int | None, words: str | None
+) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
     if kinds is not None:
         conditions.append(Event.kind.in_([kind.value for kind in kinds]))
     if campaign_id is not None:
         conditions.append(Event.campaign_id == campaign_id)
+    if words:
+        held = Event.text.icontains(words, autoescape=True)
+        conditions.append(held | Event.subject.icontains(words, autoescape=True))
     return conditions

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+
 from pydantic import Field
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request, Table
 from db import events
 from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Campaign
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_filter
 from knowledge.queries.view import View
@@ -15,22 +20,28 @@ from knowledge.queries.view import View
 LARGEST_ID = 2**63 - 1
 MOST_EVENTS = 500
 
+MOST_CAMPAIGNS = 50
+"""Campaigns to choose from, the newest; any other is named in the address."""
+
 
 class LogFilters(Filters):
-    """Which events: of a kind or a noun such as `campaign`, of a campaign, after an id."""
+    """Which events: of a kind or a noun such as `campaign`, of a campaign, with these words, after an id."""
 
     kind: str | None = Field(default=None, max_length=64, description="A kind, or a noun such as `queue`.")
     campaign: str | None = Field(default=None, max_length=32, description="A campaign's label.")
+    q: str | None = Field(default=None, max_length=200, description="What its text or subject must hold.")
     since: int | None = Field(default=None, ge=0, le=LARGEST_ID, description="Only events after this id.")
     limit: int = Field(default=100, ge=1, le=MOST_EVENTS)
 
 
 class LogView(View):
-    """Events, newest first, or oldest first after `since`; `kinds` are those there are."""
+    """Events, newest first, or oldest first after `since`; `kinds` are those there are, `campaigns`
+    the newest."""
 
     events: tuple[EventView, ...]
     last_id: int
     kinds: tuple[str, ...]
+    campaigns: tuple[str, ...]
 
 
 def read(session: Session, request: Request[LogFilters], ground: Ground) -> LogView:
@@ -39,14 +50,20 @@ def read(session: Session, request: Request[LogFilters], ground: Ground) -> LogV
     campaign_id = campaign_filter(session, asked.campaign)
     kinds = None if asked.kind is None else events_named(asked.kind)
     if asked.since is None:
-        found = events.latest(session, asked.limit, kinds, campaign_id)[::-1]
+        found = events.latest(session, asked.limit, kinds, campaign_id, asked.q)[::-1]
     else:
-        found = events.read(session, asked.since, asked.limit, kinds, campaign_id)
+        found = events.read(session, asked.since, asked.limit, kinds, campaign_id, asked.q)
     return LogView(
         events=tuple(event_view(each) for each in found),
         last_id=events.last_id(session),
         kinds=tuple(kind.value for kind in EventKind),
+        campaigns=_campaigns(session),
     )
+
+
+def _campaigns(session: Session) -> tuple[str, ...]:
+    newest = select(Campaign.id).order_by(Campaign.id.desc()).limit(MOST_CAMPAIGNS)
+    return tuple(format_label(Noun.CAMPAIGN, each) for each in session.scalars(newest))
 
 
 def events_named(word: str) -> list[EventKind]:
@@ -62,6 +79,8 @@ def command(request: Request[LogFilters]) -> str:
         words.append(f"--kind {asked.kind}")
     if asked.campaign:
         words.append(f"--campaign {asked.campaign}")
+    if asked.q:
+        words.append(f"--search {shlex.quote(asked.q)}")
     words.append("--follow" if asked.since is None else f"--since {asked.since}")
     return " ".join(words)
 

@@ -15,6 +15,7 @@ ELSEWHERE = (
     "artifacts put ",
     "enqueue ",
     "reproduce ",
+    "verify ",
     "promote ",
     "export ",
     "build ",
