@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import CampaignFilter, CampaignLabel, Json
+from cli.withdraw import BY_THE_USER, Why, take_back
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -97,25 +98,18 @@ def add(
 def withdraw(
     ctx: typer.Context,
     finding: Annotated[str, typer.Argument(metavar="F-ID", help="A finding of your own, such as F-006.")],
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="The reason, kept with it.")
-    ] = "by the user",
+    why: Why = BY_THE_USER,
     as_json: Json = False,
 ) -> None:
     """Take back a finding that you wrote down; it stays, marked as withdrawn."""
-    from cli.opening import writing
-    from cli.output import print_json, say
-    from db.labels import Noun, format_label
-    from knowledge.findings.told import take_back
-    from knowledge.queries.lookup import labelled
+    from db.labels import Noun
+    from knowledge.findings.told import take_back as withdraw_finding
 
-    with writing(ctx) as session:
-        found = take_back(session, labelled(session, Noun.FINDING, finding), why)
-        label, status, reason = format_label(Noun.FINDING, found.id), found.status.value, found.status_reason
-    if as_json:
-        print_json({"finding": label, "status": status, "reason": reason})
-        return
-    say(f"{label} is withdrawn.")
+    def take(session: Session, number: int) -> dict[str, str | None]:
+        found = withdraw_finding(session, number, why)
+        return {"status": found.status.value, "reason": found.status_reason}
+
+    take_back(ctx, Noun.FINDING, finding, take, why, as_json=as_json)
 
 
 @app.command("export")

@@ -1,33 +1,61 @@
-"""`autoinfer withdraw`."""
+"""`autoinfer withdraw`, and what it shares with `autoinfer finding withdraw`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import Json
 
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from db.labels import Noun
+
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with it.")]
+
+BY_THE_USER = "by the user"
+"""The reason where none is given."""
+
 
 def withdraw(
     ctx: typer.Context,
     hypothesis: Annotated[str, typer.Argument(metavar="H-ID", help="The hypothesis, such as H-021.")],
-    why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="The reason, kept with it.")
-    ] = "by the user",
+    why: Why = BY_THE_USER,
     as_json: Json = False,
 ) -> None:
     """Take a hypothesis that waits out of the queue for good."""
-    from cli.opening import writing
-    from cli.output import print_json, say
-    from db.labels import Noun, format_label
-    from knowledge.queries.lookup import labelled
+    from db.labels import Noun
     from knowledge.steering import withdraw as take_out
 
+    def take(session: Session, number: int) -> dict[str, str | None]:
+        return {"state": take_out(session, number, why).state.value, "reason": why}
+
+    take_back(ctx, Noun.HYPOTHESIS, hypothesis, take, why, as_json=as_json)
+
+
+def take_back(
+    ctx: typer.Context,
+    noun: Noun,
+    text: str,
+    take: Callable[[Session, int], dict[str, str | None]],
+    why: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Take back what the label `text` names, by `take`, which gives what it became, because of `why`."""
+    from cli.opening import writing
+    from cli.output import print_json, say
+    from db.labels import format_label
+    from knowledge.queries.lookup import labelled
+
     with writing(ctx) as session:
-        found = take_out(session, labelled(session, Noun.HYPOTHESIS, hypothesis), why)
-        label, state = format_label(Noun.HYPOTHESIS, found.id), found.state.value
+        number = labelled(session, noun, text)
+        told = take(session, number)
+        label = format_label(noun, number)
     if as_json:
-        print_json({"hypothesis": label, "state": state, "reason": why})
+        print_json({noun.word: label, **told})
         return
-    say(f"{label} is withdrawn: {why}.")
+    say(f"{label} is withdrawn: {why.rstrip('.')}.")

@@ -10,9 +10,24 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from db.models.base import Base
-from db.models.experiment import Measurement
+from db.models.experiment import Launch, Measurement
 
 _INSERT = insert(Base.metadata.tables[Measurement.__tablename__])
+
+
+OF_LAUNCH = (Launch.arm, Launch.index, Launch.stage)
+"""What tells which launch of its experiment a sample is of."""
+
+OF_SAMPLE = (
+    Measurement.block,
+    Measurement.position,
+    Measurement.item,
+    Measurement.seq,
+    Measurement.metric,
+    Measurement.unit,
+    Measurement.value,
+)
+"""The columns of a sample, in the order of `Sample`: what digests and lists of samples read."""
 
 
 class Sample(NamedTuple):

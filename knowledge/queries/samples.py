@@ -11,6 +11,7 @@ from sqlalchemy import Row, Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.models import Launch, Measurement
+from db.samples import OF_LAUNCH, OF_SAMPLE
 from db.states import Arm
 from experiments.measurement.evidence import Metric
 from knowledge.queries.spread import SpreadView, spread_at
@@ -75,18 +76,7 @@ def samples_page(
 
 def _samples(experiment_id: int, asked: SamplesAsked) -> Select[*tuple[Any, ...]]:
     query: Select[*tuple[Any, ...]] = (
-        select(
-            Launch.arm,
-            Launch.index,
-            Launch.stage,
-            Measurement.block,
-            Measurement.position,
-            Measurement.item,
-            Measurement.seq,
-            Measurement.metric,
-            Measurement.unit,
-            Measurement.value,
-        )
+        select(*OF_LAUNCH, *OF_SAMPLE)
         .join(Measurement, Measurement.launch_id == Launch.id)
         .where(Launch.experiment_id == experiment_id)
         .order_by(

@@ -105,6 +105,8 @@ def test_a_server_that_was_ended_and_started_again_leaves_no_gap(tmp_path: Path)
     ("path", "status", "words"),
     [
         ("/log?kind=queue", 200, "No event is like that."),
+        ("/log?q=nothing+like+this", 200, "No event is like that."),
+        (f"/log?q={'x' * 201}", 422, "q:"),
         ("/log?kind=nonsense", 200, "No event is like that."),
         ("/log?since=x", 422, "since:"),
         ("/log?since=99999999999999999999", 422, "since:"),

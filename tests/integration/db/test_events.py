@@ -67,6 +67,16 @@ def test_kind_and_campaign_filter(database: Database, campaign_id: int) -> None:
         assert events.read(session, kinds=[]) == []
 
 
+def test_words_are_looked_for_in_what_happened_and_to_what_and_mean_themselves(database: Database) -> None:
+    with database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "A new Driver, 100 % sure", "E-0001")
+        events.append(session, EventKind.NOTE_ADDED, "Nothing else")
+    with database.read() as session:
+        for words, count in (("driver", 1), ("e-0001", 1), ("100 %", 1), ("_", 0), ("%", 1), ("", 2)):
+            assert len(events.latest(session, 5, words=words)) == count, words
+            assert len(events.read(session, words=words)) == count, words
+
+
 def test_an_id_is_never_used_again(database: Database) -> None:
     add(database, "a", "b")
     with database.write() as session:

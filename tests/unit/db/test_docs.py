@@ -42,6 +42,14 @@ def test_every_kind_of_event_is_explained_in_its_own_words() -> None:
     assert rows("events.md") == {kind.value: [kind.meaning] for kind in EventKind}
 
 
+def test_every_kind_is_written_somewhere_and_means_something_of_its_own() -> None:
+    rooms = ("agent", "cli", "dashboard", "db", "experiments", "knowledge")
+    code = "".join(file.read_text() for room in rooms for file in sorted((DOCS.parent / room).rglob("*.py")))
+    for kind in EventKind:
+        assert re.search(rf"EventKind\.{kind.name}\b", code), f"nothing writes {kind.value}"
+    assert len({kind.meaning for kind in EventKind}) == len(EventKind)
+
+
 def test_kinds_are_dotted_names_and_their_meanings_sentences() -> None:
     for kind in EventKind:
         assert re.fullmatch(r"[a-z]+\.[a-z_]+", kind)
