@@ -120,9 +120,14 @@ def _show_campaign(session: Session, number: int, as_json: bool) -> None:
     from cli.output import print_json
     from cli.sheets.campaign import print_campaign
     from knowledge.queries.campaigns import campaign_detail
+    from knowledge.queries.verification import verification
 
-    campaign = campaign_detail(session, number)
-    print_json(campaign) if as_json else print_campaign(campaign)
+    campaign, verified = campaign_detail(session, number), verification(session, number)
+    if as_json:
+        told = {"verification": verified.model_dump(mode="json")}
+        print_json({**campaign.model_dump(mode="json"), **told})
+    else:
+        print_campaign(campaign, verified)
 
 
 def _show_artifact(session: Session, prefix: str, as_json: bool) -> None:

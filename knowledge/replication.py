@@ -32,7 +32,7 @@ UNDECIDED = frozenset({VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED})
 """Outcomes that decide nothing."""
 
 RULE = (
-    "agrees: the fresh run's own verdict is the same, by the same sealed plan, and the interval of the "
+    "agrees where the fresh run's own verdict is the same, by the same sealed plan, and the interval of the "
     "difference between the two effects covers zero"
 )
 """The rule in short, as it stands under what it decided."""

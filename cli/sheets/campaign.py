@@ -14,6 +14,7 @@ from knowledge.queries.discovery import discovery_sentence, outside_sentence
 
 if TYPE_CHECKING:
     from knowledge.queries.campaigns import CampaignView
+    from knowledge.queries.verification import VerificationView
 
 GB = 1e9
 HOUR_S = 3600
@@ -22,7 +23,7 @@ MOST_NAMED = 5
 """Hypotheses that wait for approval and are named, the first in the queue."""
 
 
-def print_campaign(campaign: CampaignView) -> None:
+def print_campaign(campaign: CampaignView, verification: VerificationView) -> None:
     """Print everything about a campaign but its lists."""
     out = console()
     out.print(campaign.id, state(campaign.state.value), campaign.name, sep="  ")
@@ -58,6 +59,7 @@ def print_campaign(campaign: CampaignView) -> None:
                 *(("", each) for each in said[1:]),
                 ("spent", measured + gone),
                 ("best", campaign.best_experiment),
+                ("verified", f"{verification.sentence}." if verification.verdicts else None),
                 *(("directive", f"{each.id}  {each.text}") for each in campaign.directives),
                 ("see", f"autoinfer {_more(campaign)}"),
             ]

@@ -44,7 +44,9 @@ def test_every_kind_of_event_is_explained_in_its_own_words() -> None:
 
 def test_every_kind_is_written_somewhere_and_means_something_of_its_own() -> None:
     rooms = ("agent", "cli", "dashboard", "db", "experiments", "knowledge")
-    code = "".join(file.read_text() for room in rooms for file in sorted((DOCS.parent / room).rglob("*.py")))
+    files = [file for room in rooms for file in sorted((DOCS.parent / room).rglob("*.py"))]
+    readers = ("dashboard/pages", "knowledge/queries")  # these list kinds and write none
+    code = "".join(file.read_text() for file in files if not any(each in str(file) for each in readers))
     for kind in EventKind:
         assert re.search(rf"EventKind\.{kind.name}\b", code), f"nothing writes {kind.value}"
     assert len({kind.meaning for kind in EventKind}) == len(EventKind)
