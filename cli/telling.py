@@ -26,6 +26,7 @@ QUIET_KINDS = frozenset(
         "worker.stopped",
         "experiment.started",
         "experiment.measured",
+        "experiment.stopped_early",
         "finding.added",
         "finding.changed",
     }

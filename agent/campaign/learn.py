@@ -14,6 +14,7 @@ from agent.campaign.reading_facts import STEP_LENGTH
 from agent.campaign.stored_spec import AT_ONCE, FOUND, START
 from agent.judge.drafting import drafting_report
 from agent.judge.gates import clock_tolerance, confounders
+from configs.quantities import format_duration
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -39,11 +40,14 @@ from experiments.space.configuration import Configuration
 from knowledge.findings.keeping import update_findings
 from knowledge.latency_only import LATENCY_ONLY, latency_only
 from knowledge.rank_transfer import update_rank_transfer
-from knowledge.stored import separates_of
+from knowledge.stored import number, separates_of
 
 NOT_THE_CANDIDATES_FAULT = (CONTROL_FAILED, "spec", "error", "lost", TAMPERED, *DEVICE_FAULTS)
 """Failures that say nothing about the hypothesis: the control did not run, the job itself broke or is not
 the one that was preregistered, or the device was not to be had."""
+
+LEAST_SAVED_S = 1.0
+"""Seconds of launch time from which stopping early is told: below, it is rounding."""
 
 CONFOUNDERS = "confounders"
 """Where a verdict's `judge` keeps what ran differently beyond the claimed change: key, control, candidate."""
@@ -312,7 +316,26 @@ def judge_experiment(session: Session, experiment: Experiment) -> tuple[int, Jud
         campaign_id=experiment.campaign_id,
         data={"outcome": verdict.outcome.value, "effect_log": verdict.effect_log},
     )
+    _tell_saved(session, experiment, verdict)
     return row.id, verdict
+
+
+def _tell_saved(session: Session, experiment: Experiment, verdict: JudgeVerdict) -> None:
+    """Tell what stopping early saved, where the judge reckons both what was spent and what was planned."""
+    spent_s, planned_s = (number(verdict.details.get(name)) for name in ("spent_s", "planned_s"))
+    if spent_s is None or planned_s is None or planned_s - spent_s < LEAST_SAVED_S:
+        return
+    label = format_label(Noun.EXPERIMENT, experiment.id)
+    saved_s = planned_s - spent_s
+    events.append(
+        session,
+        EventKind.EXPERIMENT_STOPPED_EARLY,
+        f"{label} was clear after {format_duration(spent_s)} of an estimated {format_duration(planned_s)} of "
+        f"launch time: {format_duration(saved_s)} saved",
+        subject=label,
+        campaign_id=experiment.campaign_id,
+        data={"spent_s": spent_s, "planned_s": planned_s, "saved_s": saved_s},
+    )
 
 
 def settle(session: Session, experiment: Experiment) -> None:

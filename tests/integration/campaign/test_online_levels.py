@@ -30,6 +30,7 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.experiment_detail import experiment_detail
+from knowledge.queries.verification import verification
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
 
@@ -259,7 +260,7 @@ def test_people_see_the_seal_the_level_and_the_bound(
     with database.read() as session:
         detail = experiment_detail(session, first)
         print_experiment(detail)
-        print_campaign(campaign_detail(session, campaign_id))
+        print_campaign(campaign_detail(session, campaign_id), verification(session, campaign_id))
         outcome = campaign_outcome(session, campaign_id)
     Teller(database, campaign_id, quiet=True).result(outcome)
     told = capsys.readouterr().out
