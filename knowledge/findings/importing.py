@@ -12,8 +12,6 @@ from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Configuration, Experiment, ImportedVerdict, Verdict
-from db.models import Configuration, Experiment, ImportedVerdict, Launch, Measurement, Verdict
-from db.samples import OF_LAUNCH, OF_SAMPLE
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration as Point
 from knowledge.figures import counted
@@ -150,17 +148,3 @@ def _told(session: Session, fact: VerdictFact) -> ToldVerdict:
         samples=verdict.samples,
         samples_digest=samples_digest(session, experiment.id),
     )
-
-
-def _samples_digest(session: Session, experiment_id: int) -> str:
-    """SHA-256 of all samples of an experiment, launch by launch in the order they were taken."""
-    query = (
-        select(*OF_LAUNCH, *OF_SAMPLE)
-        .join(Launch, Launch.id == Measurement.launch_id)
-        .where(Launch.experiment_id == experiment_id)
-        .order_by(Launch.id, Measurement.id)
-    )
-    digest = hashlib.sha256()
-    for row in session.execute(query):
-        digest.update(json.dumps(list(row), separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
-    return digest.hexdigest()

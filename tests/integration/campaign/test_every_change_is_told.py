@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import select
 
 from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.facts import read_facts
 from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.legal import legal_here
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.verify import Limits, Runner, verify
 from db import queue
 from db.models import Experiment, Hypothesis, Job
@@ -19,7 +19,7 @@ from experiments.job.result import Failure
 from experiments.worker.cancelling import cancel
 from experiments.worker.reaping import reap
 from knowledge import steering
-from tests.integration.campaign.test_preregistration import dispatch, propose
+from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import measured as measure_there
 from tests.integration.campaign.test_verifying import pairs
 from tests.simulated.by_hand import measure_baseline, run_by_hand

@@ -27,7 +27,7 @@ from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord, Stage
 from experiments.space.configuration import Configuration as Point
 from knowledge.queries.verification import Standing, VerificationView, fresh_runs, verification
-from tests.integration.campaign.test_preregistration import dispatch, propose
+from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import measured, run
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
