@@ -26,6 +26,8 @@ from pydantic import (
 from configs.catalog import Kind, read_document
 from configs.errors import UsageError
 from configs.fields import Bytes, Fraction, Seconds
+from configs.language_model import PROPOSER as LANGUAGE_MODEL
+from configs.language_model import LanguageModelSpec
 from configs.quality_tasks import asked_tasks
 from configs.questions import LatencyMetric, Question, is_latency
 from configs.targets import ALL_GPUS, devices_of, is_rented
@@ -159,6 +161,8 @@ class CampaignSpec(_Spec):
     """Entry-point name of the judge."""
     proposers: tuple[str, ...] = Field(min_length=1)
     """Entry-point names of the proposers, in the order in which they are asked."""
+    language_model: LanguageModelSpec = LanguageModelSpec()
+    """How the proposer `language-model` is asked, where it is one of them."""
     space: str = Field(min_length=1)
     """Name of a packaged space, or a path to a YAML file."""
     seed: int = Field(ge=0, lt=2**63)
@@ -244,6 +248,21 @@ class CampaignSpec(_Spec):
         if len(set(value)) < len(value):
             raise ValueError("a proposer stands twice")
         return value
+
+    @model_validator(mode="after")
+    def _asks_others_too(self) -> Self:
+        if self.proposers == (LANGUAGE_MODEL,):
+            raise ValueError("a language model brings a share of the tests, so others must propose beside it")
+        if self.language_model != LanguageModelSpec() and LANGUAGE_MODEL not in self.proposers:
+            raise ValueError(
+                f"language_model says how it is asked, and {LANGUAGE_MODEL} is no proposer of it"
+            )
+        return self
+
+    @property
+    def asks_a_model(self) -> bool:
+        """Whether a language model is one of its proposers."""
+        return LANGUAGE_MODEL in self.proposers
 
     @model_validator(mode="before")
     @classmethod

@@ -116,6 +116,14 @@ class Settings(BaseSettings):
         default=None,
         description="A file with a token that opens the dashboard from other machines.",
     )
+    llm_base_url: str | None = Field(
+        default=None,
+        description="Where the language model that proposes is asked, such as http://127.0.0.1:8000/v1.",
+    )
+    llm_model: str | None = Field(
+        default=None,
+        description="What the language model that proposes is called there.",
+    )
     run_generated_code: bool = Field(
         default=False,
         description="Whether quality tasks may run programs that a model wrote, on this machine, as you.",

@@ -66,6 +66,18 @@ class EventKind(StrEnum):
         "hypothesis.refused",
         "A draft was refused, with the reason, such as an earlier duplicate.",
     )
+    MODEL_ANSWERED = (
+        "model.answered",
+        "A language model answered: how many hypotheses, how many refused, tokens and cost.",
+    )
+    MODEL_FAILED = (
+        "model.failed",
+        "A language model gave no answer that could be read, with the cause; nothing waits for it.",
+    )
+    MODEL_NOT_ASKED = (
+        "model.not_asked",
+        "A campaign's language model is not asked, or no more, with the reason.",
+    )
     HYPOTHESIS_WITHDRAWN = (
         "hypothesis.withdrawn",
         "A hypothesis left the queue without a test, with the reason.",

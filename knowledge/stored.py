@@ -35,6 +35,24 @@ TOLD_BY = "told_by"
 """Where the scope of a finding that was written down keeps by whom, where that was not the user."""
 
 
+FROM_MODEL = "from_model"
+"""Where a hypothesis's `change` keeps the answer of a language model that it is of, and the findings that it
+builds on."""
+
+
+def answer_of(change: Mapping[str, object]) -> int | None:
+    """Return the id of the language model's answer that a hypothesis is of, from its `change`."""
+    told = change.get(FROM_MODEL)
+    return told["answer"] if isinstance(told, dict) and isinstance(told.get("answer"), int) else None
+
+
+def builds_on(change: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the labels of the findings that a hypothesis of a language model builds on."""
+    told = change.get(FROM_MODEL)
+    named = told.get("builds_on") if isinstance(told, dict) else None
+    return tuple(str(each) for each in named) if isinstance(named, list) else ()
+
+
 def separates_of(change: Mapping[str, object]) -> str | None:
     """Return the label of the confounded experiment that a hypothesis separates, from its `change`."""
     told = change.get(SEPARATES)

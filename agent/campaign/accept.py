@@ -26,7 +26,7 @@ from experiments.space.configuration import Change
 from experiments.space.space import Space
 from knowledge.latency_only import latency_only
 from knowledge.steering import pin
-from knowledge.stored import SEPARATES
+from knowledge.stored import FROM_MODEL, SEPARATES
 
 
 class Duplicate(UsageError):
@@ -137,6 +137,7 @@ def put_down(
         change={
             "changes": [asdict(change) for change in changes],
             **({} if separates is None else {SEPARATES: dict(separates)}),
+            **_from_model(draft),
         },
         change_digest=change_digest(changes),
         metric=metric,
@@ -177,6 +178,14 @@ def put_down(
     if draft.pinned and impossible is None:
         pin(session, row.id)  # with an event of its own, which the ranking cites
     return Accepted(row.id, event_id)
+
+
+def _from_model(draft: Draft) -> dict[str, Json]:
+    """What is kept of the language model's answer that a draft is of; nothing for all others."""
+    if draft.from_model is None:
+        return {}
+    told = draft.from_model
+    return {FROM_MODEL: {"answer": told.answer_id, "place": told.place, "builds_on": list(told.builds_on)}}
 
 
 def _refuted_if(session: Session, campaign_id: int, draft: Draft) -> str:

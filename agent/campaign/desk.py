@@ -30,6 +30,7 @@ from agent.ranking.ranking import rank
 from agent.ranking.values import Directive, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.physics import Physics
+from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.engines.port import PartTime
@@ -300,8 +301,9 @@ class Desk:
         return f"{label} lost the quality with layers that it takes too"
 
     def prediction_of(self, hypothesis: Queued) -> Prediction:
-        """What is predicted for a test now: the number of who asked for it, else what is believed by now."""
-        if was_asked_for(hypothesis.proposer):
+        """What is predicted for a test now: the number of who asked for it, or a language model's own, which
+        are held to it, else what is believed by now."""
+        if was_asked_for(hypothesis.proposer) or hypothesis.proposer == LANGUAGE_MODEL:
             return hypothesis.prediction
         return self.beliefs.predict(hypothesis.control, hypothesis.candidate, Metric(hypothesis.metric))
 

@@ -33,6 +33,7 @@ from agent.campaign.facts import Facts
 from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.glance import Seen, devices_of_campaign, look, nothing_soon
 from agent.campaign.held import release_held
+from agent.campaign.language_model import LanguageModel
 from agent.campaign.learn import learn_baseline, learn_test
 from agent.campaign.measured import Baseline, read_baseline, under_digests
 from agent.campaign.night import tell_of_question
@@ -46,6 +47,7 @@ from agent.campaign.waiting import approve_command, give_up, nobody_takes, overd
 from agent.campaign.within_memory import legal_of
 from agent.campaign.worker_process import Workers
 from configs.errors import PASSING, AutoinferError, LeaseLost
+from configs.language_model import Endpoint
 from configs.quantities import format_duration
 from configs.targets import is_rented
 from db import campaign_lease, events
@@ -94,7 +96,7 @@ class CampaignLoop:
     workers started elsewhere take the jobs. `absent` are devices of the campaign that are not there now.
     `wait` takes seconds, `clock` is monotonic ones; both are passed in for tests. `attended` tells whether
     somebody may approve what waits for it: then the loop waits too, else it ends. `announce` is called after
-    every turn.
+    every turn. `endpoint` is where the campaign's language model is asked, where it has one.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class CampaignLoop:
         clock: Callable[[], float] = time.monotonic,
         attended: bool = True,
         announce: Callable[[], None] = lambda: None,
+        endpoint: Endpoint | None = None,
     ) -> None:
         self._database = database
         self._campaign_id = campaign_id
@@ -122,6 +125,7 @@ class CampaignLoop:
         self._owner = new_owner()
         self._renewed_at = 0.0
         self._time = SpentTime(clock)
+        self._model = LanguageModel(database, campaign_id, endpoint, self._writing)
         self._elsewhere = Confirmations(database, campaign_id, self._writing)
         self._price = PriceWait(
             database,
@@ -160,6 +164,7 @@ class CampaignLoop:
                     continue
                 self._wait(self._times.busy_poll_s if rarely else self._times.idle_poll_s)
         finally:
+            self._model.close()
             self._let_go()
             self._announce()
 
@@ -224,7 +229,10 @@ class CampaignLoop:
             ended = self._look_at_the_prices(seen)
             if ended is not None:
                 return ended
-        to_rank = seen.has_baseline and seen.newest_cause > self._ranked_through
+        if seen.idle and self._model.holds:
+            return None  # it is on this machine, and is silent while something is measured
+        answered = bool(seen.free) and self._model.has_answer
+        to_rank = seen.has_baseline and (answered or seen.newest_cause > self._ranked_through)
         if not seen.free and not to_rank:
             return None  # everything measures, or the user wants peace: nothing is computed beside
         if (self._time.waits or (self._rests and not seen.idle)) and (
@@ -239,7 +247,7 @@ class CampaignLoop:
             return self._start_baseline(facts, seen)
         if to_rank:
             facts = self._propose_and_rank(facts, with_proposals=bool(seen.free) or not seen.flying)
-        if facts.state != CampaignState.RUNNING:
+        if facts.state != CampaignState.RUNNING or (seen.idle and self._model.holds):
             return None
         desk = self._desk(facts)
         if self._elsewhere.send(desk, seen, self._left_s(facts)):
@@ -405,18 +413,23 @@ class CampaignLoop:
 
     def _propose_and_rank(self, facts: Facts, *, with_proposals: bool) -> Facts:
         desk = self._desk(facts)
-        drafts = order.proposals(desk) if with_proposals else []
+        asks = with_proposals and facts.spec.asks_a_model
+        model = self._model.proposer(desk) if asks else None
+        drafts = order.proposals(desk, model) if with_proposals else []
         found = supported(facts)
         with self._writing() as session:
             pose_questions(session, desk)
             release_held(session, desk)
             order.take_in(session, desk, drafts)
             take_in_supported(session, facts, found)
+        self._model.brought(drafts)
         with self._database.read() as session:
             facts = read_facts(session, self._campaign_id)
         desk = self._desk(facts)
         with self._writing() as session:
             self._ranked_through = order.rank_queue(session, desk)
+        if asks:
+            self._model.ask(desk)
         with self._database.read() as session:
             return read_facts(session, self._campaign_id)
 

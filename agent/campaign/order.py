@@ -16,7 +16,7 @@ from agent.campaign.plugins import load_proposer
 from agent.campaign.ruled_out import asked_again
 from agent.campaign.shape import judged_here
 from agent.proposers.asking import ask
-from agent.proposers.port import Draft
+from agent.proposers.port import Draft, Proposer
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
 from agent.ranking.values import Cause, Directive, Place, Ranking, Steering
@@ -85,10 +85,11 @@ def _directive(row: DirectiveRow) -> Directive:
     )
 
 
-def proposals(desk: Desk) -> list[Draft]:
+def proposals(desk: Desk, model: Proposer | None = None) -> list[Draft]:
     """What the campaign's proposers would test next, each asked for as much as its hit rate earns it.
 
-    Nothing that a finding of this very scope rules out. On made-up weights nothing but claims on time.
+    Nothing that a finding of this very scope rules out. `model` brings what a language model answered. On
+    made-up weights nothing but claims on time.
     """
     facts = desk.facts
     waiting = sum(not each.target for each in facts.queue)
@@ -99,7 +100,10 @@ def proposals(desk: Desk) -> list[Draft]:
         judged = judged_here(facts.spec, draft.metric or facts.objective)
         return judged and desk.spoken_against(draft.control, draft.candidate) is None
 
-    proposers = [load_proposer(name) for name in facts.spec.proposers]
+    named = [each for each in facts.spec.proposers if model is None or each != model.name]
+    proposers = [load_proposer(name) for name in named]
+    if model is not None:
+        proposers.append(model)
     return ask(desk.view, proposers, max(LEAST_DRAFTS, wanted), facts.records, keeps)
 
 
@@ -124,8 +128,10 @@ def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
     for draft in drafts:
         try:
             accept(session, desk.facts.id, with_reason(desk, draft), desk.facts.spec.plan.metric, desk.space)
-        except Duplicate:
-            continue  # a proposer may repeat itself; only what a person or a model asked for is answered
+        except Duplicate as known:
+            if draft.from_model is not None:
+                # a proposer may repeat itself; a model is answered, as a person is
+                refuse(session, desk.facts.id, draft, str(known))
         except UsageError as error:
             refuse(session, desk.facts.id, draft, str(error))
 

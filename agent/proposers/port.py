@@ -57,6 +57,16 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class FromModel:
+    """Of which answer of a language model a draft is, its place there, and the labels of the findings that it
+    builds on."""
+
+    answer_id: int
+    place: int
+    builds_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Draft:
     """A hypothesis before it is accepted: a falsifiable claim with its numeric prediction.
 
@@ -75,6 +85,7 @@ class Draft:
     parents: tuple[int, ...] = ()
     pinned: bool = False
     metric: Metric | None = None
+    from_model: FromModel | None = None
 
 
 def nothing_refused(configuration: Configuration) -> str | None:

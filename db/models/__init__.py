@@ -9,6 +9,7 @@ from db.models.event import Directive, Event, Move
 from db.models.experiment import Environment, Experiment, Launch, Measurement, NoiseLaunch
 from db.models.hypothesis import Hypothesis, HypothesisParent
 from db.models.job import Job, Worker
+from db.models.model_answer import ModelAnswer
 from db.models.remote import JobQuote, MoneyBudget, RemoteRun
 from db.models.verdict import Finding, FindingEvidence, ImportedEvidence, ImportedVerdict, Verdict
 
@@ -35,6 +36,7 @@ __all__ = [
     "JsonObject",
     "Launch",
     "Measurement",
+    "ModelAnswer",
     "MoneyBudget",
     "Move",
     "NoiseLaunch",

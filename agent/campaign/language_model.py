@@ -1,0 +1,314 @@
+"""A campaign's language model: asked beside it, within its share and its budget; what it answered, kept.
+
+A question is put when the queue has been filled and the share has room for what comes of it, at most once
+between two verdicts, and after failures in a row less and less often. A model elsewhere is asked while tests
+run, and its answer is taken in with the next proposals; for one on this machine, which must be silent while
+something is measured, the campaign waits between two tests, for `language_model.wait` at most, and then cuts
+the question off. What is asked and answered is written down as soon as the answer is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from agent.campaign.accept import same_arms
+from agent.campaign.desk import Desk
+from agent.campaign.told_to_model import findings_in_scope, known, turnable
+from agent.language_model.answer import Allowed, Proposal, Refused, read_answer
+from agent.language_model.asking import Question, Reply
+from agent.language_model.beside import Asked
+from agent.language_model.digest import tokens_of
+from agent.language_model.question import MOST_ASKED, question
+from agent.language_model.quoting import masked, readable
+from agent.proposers.dedupe import refusal
+from agent.proposers.language_model import LanguageModelProposer, Ready, draft_from, most_standing
+from agent.proposers.port import Draft
+from configs.errors import UsageError
+from configs.language_model import PROPOSER, Endpoint, LanguageModelSpec
+from db import events
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import Experiment, Hypothesis, ModelAnswer
+from db.session import Database
+from db.states import ExperimentKind, HypothesisState
+from experiments.space.configuration import Configuration
+from knowledge.figures import counted
+from knowledge.queries.model_answers import spent_on_model
+
+MOST_KEPT = 20_000
+"""Characters of an answer that are kept."""
+
+MOST_SKIPPED = 16
+"""Verdicts, at most, that are let pass after failures in a row before it is asked again."""
+
+NO_ENDPOINT = (
+    "No endpoint is known, so no language model is asked, and the others propose alone: set "
+    "AUTOINFER_LLM_BASE_URL and AUTOINFER_LLM_MODEL, or language_model in the campaign's file."
+)
+
+
+@dataclass(frozen=True)
+class _Put:
+    """A question under way: what was asked, about which knowledge, on which configuration; `wait_s` is how
+    long the campaign waits for its answer, 0 where it does not."""
+
+    asked: Asked
+    question: Question
+    prompt_digest: str
+    allowed: Allowed
+    control: Configuration
+    wait_s: float
+
+
+class LanguageModel:
+    """Asks for one campaign; `writing` opens a write transaction that holds the campaign's lease.
+
+    `endpoint` None: it says so once in the log, and has nothing to say. `put` begins a question.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        campaign_id: int,
+        endpoint: Endpoint | None,
+        writing: Callable[[], AbstractContextManager[Session]],
+        put: Callable[[Endpoint, Question], Asked] = Asked,
+    ) -> None:
+        self._database = database
+        self._campaign_id = campaign_id
+        self._endpoint = endpoint
+        self._writing = writing
+        self._begin = put
+        self._under_way: _Put | None = None
+        self._ready: tuple[Ready, ...] = ()
+        self._asked_at: int | None = None
+        self._failures = 0
+        self._said: str | None = None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether a question was answered, or failed, and that is not taken in yet."""
+        return self._under_way is not None and self._under_way.asked.answer() is not None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the campaign waits for an answer now; cuts the question off when it has waited enough."""
+        put = self._under_way
+        if put is None or not put.wait_s or put.asked.answer() is not None:
+            return False
+        if put.asked.wall_s > put.wait_s:
+            put.asked.give_up(wait_s=1.0)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Give up what is under way; a server that notices stops too."""
+        if self._under_way is not None:
+            self._under_way.asked.give_up()
+            self._under_way = None
+
+    def proposer(self, desk: Desk) -> LanguageModelProposer:
+        """Who brings what is ready, as much of it as the share allows; takes in an answer that is there."""
+        self._take_in(desk)
+        if not self._ready:
+            return LanguageModelProposer()
+        with self._database.read() as session:
+            return LanguageModelProposer(self._ready, _room(session, desk))
+
+    def brought(self, drafts: Sequence[Draft]) -> None:
+        """Forget what was brought: it stands in the queue, or in the log as refused."""
+        gone = {(each.from_model.answer_id, each.from_model.place) for each in drafts if each.from_model}
+        self._ready = tuple(each for each in self._ready if (each.answer_id, each.place) not in gone)
+
+    def ask(self, desk: Desk) -> None:
+        """Put the next question, where one is due and the share and the budget have room for it."""
+        spec = desk.facts.spec.language_model
+        if self._endpoint is None:
+            self._say(NO_ENDPOINT)
+        if self._endpoint is None or self._under_way is not None or self._ready or not self._is_due(desk):
+            return
+        knobs = turnable(desk)
+        with self._database.read() as session:
+            room = min(MOST_ASKED, _room(session, desk, more_tested=1))
+            if room < 1 or not knobs:
+                return
+            findings = findings_in_scope(session, desk)
+            told = known(session, desk, findings)
+            used = spent_on_model(session, self._campaign_id)
+        labels = tuple(format_label(Noun.FINDING, each.id) for each in findings)
+        try:
+            asked, found = question(
+                told,
+                knobs,
+                labels,
+                asked=room,
+                prompt_tokens=spec.prompt_tokens,
+                answer_tokens=spec.answer_tokens,
+                seed=desk.facts.spec.seed % 2**31,
+                timeout_s=spec.timeout,
+            )
+            _check_budget(spec, used, asked)
+        except UsageError as error:
+            self._say(str(error))
+            return
+        self._asked_at = len(desk.facts.trials)
+        self._under_way = _Put(
+            self._begin(self._endpoint, asked),
+            asked,
+            found.content,
+            Allowed({each.name: each for each in knobs}, frozenset(labels), desk.view.min_effect, room),
+            desk.view.incumbent,
+            spec.wait_s(self._endpoint.base_url),
+        )
+
+    def _is_due(self, desk: Desk) -> bool:
+        """Whether enough verdicts have come since the last question."""
+        pause = min(MOST_SKIPPED, 2**self._failures)
+        return self._asked_at is None or len(desk.facts.trials) >= self._asked_at + pause
+
+    def _take_in(self, desk: Desk) -> None:
+        """Write down the answer that is there, and refuse what can't be proposed, of it or any more."""
+        put, ready = self._under_way, self._ready
+        reply = None if put is None else put.asked.answer()
+        if put is not None and reply is not None:
+            self._under_way = None
+            self._failures = 0 if reply.failure is None else self._failures + 1
+            proposals, refused = _read(reply, put.allowed)
+            with self._writing() as session:
+                answer_id = self._keep(session, desk, put, reply, proposals, refused)
+                for each in refused:
+                    self._refuse(session, answer_id, each.what, each.reason)
+            ready += tuple(Ready(each, answer_id, place, put.control) for place, each in enumerate(proposals))
+        if ready:
+            with self._writing() as session:
+                self._ready = tuple(each for each in ready if self._may_stand(session, desk, each))
+
+    def _may_stand(self, session: Session, desk: Desk, ready: Ready) -> bool:
+        """Whether a proposal may be brought now; where it may not it is refused in the log, with the reason
+        and the hypothesis that it repeats."""
+        try:
+            draft = draft_from(desk.view, ready)
+        except UsageError as error:
+            self._refuse(session, ready.answer_id, ready.proposal.words, str(error))
+            return False
+        earlier = same_arms(session, desk.facts.id, draft, desk.facts.objective.value)
+        against = refusal(draft, desk.space, earlier, desk.view.refused)
+        if against is not None:
+            self._refuse(session, ready.answer_id, ready.proposal.words, against.reason)
+        return against is None
+
+    def _keep(
+        self,
+        session: Session,
+        desk: Desk,
+        put: _Put,
+        reply: Reply,
+        proposals: Sequence[Proposal],
+        refused: Sequence[Refused],
+    ) -> int:
+        assert self._endpoint is not None
+        spec = desk.facts.spec.language_model
+        secrets = (self._endpoint.key,)
+        prompt = f"{put.question.system}\n\n{put.question.user}"
+        sent = tokens_of(prompt)
+        tokens = (sent if reply.prompt_tokens is None else reply.prompt_tokens, reply.answer_tokens or 0)
+        row = ModelAnswer(
+            campaign_id=self._campaign_id,
+            base_url=self._endpoint.base_url,
+            model=self._endpoint.model,
+            form=reply.form,
+            prompt=masked(prompt, secrets),
+            prompt_digest=put.prompt_digest,
+            answer=readable(masked(reply.text, secrets), MOST_KEPT),
+            failure=reply.failure,
+            attempts=reply.attempts,
+            counted_tokens=sent,
+            prompt_tokens=reply.prompt_tokens,
+            answer_tokens=reply.answer_tokens,
+            usd=spec.usd(*tokens),
+            wall_s=reply.wall_s,
+            outcome={
+                "proposed": [each.words for each in proposals],
+                "refused": [{"what": each.what, "reason": each.reason} for each in refused],
+            },
+        )
+        session.add(row)
+        session.flush()
+        usd = "" if row.usd is None else f", {row.usd:.4f} USD"
+        cost = f"{sum(tokens)} tokens{usd}, {reply.wall_s:.1f} s"
+        if reply.failure is not None:
+            kind, text = EventKind.MODEL_FAILED, f"No answer of the language model ({cost}): {reply.failure}"
+        else:
+            kind = EventKind.MODEL_ANSWERED
+            text = (
+                f"The language model proposed {counted(len(proposals), 'hypothesis', 'hypotheses')}, and "
+                f"{counted(len(refused), 'was', 'were')} refused ({cost}); autoinfer model {row.id}"
+            )
+        data = {"answer": row.id, "tokens": sum(tokens), "usd": row.usd, "refused": len(refused)}
+        events.append(session, kind, text, self._label, self._campaign_id, data)
+        return row.id
+
+    @property
+    def _label(self) -> str:
+        return format_label(Noun.CAMPAIGN, self._campaign_id)
+
+    def _refuse(self, session: Session, answer_id: int, what: str, reason: str) -> None:
+        events.append(
+            session,
+            EventKind.HYPOTHESIS_REFUSED,
+            f"{what}, by {PROPOSER}: {reason}",
+            campaign_id=self._campaign_id,
+            data={"proposer": PROPOSER, "answer": answer_id},
+        )
+
+    def _say(self, why: str) -> None:
+        """Say why it is not asked, once for each reason."""
+        if why == self._said:
+            return
+        self._said = why
+        with self._writing() as session:
+            events.append(session, EventKind.MODEL_NOT_ASKED, why, self._label, self._campaign_id)
+
+
+def _read(reply: Reply, allowed: Allowed) -> tuple[list[Proposal], list[Refused]]:
+    if reply.failure is not None:
+        return [], []
+    return read_answer(reply.text, allowed, was_cut=reply.was_cut)
+
+
+def _check_budget(spec: LanguageModelSpec, used: tuple[int, float], asked: Question) -> None:
+    """Raise `UsageError` where the question, answered at its longest, would go beyond the budget."""
+    tokens, usd = used
+    sent = tokens_of(asked.system + asked.user)
+    if tokens + sent + asked.answer_tokens > spec.budget_tokens:
+        raise UsageError(
+            f"The language model is asked no more: {tokens} of {spec.budget_tokens} tokens are used, and a "
+            f"question with its answer may take {sent + asked.answer_tokens} (language_model.budget_tokens)."
+        )
+    most_usd = spec.usd(sent, asked.answer_tokens)
+    if spec.budget_usd is not None and most_usd is not None and usd + most_usd > spec.budget_usd:
+        raise UsageError(
+            f"The language model is asked no more: {usd:.4f} of {spec.budget_usd:g} USD are used, and a "
+            f"question with its answer may cost {most_usd:.4f} (language_model.budget_usd)."
+        )
+
+
+def _room(session: Session, desk: Desk, more_tested: int = 0) -> int:
+    """How many more hypotheses its share allows, once `more_tested` more of others were tested."""
+    of_a_model = Hypothesis.proposer == PROPOSER
+    stands = select(func.count()).where(
+        Hypothesis.campaign_id == desk.facts.id, of_a_model, Hypothesis.state != HypothesisState.WITHDRAWN
+    )
+    tested = (
+        select(func.count(Experiment.hypothesis_id.distinct()))
+        .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(Experiment.campaign_id == desk.facts.id, Experiment.kind == ExperimentKind.TEST, ~of_a_model)
+    )
+    standing = session.scalar(stands) or 0
+    others = (session.scalar(tested) or 0) + more_tested
+    return most_standing(desk.facts.spec.language_model.share, others) - standing

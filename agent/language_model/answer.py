@@ -1,0 +1,279 @@
+"""From the text of an answer to typed proposals, or to refusals with their reason. Pure.
+
+An answer is untrusted: it becomes knobs of the space with values that are enumerated there, finite numbers,
+bounded plain words and ids of findings that it was told of, or it is refused. Nothing else of it is used.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+
+from agent.language_model.instructing import instructs
+from agent.language_model.question import MOST_BUILT_ON, MOST_CHANGES, MOST_WORDS
+from agent.language_model.quoting import plain
+from experiments.measurement.plan import Prediction
+from experiments.space.configuration import KnobValue
+from experiments.space.knob import Knob, is_among, written
+
+Z_80 = 1.2816
+"""Half width of the 80 % interval of a normal, in standard deviations."""
+
+LEAST_SPREAD_LOG = 0.01
+"""A prediction is not taken as closer than this, as a user's is not."""
+
+LEAST_PERCENT = -99.0
+"""No change is believed to take away more of the time."""
+
+_THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ChangeSaid(_Said):
+    """One knob of a change, as it was said."""
+
+    knob: StrictStr = Field(max_length=200)
+    value: StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=200)]
+
+
+class ProposalSaid(_Said):
+    """One hypothesis, as it was said: each field of the type and within the bounds that it must have."""
+
+    change: tuple[ChangeSaid, ...] = Field(min_length=1, max_length=MOST_CHANGES)
+    predicted_percent: float = Field(strict=True)
+    low_percent: float = Field(strict=True)
+    high_percent: float = Field(strict=True)
+    min_effect_percent: float = Field(strict=True)
+    refuted_if: StrictStr = Field(min_length=1, max_length=MOST_WORDS)
+    rationale: StrictStr = Field(min_length=1, max_length=MOST_WORDS)
+    builds_on: tuple[Annotated[StrictStr, Field(max_length=40)], ...] = Field(max_length=MOST_BUILT_ON)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A hypothesis of an answer, checked by itself; whether it is legal on the best so far, or a duplicate,
+    is for whoever makes a draft of it."""
+
+    change: tuple[tuple[str, KnobValue], ...]
+    prediction: Prediction
+    min_effect: float
+    refuted_if: str
+    rationale: str
+    builds_on: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """The change in words, such as `serving.compile=default`."""
+        return ", ".join(f"{knob}={written(value)}" for knob, value in self.change)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What was refused of an answer: what it was, as far as that can be told, and why."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a proposal may use: the knobs, the findings it was told of, and the least effect worth having."""
+
+    knobs: Mapping[str, Knob]
+    findings: Collection[str]
+    min_effect: float
+    most: int
+
+
+def read_answer(
+    text: str, allowed: Allowed, *, was_cut: bool = False
+) -> tuple[list[Proposal], list[Refused]]:
+    """The proposals of an answer and what was refused of it, in its order; raises nothing."""
+    try:
+        told = _object_in(text)
+    except ValueError as error:
+        why = f"{error}; it ended at its limit of tokens" if was_cut else str(error)
+        return [], [Refused("the answer", f"{why[0].upper()}{why[1:]}.")]
+    entries = told.get("hypotheses")
+    if not isinstance(entries, list) or set(told) != {"hypotheses"}:
+        return [], [Refused("the answer", "It is not an object with a list of hypotheses, and that alone.")]
+    found: list[Proposal] = []
+    refused: list[Refused] = []
+    for at, entry in enumerate(entries[: allowed.most], start=1):
+        try:
+            found.append(_proposal(entry, allowed))
+        except _No as no:
+            refused.append(Refused(_what(entry, at), str(no)))
+    if len(entries) > allowed.most:
+        more = len(entries) - allowed.most
+        refused.append(Refused(f"{more} more of its answer", f"At most {allowed.most} were asked for."))
+    return found, refused
+
+
+class _No(Exception):
+    """Why a proposal is refused, as a sentence."""
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    """The first object of JSON in a text, after what a model thought aloud.
+
+    Raises `ValueError` with a clause for what holds none, for a name that stands twice in an object, and for
+    numbers that are not finite.
+    """
+    said = _THOUGHT.sub("", text)
+    start = said.find("{")
+    if start < 0:
+        raise ValueError("it holds no JSON object")
+    decoder = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_not_finite)
+    try:
+        told, _ = decoder.raw_decode(said, start)
+    except _Twice as twice:
+        raise ValueError(str(twice)) from None
+    except (ValueError, RecursionError):
+        raise ValueError("its JSON is malformed") from None
+    if not isinstance(told, dict):
+        raise ValueError("it holds no JSON object")
+    return told
+
+
+class _Twice(ValueError):
+    pass
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise _Twice("a name stands twice in one of its objects")
+    return dict(pairs)
+
+
+def _not_finite(_: str) -> float:
+    raise _Twice("it holds a number that is not finite")
+
+
+def _proposal(entry: object, allowed: Allowed) -> Proposal:
+    try:
+        said = ProposalSaid.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(each) for each in first["loc"][:3])
+        raise _No(f"It is malformed: {plain(where, 60) or 'it'}: {plain(first['msg'])}.") from None
+    except RecursionError:
+        raise _No("It is malformed.") from None
+    return Proposal(
+        change=_change(said, allowed.knobs),
+        prediction=_prediction(said),
+        min_effect=_min_effect(said, allowed.min_effect),
+        refuted_if=_words("refuted_if", said.refuted_if),
+        rationale=_words("rationale", said.rationale),
+        builds_on=_findings(said.builds_on, allowed.findings),
+    )
+
+
+def _change(said: ProposalSaid, knobs: Mapping[str, Knob]) -> tuple[tuple[str, KnobValue], ...]:
+    found: dict[str, KnobValue] = {}
+    for each in said.change:
+        knob = knobs.get(each.knob)
+        if knob is None:
+            raise _No(f"{plain(each.knob, 60)!r} is no knob that may be turned here.")
+        if each.knob in found:
+            raise _No(f"It sets {each.knob} twice.")
+        value = _of_the_knob(each.value, knob)
+        if value is None:
+            raise _No(f"{each.knob} can't be {plain(str(each.value), 60)!r} here.")
+        found[each.knob] = value
+    return tuple(sorted(found.items()))
+
+
+def _of_the_knob(value: KnobValue, knob: Knob) -> KnobValue | None:
+    """The enumerated value that is meant; None where there is none. JSON does not tell 1 from 1.0."""
+    if is_among(value, knob.values):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return next(
+        (
+            each
+            for each in knob.values
+            if isinstance(each, int | float) and not isinstance(each, bool) and each == value
+        ),
+        None,
+    )
+
+
+def _prediction(said: ProposalSaid) -> Prediction:
+    low, mean, high = (
+        _log_of(name, getattr(said, name)) for name in ("low_percent", "predicted_percent", "high_percent")
+    )
+    if not low <= mean <= high:
+        raise _No("The prediction does not lie inside its own interval.")
+    return Prediction(log_ratio_mean=mean, log_ratio_sd=max(LEAST_SPREAD_LOG, (high - low) / (2 * Z_80)))
+
+
+def _log_of(name: str, percent: float) -> float:
+    if not math.isfinite(percent) or not LEAST_PERCENT <= percent <= 1000:
+        raise _No(f"{name} is {percent:g}, which is no change from {LEAST_PERCENT:g} to 1000 %.")
+    return math.log1p(percent / 100)
+
+
+def _min_effect(said: ProposalSaid, least: float) -> float:
+    share = said.min_effect_percent / 100
+    if not least - 1e-12 <= share < 1:
+        raise _No(
+            f"min_effect_percent is {said.min_effect_percent:g}, and from {100 * least:g} on is worth it."
+        )
+    share = max(least, share)
+    if said.predicted_percent > -100 * share:
+        raise _No(
+            f"It predicts {said.predicted_percent:+g} % where at least −{100 * share:g} % is worth having: it "
+            "refutes itself."
+        )
+    return share
+
+
+def _words(name: str, text: str) -> str:
+    why = instructs(text)
+    if why is not None:
+        raise _No(f"Its {name} {why}, which is no reason.")
+    line = plain(text, MOST_WORDS)
+    if len(line.split()) < 2:
+        raise _No(f"Its {name} says nothing.")
+    why = instructs(line)  # what was told apart by marks that are not seen
+    if why is not None:
+        raise _No(f"Its {name} {why}, which is no reason.")
+    return line if line[-1] in ".!?…" else f"{line}."
+
+
+def _findings(named: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    for each in named:
+        if each not in known:
+            raise _No(f"It builds on {plain(each, 20)!r}, which is no finding in scope that it was told of.")
+    return tuple(dict.fromkeys(named))
+
+
+def _what(entry: object, at: int) -> str:
+    """What a refused entry was about, as far as it can be told."""
+    changes = entry.get("change") if isinstance(entry, dict) else None
+    named = [
+        f"{plain(str(each.get('knob')), 60)}={plain(str(each.get('value')), 40)}"
+        for each in (changes if isinstance(changes, list) else [])[:MOST_CHANGES]
+        if isinstance(each, dict)
+    ]
+    return ", ".join(named) or f"hypothesis {at} of its answer"

@@ -1,0 +1,224 @@
+"""Asking an endpoint that speaks OpenAI's chat completions: one question, a few attempts, one reply.
+
+What may pass by itself (429, 408, 5xx, a lost connection) is tried again after 1, 2 and 4 seconds, or as long
+as the server asks for, all within the deadline. What it does not serve is left out: a schema as the form of
+the answer, then any form at all (the answer is then looked for in its text), the temperature, the seed, or
+`max_tokens` for `max_completion_tokens`. Anything else is a failure, and the reply says which.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, post
+from agent.language_model.quoting import masked, plain
+from configs.language_model import Endpoint
+from experiments.measurement.evidence import Json
+
+PATH = "/chat/completions"
+
+ATTEMPTS = 4
+"""Requests of one question that may fail for a cause that passes."""
+
+FIRST_PAUSE_S = 1.0
+"""Seconds before the second attempt; doubled before each later one."""
+
+AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses after which the same request may succeed."""
+
+NOT_SERVED = frozenset({400, 415, 422, 501})
+"""Statuses by which servers refuse an option that they don't know."""
+
+MOST_TEXT = 64_000
+"""Characters of an answer that are looked at."""
+
+MOST_TOKENS = 10**9
+"""Tokens beyond which what a server counts is no count."""
+
+SCHEMA, OBJECT, TEXT = "json_schema", "json_object", "text"
+"""Forms of an answer, the strictest first."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: the rules of the house, the data, the schema of the answer, and how long it may be."""
+
+    system: str
+    user: str
+    schema: Mapping[str, Json]
+    answer_tokens: int
+    seed: int
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of a question: the text of the answer, or why there is none.
+
+    Tokens are those that the server counted, None where it told none; `form` is the one that it served.
+    """
+
+    text: str = ""
+    failure: str | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+    form: str = SCHEMA
+    attempts: int = 0
+    wall_s: float = 0.0
+    was_cut: bool = False
+    """Whether the answer ended at its limit of tokens."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a request may say and not every server takes."""
+
+    form: str = SCHEMA
+    limit: str = "max_tokens"
+    temperature: bool = True
+    seed: bool = True
+
+    def without(self, complaint: str) -> Options | None:
+        """What is left when a server refused it with these words; None when nothing is left to leave out."""
+        if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
+            return replace(self, limit="max_completion_tokens")
+        if self.temperature and "temperature" in complaint:
+            return replace(self, temperature=False)
+        if self.seed and "seed" in complaint:
+            return replace(self, seed=False)
+        if self.form == SCHEMA:
+            return replace(self, form=OBJECT)
+        if self.form == OBJECT:
+            return replace(self, form=TEXT)
+        return None
+
+    def body(self, endpoint: Endpoint, question: Question) -> bytes:
+        """The request."""
+        asked: dict[str, Any] = {
+            "model": endpoint.model,
+            "messages": [
+                {"role": "system", "content": question.system},
+                {"role": "user", "content": question.user},
+            ],
+            "stream": False,
+            self.limit: question.answer_tokens,
+        }
+        if self.temperature:
+            asked["temperature"] = 0
+        if self.seed:
+            asked["seed"] = question.seed
+        if self.form == SCHEMA:
+            asked["response_format"] = {
+                "type": SCHEMA,
+                SCHEMA: {"name": "hypotheses", "strict": True, "schema": dict(question.schema)},
+            }
+        elif self.form == OBJECT:
+            asked["response_format"] = {"type": OBJECT}
+        return json.dumps(asked).encode()
+
+
+def ask(
+    endpoint: Endpoint,
+    question: Question,
+    line: Line,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> Reply:
+    """Ask and return what came of it; raises nothing."""
+    began = clock()
+    deadline = began + question.timeout_s
+    options, failed, requests = Options(), 0, 0
+    while True:
+        requests += 1
+        passes, pause_s, complaint = False, FIRST_PAUSE_S * 2**failed, ""
+        try:
+            answer = post(
+                endpoint.base_url + PATH,
+                options.body(endpoint, question),
+                key=endpoint.key,
+                deadline=deadline,
+                line=line,
+                clock=clock,
+            )
+            if answer.status == 200:
+                reply = read_reply(answer, endpoint.key)
+                return replace(reply, form=options.form, attempts=requests, wall_s=clock() - began)
+            complaint = _words(answer, endpoint.key)
+            failure = f"The endpoint answered {answer.status}{f': {complaint}' if complaint else ''}."
+            passes = answer.status in AGAIN
+            pause_s = max(pause_s, answer.retry_after_s or 0.0)
+            less = options.without(complaint.lower()) if answer.status in NOT_SERVED else None
+            if less is not None:
+                options = less
+                continue
+        except Cancelled as given_up:
+            return Reply(failure=given_up.message, attempts=requests, wall_s=clock() - began)
+        except Unreachable as fault:
+            failure, passes = fault.message, True
+        except Exception as error:  # nothing that a server sends may end a campaign
+            failure = f"The answer can't be read: {type(error).__name__}."
+        failed += 1
+        if not passes or failed == ATTEMPTS or clock() + pause_s >= deadline:
+            return Reply(
+                failure=masked(failure, (endpoint.key,)),
+                form=options.form,
+                attempts=requests,
+                wall_s=clock() - began,
+            )
+        line.wait(pause_s)
+
+
+def read_reply(answer: Answered, key: str) -> Reply:
+    """The reply in an answer with status 200."""
+    if answer.content_type and answer.content_type != "application/json":
+        return Reply(failure=f"The endpoint answered with {plain(answer.content_type, 40)}, not with JSON.")
+    try:
+        told = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return Reply(failure="The endpoint's answer is no JSON.")
+    usage = told.get("usage") if isinstance(told, dict) else None
+    counts = usage if isinstance(usage, dict) else {}
+    asked, answered = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
+    choices = told.get("choices") if isinstance(told, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    text = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(text, str) or not text.strip():
+        return Reply(
+            failure="The endpoint's answer holds no text.", prompt_tokens=asked, answer_tokens=answered
+        )
+    assert isinstance(first, dict)
+    if len(text) > MOST_TEXT:
+        return Reply(
+            text=masked(text[:MOST_TEXT], (key,)),
+            failure=f"The answer is longer than {MOST_TEXT} characters.",
+            prompt_tokens=asked,
+            answer_tokens=answered,
+        )
+    return Reply(
+        text=masked(text, (key,)),
+        prompt_tokens=asked,
+        answer_tokens=answered,
+        was_cut=first.get("finish_reason") == "length",
+    )
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens; None for what is none."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+    return value if is_count else None  # type: ignore[return-value]
+
+
+def _words(answer: Answered, key: str) -> str:
+    """What an error says of itself, bounded and without the key."""
+    try:
+        told = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return ""
+    error = told.get("error", told) if isinstance(told, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return plain(masked(message, (key,))).rstrip(".") if isinstance(message, str) else ""

@@ -1,0 +1,183 @@
+"""What a language model was asked and answered, and what that cost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from db.labels import Noun, format_label
+from db.models import Hypothesis, ModelAnswer
+from knowledge.figures import counted
+from knowledge.queries.view import View
+from knowledge.stored import FROM_MODEL, answer_of
+
+
+class RefusedView(View):
+    """What was refused of an answer when it came, and why."""
+
+    what: str
+    reason: str
+
+
+class AnswerRow(View):
+    """One answer in short; `hypotheses` are those that came of it, `usd` None where no price is known.
+
+    Tokens are the endpoint's, None where it told none; `counted_tokens` is what the prompt counts as here.
+    """
+
+    id: int
+    campaign: str
+    model: str
+    at: datetime
+    failure: str | None
+    proposed: tuple[str, ...]
+    refused: tuple[RefusedView, ...]
+    hypotheses: tuple[str, ...]
+    prompt_tokens: int | None
+    answer_tokens: int | None
+    counted_tokens: int
+    usd: float | None
+    wall_s: float
+    attempts: int
+    form: str
+
+
+class AnswerView(AnswerRow):
+    """One answer with what was asked and answered, secrets masked."""
+
+    base_url: str
+    prompt: str
+    prompt_digest: str
+    answer: str
+
+
+class AskedView(View):
+    """All that a campaign asked: answers (`failed` of them none), hypotheses that came of them, what was
+    refused, tokens, dollars (None where the campaign gives no prices) and seconds."""
+
+    asked: int
+    failed: int
+    hypotheses: int
+    refused: int
+    tokens: int
+    usd: float | None
+    wall_s: float
+
+    @property
+    def words(self) -> str:
+        """In a sentence."""
+        cost = "what they cost is not known" if self.usd is None else f"{self.usd:.4f} USD"
+        return (
+            f"{counted(self.asked, 'question')}, {self.failed} without an answer; "
+            f"{counted(self.hypotheses, 'hypothesis', 'hypotheses')} came of them, {self.refused} refused; "
+            f"{self.tokens} tokens, {cost}, {self.wall_s:.0f} s."
+        )
+
+
+def asked_of_model(session: Session, campaign_id: int) -> AskedView | None:
+    """What a campaign asked altogether; None where it asked nothing. Two statements."""
+    rows = session.execute(
+        select(
+            ModelAnswer.failure,
+            ModelAnswer.outcome,
+            ModelAnswer.prompt_tokens,
+            ModelAnswer.answer_tokens,
+            ModelAnswer.counted_tokens,
+            ModelAnswer.usd,
+            ModelAnswer.wall_s,
+        ).where(ModelAnswer.campaign_id == campaign_id)
+    ).all()
+    if not rows:
+        return None
+    known = [row.usd for row in rows if row.usd is not None]
+    return AskedView(
+        asked=len(rows),
+        failed=sum(row.failure is not None for row in rows),
+        hypotheses=sum(len(found) for found in _hypotheses(session, campaign_id).values()),
+        refused=sum(len(row.outcome.get("refused", ())) for row in rows),
+        tokens=sum(_tokens(row.prompt_tokens, row.answer_tokens, row.counted_tokens) for row in rows),
+        usd=sum(known) if known else None,
+        wall_s=sum(row.wall_s for row in rows),
+    )
+
+
+def spent_on_model(session: Session, campaign_id: int) -> tuple[int, float]:
+    """Tokens and dollars that a campaign's questions used; where an endpoint counted none, what was sent
+    counts as it is counted here."""
+    asked = asked_of_model(session, campaign_id)
+    return (0, 0.0) if asked is None else (asked.tokens, asked.usd or 0.0)
+
+
+def model_answers(session: Session, campaign_id: int, limit: int) -> tuple[AnswerRow, ...]:
+    """A campaign's answers, the newest first."""
+    rows = session.scalars(
+        select(ModelAnswer)
+        .where(ModelAnswer.campaign_id == campaign_id)
+        .order_by(ModelAnswer.id.desc())
+        .limit(limit)
+    ).all()
+    hypotheses = _hypotheses(session, campaign_id) if rows else {}
+    return tuple(AnswerRow(**_fields(row, hypotheses.get(row.id, ()))) for row in rows)
+
+
+def model_answer(session: Session, answer_id: int) -> AnswerView | None:
+    """One answer; None where there is none of this number."""
+    row = session.get(ModelAnswer, answer_id)
+    if row is None:
+        return None
+    return AnswerView(
+        **_fields(row, _hypotheses(session, row.campaign_id).get(row.id, ())),
+        base_url=row.base_url,
+        prompt=row.prompt,
+        prompt_digest=row.prompt_digest,
+        answer=row.answer,
+    )
+
+
+def newest_answer(session: Session) -> int | None:
+    """The campaign of the newest answer; None where nobody was ever asked."""
+    return session.scalar(select(ModelAnswer.campaign_id).order_by(ModelAnswer.id.desc()).limit(1))
+
+
+def _tokens(prompt: int | None, answer: int | None, counted_here: int) -> int:
+    return (counted_here if prompt is None else prompt) + (answer or 0)
+
+
+def _hypotheses(session: Session, campaign_id: int) -> dict[int, tuple[str, ...]]:
+    """The hypotheses of a campaign that came of an answer, by answer."""
+    found: dict[int, tuple[str, ...]] = {}
+    query = (
+        select(Hypothesis.id, Hypothesis.change)
+        .where(
+            Hypothesis.campaign_id == campaign_id,
+            Hypothesis.change[FROM_MODEL]["answer"].as_integer().is_not(None),
+        )
+        .order_by(Hypothesis.id)
+    )
+    for number, change in session.execute(query):
+        answer = answer_of(change)
+        if answer is not None:
+            found[answer] = (*found.get(answer, ()), format_label(Noun.HYPOTHESIS, number))
+    return found
+
+
+def _fields(row: ModelAnswer, hypotheses: tuple[str, ...]) -> dict[str, object]:
+    return {
+        "id": row.id,
+        "campaign": format_label(Noun.CAMPAIGN, row.campaign_id),
+        "model": row.model,
+        "at": row.created_at,
+        "failure": row.failure,
+        "proposed": tuple(row.outcome.get("proposed", ())),
+        "refused": tuple(RefusedView(**each) for each in row.outcome.get("refused", ())),
+        "hypotheses": hypotheses,
+        "prompt_tokens": row.prompt_tokens,
+        "answer_tokens": row.answer_tokens,
+        "counted_tokens": row.counted_tokens,
+        "usd": row.usd,
+        "wall_s": row.wall_s,
+        "attempts": row.attempts,
+        "form": row.form,
+    }
