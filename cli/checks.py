@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from cli.check_result import Check, Verdict
 from cli.database_checks import check_database
 from cli.gpu_checks import check_gpus, check_vllm
+from cli.model_check import check_language_model
 from cli.quantization_check import check_quantization
 from configs.errors import AutoinferError
 from knowledge.figures import size
@@ -59,6 +60,7 @@ def run_checks(settings: Settings) -> list[Check]:
         check_compiler(),
         check_weights(),
         check_quantization(settings),
+        check_language_model(settings),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli.confirm_on import workers_there
+from cli.model_endpoint import endpoint_there
 from cli.output import print_json, say
+from configs.language_model import KEY_VARIABLE
 
 if TYPE_CHECKING:
     from agent.campaign.worker_process import WorkerProcess
@@ -80,6 +83,8 @@ def drive(
     from db.labels import Noun, format_label
 
     spec, campaign_id = begun.spec, begun.campaign_id
+    endpoint = endpoint_there(spec, settings, os.environ)
+    os.environ.pop(KEY_VARIABLE, None)  # no worker, engine or quality task inherits it
     teller = Teller(database, campaign_id, quiet=as_json)
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
@@ -101,6 +106,7 @@ def drive(
             times=LoopTimes(lease_s=settings.lease_s),
             attended=dashboard is not None or sys.stdout.isatty(),
             announce=announce,
+            endpoint=endpoint,
         )
         interrupted = False
         try:

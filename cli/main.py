@@ -78,6 +78,7 @@ COMMANDS = (
         _LOOK,
     ),
     Entry("log", "cli.log:log", "The running log of events.", _LOOK),
+    Entry("model", "cli.model:model", "What a language model was asked, and what it answered.", _LOOK),
     Entry("dashboard", "cli.dashboard:dashboard", "All of it in a browser, live.", _LOOK),
     Entry("mcp", "cli.mcp:mcp", "The same for coding agents: read, and propose where you allow it.", _LOOK),
     Entry("campaign", "cli.campaign:app", "List, pause, resume or stop campaigns.", _STEER),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.confirm_on import keep, terms_of
 from cli.driving import Begun, Beside, check_leaves, drive
+from cli.model_endpoint import endpoint_there, with_language_model
 from cli.opening import database_of, settings_of
 from cli.options import Baseline, Json, Memory
 from cli.prices import keep_agreed, prices_there
@@ -123,6 +125,14 @@ def run(
     min_effect: Annotated[
         str | None, typer.Option("--min-effect", metavar="SHARE", help="Smallest gain worth having: 3%.")
     ] = None,
+    language_model: Annotated[
+        str | None,
+        typer.Option(
+            "--language-model",
+            metavar="SHARE",
+            help="Let the language model of the settings propose at most this share of all tests: 30%.",
+        ),
+    ] = None,
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -211,10 +221,12 @@ def run(
         },
         baseline or (),
     )
+    found = with_language_model(found, language_model)
     settings = settings_of(ctx)
     with database_of(ctx, create=True, upgrade=True) as database:
         if worker:
             check_folders(settings)
+        endpoint_there(found.spec, settings, os.environ)
         ground = survey(found.spec, found.where, settings.data_dir / SHAPES)
         spec = found.spec.model_copy(update={"target": ",".join(ground.devices)})
         check_leaves(spec, beside)

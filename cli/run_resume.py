@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import typer
 
 from cli.confirm_on import keep, terms_of
 from cli.driving import Begun, Beside, check_leaves, drive
+from cli.model_endpoint import endpoint_there
 from cli.opening import database_of, settings_of
 from cli.prices import keep_agreed, prices_there
 
@@ -80,6 +82,7 @@ def resume_campaign(
             campaign_id = labelled(session, Noun.CAMPAIGN, label)
             extended_s(session, campaign_id, more_s)  # what can't be is told before the checkpoint is read
             spec = read_facts(session, campaign_id).spec
+        endpoint_there(spec, settings, os.environ)
         ground = survey(spec, without_missing=True)
         absent = tuple(each for each in spec.devices if each not in ground.devices)
         check_leaves(spec, beside)

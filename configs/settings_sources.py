@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from configs.data_dir import default_data_dir
 from configs.errors import PermissionRefused, UsageError
+from configs.language_model import KEY_VARIABLE
 from configs.runpod_variables import RUNPOD_VARIABLES
 from configs.settings import BELOW_DATA_DIR, ENVIRONMENT_PREFIX, GIVEN_PATHS, Origin, Settings, Source
 from configs.validation import first_problem, nearest
@@ -20,6 +21,9 @@ SETTINGS_FILE = "autoinfer.toml"
 
 TEST_PREFIX = f"{ENVIRONMENT_PREFIX}TEST_"
 """Variables of our own tests (where to kill a process); no settings."""
+
+_READ_ELSEWHERE = (*RUNPOD_VARIABLES, KEY_VARIABLE)
+"""Variables that are no settings, because whoever needs them reads them: secrets, and what stands by one."""
 
 OPTIONS = {"data_dir": "--data-dir", "database_url": "--db"}
 """The command-line options that stand for a setting."""
@@ -100,12 +104,12 @@ def _of_environment(environment: Mapping[str, str]) -> _Layer:
     for variable in sorted(environment):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(TEST_PREFIX):
             continue
-        if variable in RUNPOD_VARIABLES:  # its executor reads them
+        if variable in _READ_ELSEWHERE:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
         if variable != variable.upper() or name not in Settings.model_fields:
             known = [f"{ENVIRONMENT_PREFIX}{each.upper()}" for each in Settings.model_fields]
-            known += RUNPOD_VARIABLES
+            known += _READ_ELSEWHERE
             raise UsageError(
                 f"The environment variable {variable} is no setting of autoinfer.",
                 nearest(variable.upper(), known, otherwise="The variables are"),

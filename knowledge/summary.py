@@ -42,6 +42,7 @@ from knowledge.latency_only import FASTEST
 from knowledge.queries.calibration import CalibrationView, score_interval
 from knowledge.queries.carried import CarriedView
 from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
+from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
 from knowledge.queries.view import View
@@ -122,6 +123,8 @@ class CampaignFacts:
     """What other campaigns found that it began with, and how far that is believed now."""
     proposers: tuple[ProposerView, ...] = ()
     """Who proposed, and what became of it."""
+    asked: AskedView | None = None
+    """What a language model was asked, and what that cost; None where none was."""
     discovery: DiscoveryView | None = None
     """What the online control of false discoveries bounds."""
     outcome: JsonObject = field(default_factory=dict)
@@ -195,7 +198,7 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED) -> SummaryView:
             [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED], most
         ),
         carried=_carried(facts.carried),
-        proposers=_proposers(facts.proposers),
+        proposers=_with_asked(_proposers(facts.proposers), facts.asked),
         spent=_spent(facts),
         best=_best(facts),
         stopped_because=facts.stopped_because,
@@ -383,6 +386,13 @@ def _proposers(found: Sequence[ProposerView]) -> PartView:
     waits = f"; nothing of {listed(silent)} is judged yet" if silent else ""
     sentence = f"{counted(len(judged), 'proposer has', 'proposers have')} verdicts{waits}."
     return PartView(title=title, sentence=sentence, lines=tuple(lines))
+
+
+def _with_asked(part: PartView, asked: AskedView | None) -> PartView:
+    """The same with what a language model was asked, and what that cost."""
+    if asked is None:
+        return part
+    return part.model_copy(update={"lines": (*part.lines, f"The language model was put {asked.words}")})
 
 
 def _who(proposer: str) -> str:

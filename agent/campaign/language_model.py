@@ -38,7 +38,7 @@ from db.session import Database
 from db.states import ExperimentKind, HypothesisState
 from experiments.space.configuration import Configuration
 from knowledge.figures import counted
-from knowledge.queries.model_answers import spent_on_model
+from knowledge.queries.model_answers import last_answered, spent_on_model
 
 MOST_KEPT = 20_000
 """Characters of an answer that are kept."""
@@ -125,28 +125,34 @@ class LanguageModel:
         gone = {(each.from_model.answer_id, each.from_model.place) for each in drafts if each.from_model}
         self._ready = tuple(each for each in self._ready if (each.answer_id, each.place) not in gone)
 
-    def ask(self, desk: Desk) -> None:
-        """Put the next question, where one is due and the share and the budget have room for it."""
+    def ask(self, desk: Desk, *, idle: bool) -> None:
+        """Put the next question, where one is due and the share and the budget have room for it.
+
+        To a model on this machine only while the campaign is `idle`, when nothing is measured.
+        """
         spec = desk.facts.spec.language_model
         if self._endpoint is None:
             self._say(NO_ENDPOINT)
         if self._endpoint is None or self._under_way is not None or self._ready or not self._is_due(desk):
             return
+        wait_s = spec.wait_s(self._endpoint.base_url)
+        if wait_s and not idle:
+            return
         knobs = turnable(desk)
         with self._database.read() as session:
-            room = min(MOST_ASKED, _room(session, desk, more_tested=1))
-            if room < 1 or not knobs:
+            if _room(session, desk, more_tested=1) < 1 or not knobs:
                 return
             findings = findings_in_scope(session, desk)
             told = known(session, desk, findings)
             used = spent_on_model(session, self._campaign_id)
+            last = last_answered(session, self._campaign_id)
         labels = tuple(format_label(Noun.FINDING, each.id) for each in findings)
         try:
             asked, found = question(
                 told,
                 knobs,
                 labels,
-                asked=room,
+                asked=MOST_ASKED,
                 prompt_tokens=spec.prompt_tokens,
                 answer_tokens=spec.answer_tokens,
                 seed=desk.facts.spec.seed % 2**31,
@@ -157,13 +163,15 @@ class LanguageModel:
             self._say(str(error))
             return
         self._asked_at = len(desk.facts.trials)
+        if found.content == last:
+            return  # the campaign was continued, and nothing is known that it was not asked about
         self._under_way = _Put(
             self._begin(self._endpoint, asked),
             asked,
             found.content,
-            Allowed({each.name: each for each in knobs}, frozenset(labels), desk.view.min_effect, room),
+            Allowed({each.name: each for each in knobs}, frozenset(labels), desk.view.min_effect, MOST_ASKED),
             desk.view.incumbent,
-            spec.wait_s(self._endpoint.base_url),
+            wait_s,
         )
 
     def _is_due(self, desk: Desk) -> bool:

@@ -246,7 +246,7 @@ class CampaignLoop:
                 return self._stop(f"the budget of {budget} is spent and the baseline not measured", facts)
             return self._start_baseline(facts, seen)
         if to_rank:
-            facts = self._propose_and_rank(facts, with_proposals=bool(seen.free) or not seen.flying)
+            facts = self._propose_and_rank(facts, seen)
         if facts.state != CampaignState.RUNNING or (seen.idle and self._model.holds):
             return None
         desk = self._desk(facts)
@@ -411,8 +411,9 @@ class CampaignLoop:
             self._workers.did_well(device)
         return None if ended is None else self._stop(ended, self._facts())
 
-    def _propose_and_rank(self, facts: Facts, *, with_proposals: bool) -> Facts:
+    def _propose_and_rank(self, facts: Facts, seen: Seen) -> Facts:
         desk = self._desk(facts)
+        with_proposals = bool(seen.free) or not seen.flying
         asks = with_proposals and facts.spec.asks_a_model
         model = self._model.proposer(desk) if asks else None
         drafts = order.proposals(desk, model) if with_proposals else []
@@ -429,7 +430,7 @@ class CampaignLoop:
         with self._writing() as session:
             self._ranked_through = order.rank_queue(session, desk)
         if asks:
-            self._model.ask(desk)
+            self._model.ask(desk, idle=seen.idle)
         with self._database.read() as session:
             return read_facts(session, self._campaign_id)
 

@@ -29,7 +29,6 @@ from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration
 from experiments.space.knob import Knob
-
 from knowledge.stored import metric_of
 
 MOST_VERDICTS, MOST_FINDINGS, MOST_NOTES, MOST_PARTS, MOST_WAITING = 60, 60, 10, 12, 20

@@ -242,8 +242,8 @@ def _min_effect(said: ProposalSaid, least: float) -> float:
     share = max(least, share)
     if said.predicted_percent > -100 * share:
         raise _No(
-            f"It predicts {said.predicted_percent:+g} % where at least −{100 * share:g} % is worth having: it "
-            "refutes itself."
+            f"It predicts {said.predicted_percent:+g} % where at least −{100 * share:g} % is worth having: "
+            "it refutes itself."
         )
     return share
 

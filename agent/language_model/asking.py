@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, post
+from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, exchange
 from agent.language_model.quoting import masked, plain
 from configs.language_model import Endpoint
 from experiments.measurement.evidence import Json
@@ -136,7 +136,7 @@ def ask(
         requests += 1
         passes, pause_s, complaint = False, FIRST_PAUSE_S * 2**failed, ""
         try:
-            answer = post(
+            answer = exchange(
                 endpoint.base_url + PATH,
                 options.body(endpoint, question),
                 key=endpoint.key,

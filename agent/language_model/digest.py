@@ -64,7 +64,8 @@ def digest(known: Known, most_tokens: int) -> Digest:
     text = _written(known, taken)
     if tokens_of(text) > most_tokens:
         raise UsageError(
-            f"The knobs and the best so far alone take {tokens_of(text)} tokens, and {most_tokens} are allowed.",
+            f"The knobs and the best so far alone take {tokens_of(text)} tokens, and {most_tokens} are left "
+            "for them.",
             "Raise language_model.prompt_tokens, or ban levers.",
         )
     open_lists = [name for name, entries in known.lists.items() if entries]

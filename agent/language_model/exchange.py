@@ -85,9 +85,9 @@ class Line:
                 self._socket = None
 
 
-def post(
+def exchange(
     url: str,
-    body: bytes,
+    body: bytes | None,
     *,
     key: str,
     deadline: float,
@@ -95,7 +95,7 @@ def post(
     most_bytes: int = MOST_BYTES,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answered:
-    """Send the body as JSON and return the answer, whatever its status.
+    """Send the body as JSON, or ask without one, and return the answer, whatever its status.
 
     `deadline` is a moment of `clock`, in seconds. Raises `Unreachable` where there is no answer until then or
     one that is too long, and `Cancelled` where the line was cut.
@@ -129,24 +129,25 @@ def post(
             }
             if key:
                 headers["Authorization"] = f"Bearer {key}"
-            connection.request("POST", parts.path or "/", body, headers)
+            method = "GET" if body is None else "POST"
+            connection.request(method, parts.path or "/", body, headers)
             answer = connection.getresponse()
             told = _read(answer, most_bytes)
-        if late.is_set():  # what was shut reads as the end of an answer
-            raise Unreachable("No answer came in time.")
-        if line.is_cut:
-            raise Cancelled("The question was given up.")
+        if late.is_set() or line.is_cut:  # what was shut reads as the end of an answer
+            raise Unreachable("The answer was cut off.")
         return Answered(
             answer.status,
             answer.headers.get_content_type() if answer.headers.get("Content-Type") else "",
             _seconds(answer.headers.get("Retry-After")),
             told,
         )
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError, Unreachable) as error:
         if line.is_cut:
             raise Cancelled("The question was given up.") from None
         if late.is_set() or isinstance(error, TimeoutError):
             raise Unreachable("No answer came in time.") from None
+        if isinstance(error, Unreachable):
+            raise
         raise Unreachable(f"The endpoint can't be reached: {_reason(error)}.") from None
     finally:
         if watch is not None:

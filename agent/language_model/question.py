@@ -38,8 +38,9 @@ FORM = (
     "change: knobs and values of `knobs` alone, on top of `best`; a knob with `only_when` needs that knob at "
     "that value, which you set in the same change. predicted_percent: the change of the metric, -10 is 10 % "
     "less time; with its 80 % interval from low_percent to high_percent; it must promise at least "
-    "min_effect_percent, which is at least `least_effect_percent`. refuted_if: which measurement would refute "
-    "it, in words. rationale: why, in at most four sentences with the numbers of the data that speak for it. "
+    "min_effect_percent, which is at least `least_effect_percent`. refuted_if: which measurement would "
+    "refute it, in words. rationale: why, in at most four sentences with the numbers of the data that speak "
+    "for it. "
     "builds_on: ids of `findings`, or an empty list. Repeat nothing of `verdicts` and `waiting`, and propose "
     "fewer rather than weak ones."
 )

@@ -45,6 +45,8 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("why there", detail.rank_reason if detail.rank is not None else None),
                 ("approval", _approval(detail)),
                 ("proposed by", f"{detail.proposer}, {when(detail.created_at)}; here {detail.proposer_hits}"),
+                ("of an answer", _answer(detail)),
+                ("builds on", ", ".join(detail.builds_on) or None),
                 ("follows from", ", ".join(detail.parents)),
                 ("led to", ", ".join(detail.children)),
                 ("sealed as", detail.preregistration_digest),
@@ -75,6 +77,12 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
         out.print(
             table((">from", ">to", ">event", "reason of the move"), moves, wide=("reason of the move",))
         )
+
+
+def _answer(detail: HypothesisDetail) -> str | None:
+    """The language model's answer that it is of, and how to read it."""
+    found = detail.answer
+    return None if found is None else f"{found.model}, {when(found.at)}; autoinfer model {found.id}"
 
 
 def _approval(detail: HypothesisDetail) -> str | None:

@@ -14,6 +14,7 @@ from db.states import ExperimentState, HypothesisState
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
+from knowledge.queries.model_answers import asked_of_model
 from knowledge.queries.night import question_now
 from knowledge.queries.proposers import proposers
 from knowledge.queries.view import prediction_interval
@@ -48,6 +49,7 @@ def campaign_facts(session: Session, campaign_id: int) -> CampaignFacts:
         question=question_now(session, campaign_id),
         carried=carried_view(session, campaign_id),
         proposers=proposers(session, campaign_id),
+        asked=asked_of_model(session, campaign_id),
         discovery=campaign.discovery,
     )
 

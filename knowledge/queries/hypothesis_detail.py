@@ -21,9 +21,11 @@ from db.states import (
 )
 from knowledge.approvals import ApprovalView, approval_of
 from knowledge.queries.hypotheses import HypothesisRow, hypothesis_label, row_fields, with_verdict
+from knowledge.queries.model_answers import AnswerView, model_answer
 from knowledge.queries.proposers import hits_of
 from knowledge.queries.ties import TieView, ties_of_experiments
 from knowledge.queries.view import EffectView, View, verdict_effect
+from knowledge.stored import answer_of, builds_on
 
 
 class MoveView(View):
@@ -75,7 +77,8 @@ class EvidenceView(View):
 
 class HypothesisDetail(HypothesisRow):
     """Everything about one hypothesis; `elsewhere` is what other targets said of its tests, `proposer_hits`
-    how often what its proposer brought to this campaign was supported."""
+    how often what its proposer brought to this campaign was supported. `answer` is what a language model was
+    asked and answered, where it is of one, and `builds_on` the findings that it names."""
 
     refuted_if: str
     rationale: str
@@ -93,6 +96,8 @@ class HypothesisDetail(HypothesisRow):
     findings: tuple[EvidenceView, ...]
     elsewhere: tuple[TieView, ...]
     proposer_hits: str
+    answer: AnswerView | None
+    builds_on: tuple[str, ...]
 
 
 def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
@@ -103,6 +108,7 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
     parents = _relatives(session, hypothesis_id, of=True)
     children = _relatives(session, hypothesis_id, of=False)
     tests = _tests(session, hypothesis_id)
+    answer_id = answer_of(hypothesis.change)
     return HypothesisDetail(
         **row_fields(row),
         refuted_if=hypothesis.refuted_if,
@@ -121,6 +127,8 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
         findings=_findings(session, hypothesis_id),
         elsewhere=_elsewhere(session, tests),
         proposer_hits=hits_of(session, hypothesis.campaign_id, hypothesis.proposer).words(),
+        answer=None if answer_id is None else model_answer(session, answer_id),
+        builds_on=builds_on(hypothesis.change),
     )
 
 

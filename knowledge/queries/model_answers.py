@@ -110,6 +110,16 @@ def spent_on_model(session: Session, campaign_id: int) -> tuple[int, float]:
     return (0, 0.0) if asked is None else (asked.tokens, asked.usd or 0.0)
 
 
+def last_answered(session: Session, campaign_id: int) -> str | None:
+    """The fingerprint of the knowledge about which a campaign's last answer came; None where none came."""
+    return session.scalar(
+        select(ModelAnswer.prompt_digest)
+        .where(ModelAnswer.campaign_id == campaign_id, ModelAnswer.failure.is_(None))
+        .order_by(ModelAnswer.id.desc())
+        .limit(1)
+    )
+
+
 def model_answers(session: Session, campaign_id: int, limit: int) -> tuple[AnswerRow, ...]:
     """A campaign's answers, the newest first."""
     rows = session.scalars(

@@ -18,6 +18,7 @@ from agent.campaign.target import Target, find_target
 from agent.campaign.worker_process import WorkerProcess, Workers
 from configs.campaign import CampaignSpec, load_campaign
 from configs.cpu import probe_cpu
+from configs.language_model import Endpoint
 from configs.targets import devices_of
 from db.models import Campaign
 from db.session import Database, open_database
@@ -143,13 +144,19 @@ def workers_of(database: Database, folder: Path, campaign_id: int) -> Workers:
 
 
 def drive(
-    database: Database, folder: Path, campaign_id: int, announce: Callable[[], None] = lambda: None
+    database: Database,
+    folder: Path,
+    campaign_id: int,
+    announce: Callable[[], None] = lambda: None,
+    endpoint: Endpoint | None = None,
 ) -> str:
     """Drive the campaign to its end with workers of its own; returns why it stopped."""
     workers = workers_of(database, folder, campaign_id)
     times = LoopTimes(lease_s=LEASE_S, busy_poll_s=0.5, idle_poll_s=0.02)  # the worker rings when a job ends
     try:
-        return CampaignLoop(database, campaign_id, workers=workers, times=times, announce=announce).run()
+        return CampaignLoop(
+            database, campaign_id, workers=workers, times=times, announce=announce, endpoint=endpoint
+        ).run()
     finally:
         workers.stop()
 
