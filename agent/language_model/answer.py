@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -249,13 +250,11 @@ def _min_effect(said: ProposalSaid, least: float) -> float:
 
 
 def _words(name: str, text: str) -> str:
-    why = instructs(text)
-    if why is not None:
-        raise _No(f"Its {name} {why}, which is no reason.")
     line = plain(text, MOST_WORDS)
     if len(line.split()) < 2:
         raise _No(f"Its {name} says nothing.")
-    why = instructs(line)  # what was told apart by marks that are not seen
+    # as it was written, and without what is not seen and what only looks otherwise
+    why = instructs(text) or instructs(unicodedata.normalize("NFKC", line))
     if why is not None:
         raise _No(f"Its {name} {why}, which is no reason.")
     return line if line[-1] in ".!?…" else f"{line}."

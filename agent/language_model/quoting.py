@@ -29,9 +29,15 @@ MASK = "***"
 def plain(text: str, most: int = LONGEST_TEXT) -> str:
     """The text on one line, without what is not seen, at most so many characters."""
     head = text[: 8 * most]  # what follows is cut anyway
-    seen = "".join(" " if unicodedata.category(each) in _UNSEEN else each for each in head)
+    seen = "".join(_seen(each) for each in head)
     line = " ".join(seen.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + CUT
+
+
+def _seen(character: str) -> str:
+    """The character; a blank for a control or an end of a line, nothing for a mark that takes no room."""
+    category = unicodedata.category(character)
+    return "" if category == "Cf" else " " if category in _UNSEEN else character
 
 
 def encoded(value: Json) -> str:
