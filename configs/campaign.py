@@ -317,7 +317,7 @@ def _replaced(data: dict[str, object], name: str, path: list[str], value: object
         )
     if not rest:
         return {**data, field: value}
-    inner = data[field]
+    inner = data.get(field, {})  # a part that the file leaves out has defaults
     if not isinstance(inner, dict):
         raise UsageError(f"A campaign has no field {name!r}.", f"{field} has no fields of its own.")
     return {**data, field: _replaced(inner, name, rest, value)}

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import experiments
 from configs.errors import AutoinferError, UsageError
+from configs.language_model import KEY_VARIABLE
 from experiments.disk import disk_in_words
 from experiments.executors.copied_text import LOG_CHUNK_BYTES, chunk_of
 from experiments.executors.forking import EXIT_NAME
@@ -50,6 +51,7 @@ NOT_FOR_JOBS = (
     "PGPASSFILE",
     "AUTOINFER_RUNPOD_BOARD",
     "RUNPOD_API_KEY",
+    KEY_VARIABLE,
     "MODAL_TOKEN_ID",
     "MODAL_TOKEN_SECRET",
 )
