@@ -44,6 +44,9 @@ LOOKS_IN_A_LEASE = 3
 before the job is taken away."""
 
 
+_ADDRESSES = ("database_url", "llm_base_url")
+"""Settings that may hold a password, which is not shown."""
+
 _PASSWORD_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 
@@ -229,7 +232,8 @@ class Settings(BaseSettings):
     def shown(self) -> dict[str, str | float | bool | None]:
         """The values as they may be shown: paths as text, passwords of URLs as `***`."""
         values = self.model_dump(mode="json")
-        return values | {"database_url": without_password(self.database_url)}
+        shown = {name: without_password(str(values[name])) for name in _ADDRESSES if values[name]}
+        return values | shown
 
     def as_environment(self) -> dict[str, str]:
         """The variables that give a process started from here the same settings."""

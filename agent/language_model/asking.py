@@ -53,6 +53,7 @@ class Question:
     answer_tokens: int
     seed: int
     timeout_s: float
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Options:
             self.limit: question.answer_tokens,
         }
         if self.temperature:
-            asked["temperature"] = 0
+            asked["temperature"] = question.temperature
         if self.seed:
             asked["seed"] = question.seed
         if self.form == SCHEMA:

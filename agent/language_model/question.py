@@ -78,7 +78,12 @@ def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[s
     ]
     entry = _object(
         {
-            "change": {"type": "array", "items": {"anyOf": changes}},
+            "change": {
+                "type": "array",
+                "items": {"anyOf": changes},
+                "minItems": 1,
+                "maxItems": MOST_CHANGES,
+            },
             "predicted_percent": number,
             "low_percent": number,
             "high_percent": number,

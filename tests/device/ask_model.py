@@ -3,9 +3,9 @@
     python -m tests.device.ask_model --data-dir DIR --url http://127.0.0.1:8000/v1 --model NAME --count 10
 
 The question is the one that the campaign in DIR (`--campaign C-1`) would put now, each time with a seed of
-its own; the campaign's baseline must be measured. The key, where one is wanted, is read from AUTOINFER_LLM_KEY.
-Prints one line of JSON for each answer and one that counts; `--out` keeps them, with the question and each
-answer word for word.
+its own and, unlike there, at a temperature (`--temperature`), so that answers differ; the campaign's baseline
+must be measured. The key, where one is wanted, is read from AUTOINFER_LLM_KEY. Prints one line of JSON for
+each answer and one that counts; `--out` keeps them, with the question and each answer word for word.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=LanguageModelSpec().prompt_tokens)
     parser.add_argument("--answer-tokens", type=int, default=LanguageModelSpec().answer_tokens)
     parser.add_argument("--timeout-s", type=float, default=LanguageModelSpec().timeout)
+    parser.add_argument("--temperature", type=float, default=0.7)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     spec = LanguageModelSpec(
@@ -100,7 +101,7 @@ def main() -> None:
     database.close()
     lines: list[dict[str, Any]] = []
     for seed in range(given.count):
-        reply = ask(endpoint, replace(made, seed=seed), Line())
+        reply = ask(endpoint, replace(made, seed=seed, temperature=given.temperature), Line())
         found, refused = (
             ([], []) if reply.failure else read_answer(reply.text, allowed, was_cut=reply.was_cut)
         )
