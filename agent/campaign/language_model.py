@@ -88,7 +88,7 @@ class LanguageModel:
         self._ready: tuple[Ready, ...] = ()
         self._asked_at: int | None = None
         self._failures = 0
-        self._said: str | None = None
+        self._said: set[str] = set()
 
     @property
     def has_answer(self) -> bool:
@@ -160,7 +160,7 @@ class LanguageModel:
             )
             _check_budget(spec, used, asked)
         except UsageError as error:
-            self._say(str(error))
+            self._say(f"The language model is asked no more: {error}")
             return
         self._asked_at = len(desk.facts.trials)
         if found.content == last:
@@ -275,10 +275,11 @@ class LanguageModel:
         )
 
     def _say(self, why: str) -> None:
-        """Say why it is not asked, once for each reason."""
-        if why == self._said:
+        """Say why it is not asked, once for each kind of reason, which stands before a colon."""
+        kind = why.partition(":")[0]  # figures come after it, and change
+        if kind in self._said:
             return
-        self._said = why
+        self._said.add(kind)
         with self._writing() as session:
             events.append(session, EventKind.MODEL_NOT_ASKED, why, self._label, self._campaign_id)
 
@@ -295,14 +296,14 @@ def _check_budget(spec: LanguageModelSpec, used: tuple[int, float], asked: Quest
     sent = tokens_of(asked.system + asked.user)
     if tokens + sent + asked.answer_tokens > spec.budget_tokens:
         raise UsageError(
-            f"The language model is asked no more: {tokens} of {spec.budget_tokens} tokens are used, and a "
-            f"question with its answer may take {sent + asked.answer_tokens} (language_model.budget_tokens)."
+            f"{tokens} of {spec.budget_tokens} tokens are used, and a question with its answer may take "
+            f"{sent + asked.answer_tokens} (language_model.budget_tokens)."
         )
     most_usd = spec.usd(sent, asked.answer_tokens)
     if spec.budget_usd is not None and most_usd is not None and usd + most_usd > spec.budget_usd:
         raise UsageError(
-            f"The language model is asked no more: {usd:.4f} of {spec.budget_usd:g} USD are used, and a "
-            f"question with its answer may cost {most_usd:.4f} (language_model.budget_usd)."
+            f"{usd:.4f} of {spec.budget_usd:g} USD are used, and a question with its answer may cost "
+            f"{most_usd:.4f} (language_model.budget_usd)."
         )
 
 

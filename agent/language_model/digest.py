@@ -64,7 +64,7 @@ def digest(known: Known, most_tokens: int) -> Digest:
     text = _written(known, taken)
     if tokens_of(text) > most_tokens:
         raise UsageError(
-            f"The knobs and the best so far alone take {tokens_of(text)} tokens, and {most_tokens} are left "
+            f"the knobs and the best so far alone take {tokens_of(text)} tokens, and {most_tokens} are left "
             "for them.",
             "Raise language_model.prompt_tokens, or ban levers.",
         )

@@ -1,0 +1,219 @@
+"""When a campaign asks its language model, when it waits, and when it stops asking: on a real database, with
+questions that are answered when the test says so."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import select
+
+from agent.campaign.desk import Desk
+from agent.campaign.facts import read_facts
+from agent.campaign.language_model import NO_ENDPOINT, LanguageModel
+from agent.campaign.measured import read_measured
+from agent.campaign.within_memory import legal_of
+from agent.language_model.asking import Question, Reply
+from agent.language_model.beside import Asked
+from agent.proposers.port import Trial
+from configs.language_model import PROPOSER, Endpoint
+from db import events
+from db.event_kinds import EventKind
+from db.models import ModelAnswer
+from db.session import Database
+from experiments.measurement.judging import Outcome
+from tests.simulated.by_hand import measure_baseline
+from tests.simulated.campaign import start
+
+HERE = Endpoint("http://127.0.0.1:9/v1", "a-model", "sk-key")
+AWAY = Endpoint("https://models.example/v1", "a-model")
+SOUND = (
+    '{"hypotheses": [{"change": [{"knob": "simulated.tpot_ms", "value": 7.0}], "predicted_percent": -20, '
+    '"low_percent": -30, "high_percent": -10, "min_effect_percent": 3, "refuted_if": "No change.", '
+    '"rationale": "Dispatch dominates.", "builds_on": []}]}'
+)
+
+
+@dataclass
+class Held:
+    """A question under way that is answered when the test says so."""
+
+    question: Question
+    reply: Reply | None = None
+    wall_s: float = 0.0
+    given_up: bool = False
+
+    def answer(self) -> Reply | None:
+        return self.reply
+
+    def give_up(self, wait_s: float = 0.0) -> None:
+        self.given_up = True
+        self.reply = self.reply or Reply(failure="The question was given up.")
+
+
+@dataclass
+class Ground:
+    """A campaign with its baseline, and the questions that were put."""
+
+    database: Database
+    campaign_id: int
+    put: list[Held] = field(default_factory=list)
+
+    def desk(self, trials: int = 0) -> Desk:
+        with self.database.read() as session:
+            facts = read_facts(session, self.campaign_id)
+            measured = read_measured(session, facts)
+        legal = legal_of(facts)
+        baseline = facts.baseline
+        assert baseline is not None
+        slow = legal.space.with_change(baseline, {"simulated.tpot_ms": 9.9})
+        trial = Trial(1, 1, baseline, slow, "kernel", Outcome.REFUTED, 0.0, 0.01, 0.0, 0.0, 60.0)
+        return Desk(replace(facts, trials=(trial,) * trials), legal, measured, ())
+
+    def model(self, endpoint: Endpoint | None = AWAY) -> LanguageModel:
+        def begin(_: Endpoint, question: Question) -> Asked:
+            self.put.append(Held(question))
+            return cast(Asked, self.put[-1])
+
+        return LanguageModel(self.database, self.campaign_id, endpoint, self.database.write, begin)
+
+    def told(self, kind: EventKind) -> list[str]:
+        with self.database.read() as session:
+            return [event.text for event in events.read(session, kinds=[kind])]
+
+
+@pytest.fixture
+def ground(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ground]:
+    asked: dict[str, Any] = {"share": 0.9, **getattr(request, "param", {})}
+    database, campaign_id = start(tmp_path, proposers=["rules", PROPOSER], language_model=asked)
+    measure_baseline(database, campaign_id)
+    yield Ground(database, campaign_id)
+    database.close()
+
+
+def test_without_an_endpoint_it_says_so_once_and_has_nothing_to_say(ground: Ground) -> None:
+    model = ground.model(None)
+    for _ in range(3):
+        model.ask(ground.desk(), idle=True)
+        assert model.proposer(ground.desk()).propose(ground.desk().view, 5) == []
+    assert not model.has_answer
+    assert not model.holds
+    assert ground.told(EventKind.MODEL_NOT_ASKED) == [NO_ENDPOINT]
+
+
+def test_it_is_asked_once_between_two_verdicts(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=False)
+    model.ask(ground.desk(1), idle=False)
+    assert len(ground.put) == 1  # the first is still under way
+    ground.put[0].reply = Reply(text="{}", prompt_tokens=5, answer_tokens=2)
+    assert model.has_answer
+    model.proposer(ground.desk())
+    model.ask(ground.desk(), idle=False)
+    assert len(ground.put) == 1
+    model.ask(ground.desk(1), idle=False)
+    assert len(ground.put) == 2
+
+
+def test_an_answer_waits_until_the_share_has_room_and_is_not_asked_over_again(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=False)
+    ground.put[0].reply = Reply(text=SOUND, prompt_tokens=5, answer_tokens=2, attempts=1)
+    desk = ground.desk()
+    assert model.proposer(desk).propose(desk.view, 5) == []  # nothing of others was tested yet
+    model.ask(ground.desk(3), idle=False)
+    assert len(ground.put) == 1
+    assert ground.told(EventKind.MODEL_ANSWERED) == [
+        "The language model proposed 1 hypothesis, and 0 were refused (7 tokens, 0.0 s); autoinfer model 1"
+    ]
+
+
+def test_after_failures_in_a_row_it_is_asked_less_and_less_often(ground: Ground) -> None:
+    model = ground.model()
+    asked_at = []
+    for trials in range(24):
+        model.proposer(ground.desk(trials))
+        model.ask(ground.desk(trials), idle=False)
+        if ground.put and ground.put[-1].reply is None:
+            asked_at.append(trials)
+            ground.put[-1].reply = Reply(failure="The endpoint answered 500.", attempts=4)
+    assert asked_at == [0, 2, 6, 14]
+    assert ground.told(EventKind.MODEL_FAILED)[0].endswith("The endpoint answered 500.")
+
+
+def test_a_model_on_this_machine_is_silent_while_something_is_measured(ground: Ground) -> None:
+    model = ground.model(HERE)
+    model.ask(ground.desk(), idle=False)
+    assert ground.put == []
+    model.ask(ground.desk(), idle=True)
+    (put,) = ground.put
+    assert model.holds
+    put.wall_s = 19.0
+    assert model.holds
+    put.wall_s = 21.0
+    assert not model.holds
+    assert put.given_up
+    model.proposer(ground.desk())
+    (text,) = ground.told(EventKind.MODEL_FAILED)
+    assert text.endswith("The question was given up.")
+
+
+def test_nobody_waits_for_a_model_elsewhere_and_the_end_gives_it_up(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=False)
+    assert not model.holds
+    model.close()
+    assert ground.put[0].given_up
+    assert not model.has_answer
+
+
+@pytest.mark.parametrize(
+    ("ground", "why"),
+    [
+        ({"budget_tokens": 3000}, "The language model is asked no more: 0 of 3000 tokens are used"),
+        (
+            {
+                "budget_usd": 0.001,
+                "usd_per_million_prompt_tokens": 1.0,
+                "usd_per_million_answer_tokens": 1.0,
+            },
+            "The language model is asked no more: 0.0000 of 0.001 USD are used",
+        ),
+        (
+            {"prompt_tokens": 500},
+            "The language model is asked no more: the knobs and the best so far alone take",
+        ),
+    ],
+    indirect=["ground"],
+)
+def test_what_might_go_beyond_a_budget_is_not_asked_and_says_so_once(ground: Ground, why: str) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=True)
+    model.ask(ground.desk(1), idle=True)
+    assert ground.put == []
+    (text,) = ground.told(EventKind.MODEL_NOT_ASKED)
+    assert text.startswith(why)
+
+
+def test_tokens_that_were_not_told_count_as_they_are_counted_here(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=True)
+    ground.put[0].reply = Reply(failure="No answer came in time.", attempts=1)
+    model.proposer(ground.desk())
+    with ground.database.read() as session:
+        row = session.scalars(select(ModelAnswer)).one()
+    assert row.prompt_tokens is None
+    assert f"({row.counted_tokens} tokens, 0.0 s)" in ground.told(EventKind.MODEL_FAILED)[0]
+
+
+def test_a_campaign_that_is_continued_does_not_ask_the_same_again(ground: Ground) -> None:
+    first = ground.model()
+    first.ask(ground.desk(), idle=True)
+    ground.put[0].reply = Reply(text='{"hypotheses": []}')
+    first.proposer(ground.desk())
+    again = ground.model()
+    again.ask(ground.desk(), idle=True)
+    assert len(ground.put) == 1
+    again.ask(ground.desk(1), idle=True)
+    assert len(ground.put) == 2
