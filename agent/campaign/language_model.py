@@ -206,9 +206,15 @@ class LanguageModel:
             return False
         earlier = same_arms(session, desk.facts.id, draft, desk.facts.objective.value)
         against = refusal(draft, desk.space, earlier, desk.view.refused)
-        if against is not None:
-            self._refuse(session, ready.answer_id, ready.proposal.words, against.reason)
-        return against is None
+        reason = None if against is None else against.reason
+        spoken = desk.spoken_against(draft.control, draft.candidate)
+        if reason is None and spoken is not None:
+            reason = f"{spoken}."
+        if reason is None and draft.candidate.digest in desk.view.taken:
+            reason = "It was proposed, or tested, before."
+        if reason is not None:
+            self._refuse(session, ready.answer_id, ready.proposal.words, reason)
+        return reason is None
 
     def _keep(
         self,

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import select
 
+from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.facts import read_facts
 from agent.campaign.language_model import NO_ENDPOINT, LanguageModel
@@ -16,6 +17,7 @@ from agent.campaign.measured import read_measured
 from agent.campaign.within_memory import legal_of
 from agent.language_model.asking import Question, Reply
 from agent.language_model.beside import Asked
+from agent.proposers.draft import draft_of
 from agent.proposers.port import Trial
 from configs.language_model import PROPOSER, Endpoint
 from db import events
@@ -127,6 +129,24 @@ def test_an_answer_waits_until_the_share_has_room_and_is_not_asked_over_again(gr
     assert ground.told(EventKind.MODEL_ANSWERED) == [
         "The language model proposed 1 hypothesis, and 0 were refused (7 tokens, 0.0 s); autoinfer model 1"
     ]
+
+
+def test_what_was_proposed_before_is_refused_with_the_earlier_one_and_does_not_stand_in_the_way(
+    ground: Ground,
+) -> None:
+    desk = ground.desk()
+    fast = desk.space.with_change(desk.view.incumbent, {"simulated.tpot_ms": 7.0})
+    with ground.database.write() as session:
+        draft = draft_of(desk.view, fast, proposer="rules", rationale="It is fast.")
+        accept(session, ground.campaign_id, draft, "tpot_ms", desk.space)
+    model = ground.model()
+    model.ask(ground.desk(), idle=False)
+    ground.put[0].reply = Reply(text=SOUND)
+    assert model.proposer(ground.desk()).propose(ground.desk().view, 5) == []
+    (text,) = ground.told(EventKind.HYPOTHESIS_REFUSED)
+    assert text.startswith("simulated.tpot_ms=7.0, by language-model: H-001 claims the same change")
+    model.ask(ground.desk(1), idle=False)
+    assert len(ground.put) == 2
 
 
 def test_after_failures_in_a_row_it_is_asked_less_and_less_often(ground: Ground) -> None:
