@@ -34,6 +34,9 @@ from knowledge.stored import metric_of
 MOST_VERDICTS, MOST_FINDINGS, MOST_NOTES, MOST_PARTS, MOST_WAITING = 60, 60, 10, 12, 20
 """Entries of each list that are looked at; how many are told is for the digest."""
 
+LONGEST_CLAIM = 320
+"""Characters of a finding's claim, whose end says what came of the change."""
+
 _STANDS = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)
 """Findings that may be built on."""
 
@@ -165,7 +168,7 @@ def _verdict(trial: Trial, desk: Desk, reasons: dict[int, str]) -> Json:
 def _finding(finding: Finding, desk: Desk) -> Json:
     told: dict[str, Json] = {
         "id": format_label(Noun.FINDING, finding.id),
-        "claim": plain(finding.claim),
+        "claim": plain(finding.claim, LONGEST_CLAIM),
         "status": finding.status.value,
         "strength": plain(finding.strength),
         "of_this_model": _same_model(finding, desk),

@@ -65,6 +65,7 @@ LOOKS = {
     "show": "show E-0001",
     "graph": "graph",
     "log": "log",
+    "model": "model",
     "campaign list": "campaign list",
     "doctor": "doctor",
     "engines list": "engines list",
