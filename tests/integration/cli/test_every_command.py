@@ -76,6 +76,7 @@ def test_the_doctor_prints_a_verdict_and_advice_for_every_check(autoinfer: Autoi
         "compiler",
         "reference model",
         "quantization",
+        "language model",
     } == set(checks)
     assert all(check["verdict"] in ("ok", "warn", "fail") for check in checks.values())
     assert all(check["advice"] for check in checks.values() if check["verdict"] != "ok")
