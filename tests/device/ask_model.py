@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.campaign.desk import Desk
-from agent.campaign.facts import read_facts
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.told_to_model import findings_in_scope, known, turnable
 from agent.campaign.within_memory import legal_of
 from agent.language_model.answer import Allowed, Proposal, read_answer

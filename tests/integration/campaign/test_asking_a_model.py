@@ -11,9 +11,9 @@ from sqlalchemy import select
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
-from agent.campaign.facts import read_facts
 from agent.campaign.language_model import NO_ENDPOINT, LanguageModel
 from agent.campaign.measured import read_measured
+from agent.campaign.reading_facts import read_facts
 from agent.campaign.within_memory import legal_of
 from agent.language_model.asking import Question, Reply
 from agent.language_model.beside import Asked
