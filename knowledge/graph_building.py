@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, null, select
+from sqlalchemy import ColumnElement, Text, cast, func, null, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -20,6 +20,7 @@ from db.models import (
     FindingEvidence,
     Hypothesis,
     HypothesisParent,
+    ImportedEvidence,
     Verdict,
 )
 from db.states import (
@@ -29,9 +30,9 @@ from db.states import (
 )
 from knowledge.figures import DEFAULT_METRIC, in_scale
 from knowledge.graph import Graph, NodeKind, Relation
-from knowledge.graph_sketch import Sketch
+from knowledge.graph_sketch import NOTHING, Sketch
 from knowledge.queries.ties import experiment_relations, ties_of_findings
-from knowledge.stored import metric_of
+from knowledge.stored import findings_behind, metric_of, separates_of
 
 _OF_EVIDENCE = {each: Relation(each.value) for each in EvidenceRelation}
 MOST_CHANGES = 8192
@@ -79,15 +80,17 @@ def sketch_graph(session: Session, *, effects: bool = True) -> Sketch:
 
 def build_part(session: Session, part: Part) -> Graph:
     """Return the graph of these rows alone, with the knobs, models and hardware that they name."""
-    return _build(
-        session,
-        Where(
-            campaigns=(Campaign.id.in_(part.campaigns),),
-            hypotheses=(Hypothesis.id.in_(part.hypotheses),),
-            experiments=(Experiment.id.in_(part.experiments),),
-            findings=(Finding.id.in_(part.findings),),
-        ),
-    ).graph()
+    return _build(session, _where(part)).graph()
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """What a hypothesis changes, each knob with its values before and after; the findings that it builds on
+    and the confounded experiment that it separates."""
+
+    knobs: tuple[tuple[str, Mapping[str, str]], ...]
+    findings: tuple[str, ...]
+    separates: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -100,12 +103,29 @@ class Where:
     findings: tuple[ColumnElement[bool], ...] = ()
 
 
-def _build(session: Session, where: Where, *, effects: bool = True) -> Sketch:
-    graph = Sketch()
+def build_around(session: Session, part: Part, known: Container[str]) -> Sketch:
+    """Return the rows of this part as they are now, with their edges to each other and to what is `known`."""
+    return _build(session, _where(part), known=known)
+
+
+def _where(part: Part) -> Where:
+    return Where(
+        campaigns=(Campaign.id.in_(part.campaigns),),
+        hypotheses=(Hypothesis.id.in_(part.hypotheses),),
+        experiments=(Experiment.id.in_(part.experiments),),
+        findings=(Finding.id.in_(part.findings),),
+    )
+
+
+def _build(
+    session: Session, where: Where, *, effects: bool = True, known: Container[str] = frozenset()
+) -> Sketch:
+    graph = Sketch(known=known)
     _add_campaigns(graph, session, where)
-    _add_hypotheses(graph, session, where)
+    follows = _add_hypotheses(graph, session, where, told=effects)
     _add_experiments(graph, session, where, effects=effects)
     _add_findings(graph, session, where, effects=effects)
+    _join_follows(graph, follows)
     return graph
 
 
@@ -117,15 +137,23 @@ def _add_campaigns(graph: Sketch, session: Session, where: Where) -> None:
         Campaign.model,
         Campaign.model_fingerprint,
         Campaign.target,
+        Campaign.baseline_configuration_id,
+        Campaign.best_experiment_id,
     )
     for row in session.execute(select(*columns).where(*where.campaigns).order_by(Campaign.id)):
         label = format_label(Noun.CAMPAIGN, row.id)
         _node(graph, label, NodeKind.CAMPAIGN, row.name, state=_word(row.state))
+        _told(graph.nodes[label], baseline=row.baseline_configuration_id)
+        if row.best_experiment_id is not None:
+            graph.nodes[label]["best"] = format_label(Noun.EXPERIMENT, row.best_experiment_id)
         _edge(graph, label, _model(graph, row.model, row.model_fingerprint), Relation.OPTIMIZES)
         _edge(graph, label, _hardware(graph, row.target), Relation.RUNS_ON)
 
 
-def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
+def _add_hypotheses(
+    graph: Sketch, session: Session, where: Where, *, told: bool
+) -> list[tuple[str, _Changed, int | None]]:
+    """Returns what is to be joined once experiments and findings are there."""
     columns = (
         Hypothesis.id,
         Hypothesis.campaign_id,
@@ -133,12 +161,23 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
         Hypothesis.state,
         Hypothesis.lever,
         Hypothesis.proposer,
+        Hypothesis.confirms_experiment_id,
         cast(Hypothesis.change, Text).label("change"),
+        *(
+            (
+                Hypothesis.metric,
+                Hypothesis.control_configuration_id,
+                Hypothesis.candidate_configuration_id,
+                Hypothesis.state_reason,
+                Hypothesis.rationale,
+            )
+            if told
+            else ()
+        ),
     )
-    present = set()
+    follows = []
     for row in session.execute(select(*columns).where(*where.hypotheses).order_by(Hypothesis.id)):
         label = format_label(Noun.HYPOTHESIS, row.id)
-        present.add(row.id)
         _node(
             graph,
             label,
@@ -148,9 +187,21 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
             lever=row.lever,
             proposer=row.proposer,
         )
+        if told:
+            _told(
+                graph.nodes[label],
+                metric=row.metric,
+                control=row.control_configuration_id,
+                candidate=row.candidate_configuration_id,
+                state_reason=row.state_reason,
+                rationale=row.rationale,
+            )
         _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
-        for knob, values in _changes(row.change):
+        changed = _changes(row.change)
+        for knob, values in changed.knobs:
             graph.add_edge(label, _knob(graph, knob), _word(Relation.CHANGES), values)
+        if changed.findings or changed.separates or row.confirms_experiment_id is not None:
+            follows.append((label, changed, row.confirms_experiment_id))
     parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
         HypothesisParent.hypothesis_id, HypothesisParent.parent_id
     )
@@ -158,9 +209,19 @@ def _add_hypotheses(graph: Sketch, session: Session, where: Where) -> None:
         mine = select(Hypothesis.id).where(*where.hypotheses)
         parents = parents.where(HypothesisParent.hypothesis_id.in_(mine))
     for child, parent in session.execute(parents):
-        if parent in present:
-            source, target = (format_label(Noun.HYPOTHESIS, each) for each in (child, parent))
-            _edge(graph, source, target, Relation.DERIVED_FROM)
+        source, target = (format_label(Noun.HYPOTHESIS, each) for each in (child, parent))
+        _joined(graph, source, target, Relation.DERIVED_FROM)
+    return follows
+
+
+def _join_follows(graph: Sketch, follows: Iterable[tuple[str, _Changed, int | None]]) -> None:
+    """Edges from hypotheses to the experiments and findings that they came of, once those are there."""
+    for label, changed, confirms in follows:
+        for finding in changed.findings:
+            _joined(graph, label, finding, Relation.BUILDS_ON)
+        followed = [] if confirms is None else [format_label(Noun.EXPERIMENT, confirms)]
+        for experiment in [*changed.separates, *followed]:
+            _joined(graph, label, experiment, Relation.FOLLOWS_UP)
 
 
 def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: bool) -> None:
@@ -176,12 +237,35 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
         Verdict.interval_low_log,
         Verdict.interval_high_log,
         (Verdict.judge["details"]["metric"].as_string() if effects else null()).label("metric"),
+        *(
+            (
+                Experiment.target,
+                Experiment.candidate_configuration_id,
+                Experiment.failure,
+                Verdict.reason,
+                Verdict.launches,
+                Verdict.samples,
+            )
+            if effects
+            else ()
+        ),
     )
     query = select(*columns).outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
     elsewhere: dict[int, str] = {}
     for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
         label = format_label(Noun.EXPERIMENT, row.id)
         _node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=_word(row.state))
+        if effects:
+            _told(
+                graph.nodes[label],
+                purpose=_word(row.kind),
+                target=row.target,
+                candidate=row.candidate_configuration_id,
+                failure=row.failure,
+                reason=row.reason,
+                launches=row.launches,
+                samples=row.samples,
+            )
         if row.outcome is not None:
             graph.nodes[label]["outcome"] = _word(row.outcome)
             if effects:
@@ -210,6 +294,7 @@ def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: boo
         Finding.id,
         Finding.claim,
         Finding.status,
+        Finding.status_reason,
         Finding.strength,
         Finding.rule,
         Finding.scope,
@@ -234,8 +319,10 @@ def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: boo
         if effects:
             logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
             _effect(graph.nodes[label], metric_of(row.scope), logs)
+            _told(graph.nodes[label], status_reason=row.status_reason, target=row.scope.get("target"))
+        ends = {each["knob"]: _ends(each) for each in row.scope.get("change") or ()}
         for knob in row.scope.get("knobs", []):
-            _edge(graph, label, _knob(graph, knob), Relation.CHANGES)
+            graph.add_edge(label, _knob(graph, knob), _word(Relation.CHANGES), ends.get(knob, NOTHING))
         if "model" in row.scope:
             model = _model(graph, row.scope["model"], row.scope.get("model_fingerprint", ""))
             _edge(graph, label, model, Relation.SCOPED_TO)
@@ -258,6 +345,20 @@ def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: boo
         target = format_label(Noun.FINDING, link.finding_id)
         _joined(graph, source, target, _OF_EVIDENCE[link.relation])
     _tie_findings(graph, session, [row.id for row in shown])
+    if effects:
+        _count_imported(graph, session)
+
+
+def _count_imported(graph: Sketch, session: Session) -> None:
+    """How many verdicts of other databases say the same of a finding, and how many the opposite."""
+    query = select(ImportedEvidence.finding_id, ImportedEvidence.relation, func.count()).group_by(
+        ImportedEvidence.finding_id, ImportedEvidence.relation
+    )
+    for number, relation, count in session.execute(query):
+        node = graph.nodes.get(format_label(Noun.FINDING, number))
+        if node is not None and relation is not EvidenceRelation.INFORMS:
+            side = "against" if relation is EvidenceRelation.CONTRADICTS else "for"
+            node[f"imported_{side}"] = node.get(f"imported_{side}", 0) + count
 
 
 def _tie_findings(graph: Sketch, session: Session, findings: Collection[int]) -> None:
@@ -272,18 +373,26 @@ def _tie_findings(graph: Sketch, session: Session, findings: Collection[int]) ->
 
 
 @lru_cache(maxsize=MOST_CHANGES)
-def _changes(change: str) -> tuple[tuple[str, Mapping[str, str]], ...]:
-    """The knobs of a stored change, each with its values before and after; of the text as it is stored, since
-    reading it takes longer than all else of a hypothesis and most are read again and again."""
-    return tuple(
-        (each["knob"], {end: _text(each.get(end)) for end in ("before", "after")})
-        for each in json.loads(change).get("changes", [])
+def _changes(change: str) -> _Changed:
+    """What a stored change says; of the text as it is stored, since reading it takes longer than all else of
+    a hypothesis and most are read again and again."""
+    read = json.loads(change)
+    separates = separates_of(read)
+    return _Changed(
+        tuple((each["knob"], _ends(each)) for each in read.get("changes", [])),
+        findings_behind(read),
+        () if separates is None else (separates,),
     )
+
+
+def _ends(change: Mapping[str, object]) -> dict[str, str]:
+    """The values of a knob before and after."""
+    return {end: _text(change.get(end)) for end in ("before", "after")}
 
 
 def _joined(graph: Sketch, source: str, target: str, relation: Relation) -> None:
     """Add an edge where both of its ends are in the graph."""
-    if source in graph.nodes and target in graph.nodes:
+    if graph.has(source) and graph.has(target):
         graph.add_edge(source, target, _word(relation))
 
 
@@ -316,6 +425,11 @@ def _hardware(graph: Sketch, target: str) -> str:
 def _knob(graph: Sketch, knob: str) -> str:
     name = f"knob:{knob}"
     return name if name in graph.nodes else _node(graph, name, NodeKind.KNOB, knob)
+
+
+def _told(attributes: dict[str, Any], **values: str | int | None) -> None:
+    """Write what is known of a node; GraphML has no word for what is not."""
+    attributes.update({name: value for name, value in values.items() if value is not None})
 
 
 def _effect(attributes: dict[str, Any], metric: str, values: tuple[float | None, ...]) -> None:

@@ -6,7 +6,7 @@ wants to be drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -24,11 +24,17 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Sketch:
     """Nodes and edges with their attributes, in the order in which they were added first.
 
-    Adding one again adds its attributes to those it has, as networkx has it.
+    Adding one again adds its attributes to those it has, as networkx has it. `known` are nodes of a graph
+    that this is a part of, to which edges may lead.
     """
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     edges: dict[Edge, Mapping[str, Any]] = field(default_factory=dict)
+    known: Container[str] = frozenset()
+
+    def has(self, name: str) -> bool:
+        """Whether an edge may lead there."""
+        return name in self.nodes or name in self.known
 
     def add_node(self, name: str, kind: str, title: str, **attributes: Any) -> None:
         """Add a node; `kind` is the word of one of `NodeKind`."""

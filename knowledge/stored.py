@@ -53,6 +53,18 @@ def builds_on(change: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(each) for each in named) if isinstance(named, list) else ()
 
 
+BUILDS_ON = "builds_on"
+"""Where a hypothesis's `change` keeps the labels of the findings because of which it was proposed."""
+
+
+def findings_behind(change: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the labels of the findings that a hypothesis builds on or whose dispute it takes apart."""
+    built, told = change.get(BUILDS_ON), change.get(DISPUTES)
+    disputed = told.get("findings") if isinstance(told, dict) else None
+    lists = [each for each in (built, disputed) if isinstance(each, list | tuple)]
+    return tuple(dict.fromkeys(str(label) for each in lists for label in each))
+
+
 def separates_of(change: Mapping[str, object]) -> str | None:
     """Return the label of the confounded experiment that a hypothesis separates, from its `change`."""
     told = change.get(SEPARATES)

@@ -22,6 +22,8 @@ WORDS: dict[str, tuple[str, str]] = {
     Relation.INFORMS.value: ("informs", "informed by"),
     Relation.SUPERSEDES.value: ("supersedes", "superseded by"),
     Relation.DERIVED_FROM.value: ("derived from", "led to"),
+    Relation.BUILDS_ON.value: ("builds on", "built on by"),
+    Relation.FOLLOWS_UP.value: ("follows up", "followed up by"),
     Relation.CHANGES.value: ("changes", "changed by"),
     Relation.PART_OF.value: ("part of", "has"),
     Relation.OPTIMIZES.value: ("optimizes", "optimized by"),
@@ -37,6 +39,8 @@ _SAYING = (
     Relation.SUPPORTS.value,
     Relation.REPLICATES.value,
     Relation.DERIVED_FROM.value,
+    Relation.BUILDS_ON.value,
+    Relation.FOLLOWS_UP.value,
     Relation.INFORMS.value,
 )
 """Relations that say something of their target, what says most first."""
