@@ -1,4 +1,4 @@
-"""`autoinfer graph`."""
+"""`autoinfer graph`: what is in it, its export, and the questions that one can ask of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.graph_questions import if_fell, known, led_to, untested, why_not
 from cli.options import CampaignFilter, Json
 
 if TYPE_CHECKING:
     from knowledge.graph import Graph
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Ask how models, knobs, hypotheses, experiments and findings hang together.",
+)
+for name, command in (
+    ("known", known),
+    ("why-not", why_not),
+    ("led-to", led_to),
+    ("if-fell", if_fell),
+    ("untested", untested),
+):
+    app.command(name)(command)
 
 
 class GraphFormat(StrEnum):
@@ -21,58 +36,77 @@ class GraphFormat(StrEnum):
     GRAPHML = "graphml"
 
 
-def graph(
+Around = Annotated[
+    str | None,
+    typer.Option("--around", metavar="NODE", help="Only what is near this label, or knob:NAME, model:NAME …"),
+]
+Depth = Annotated[int, typer.Option("--depth", min=1, max=20, help="How many edges around it.")]
+
+
+@app.command("count")
+def count(
     ctx: typer.Context,
     campaign: CampaignFilter = None,
-    around: Annotated[
-        str | None,
-        typer.Option(
-            "--around", metavar="NODE", help="Only what is near this label, or knob:NAME, model:NAME …"
-        ),
-    ] = None,
-    depth: Annotated[int, typer.Option("--depth", min=1, max=20, help="How many edges around it.")] = 1,
+    around: Around = None,
+    depth: Depth = 1,
+    as_json: Json = False,
+) -> None:
+    """How many nodes and edges there are by kind; around one node, which."""
+    from cli.output import print_json
+    from knowledge.graph import counts
+
+    found = _read(ctx, campaign, around, depth)
+    if as_json:
+        kinds, relations = counts(found)
+        print_json({"nodes": kinds, "edges": relations})
+        return
+    _print_text(found, listed=around is not None)
+
+
+@app.command("export")
+def export(
+    ctx: typer.Context,
+    campaign: CampaignFilter = None,
+    around: Around = None,
+    depth: Depth = 1,
     format_: Annotated[
-        GraphFormat | None, typer.Option("--format", help="Write the whole graph in this format.")
-    ] = None,
+        GraphFormat, typer.Option("--format", help="Node-link JSON as networkx reads it, or GraphML.")
+    ] = GraphFormat.JSON,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write to this file.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """How models, knobs, hypotheses, experiments and findings hang together.
-
-    Without a format it is counted, or listed around one node.
-    """
-    from cli.opening import reading
+    """Write the graph, or what is near a node, as JSON or GraphML."""
     from cli.output import print_json, say
-    from knowledge.graph import graphml, neighbourhood, node_link
-    from knowledge.graph_building import build_graph
-    from knowledge.queries.lookup import campaign_filter
+    from configs.errors import UsageError
+    from knowledge.graph import graphml, node_link
 
-    with reading(ctx) as session:
-        found = build_graph(session, campaign_filter(session, campaign))
-    if around is not None:
-        found = neighbourhood(found, _node_name(around), depth)
-    wanted = format_ or (GraphFormat.JSON if as_json or output is not None else None)
-    if wanted is None:
-        _print_text(found, listed=around is not None)
-        return
+    found = _read(ctx, campaign, around, depth)
     if output is None:
-        print_json(node_link(found)) if wanted is GraphFormat.JSON else print(graphml(found))
+        print_json(node_link(found)) if format_ is GraphFormat.JSON else print(graphml(found))
         return
-    _write(output, found, wanted)
+    try:
+        _write(output, found, format_)
+    except OSError as error:
+        raise UsageError(f"{output} can't be written: {error.strerror}.", "Name another file.") from None
     size = {"nodes": found.number_of_nodes(), "edges": found.number_of_edges()}
     if as_json:
-        print_json({"output": str(output), "format": wanted.value, **size})
+        print_json({"output": str(output), "format": format_.value, **size})
     else:
         say(f"Wrote {size['nodes']} nodes and {size['edges']} edges to {output}.")
 
 
-def _node_name(text: str) -> str:
-    """Return the node a user means: labels in any case and padding, other names as they are."""
-    from db.labels import format_label, parse_label
+def _read(ctx: typer.Context, campaign: str | None, around: str | None, depth: int) -> Graph:
+    from cli.opening import reading
+    from knowledge.graph import neighbourhood
+    from knowledge.graph_building import build_graph
+    from knowledge.queries.around import node_name
+    from knowledge.queries.lookup import campaign_filter
 
-    return text if ":" in text else format_label(*parse_label(text))
+    with reading(ctx) as session:
+        found = build_graph(session, campaign_filter(session, campaign))
+    return found if around is None else neighbourhood(found, node_name(around), depth)
 
 
 def _write(output: Path, found: Graph, wanted: GraphFormat) -> None:

@@ -73,8 +73,8 @@ COMMANDS = (
     Entry("show", "cli.show:show", "Everything about one thing, named by its label or digest.", _LOOK),
     Entry(
         "graph",
-        "cli.graph:graph",
-        "How models, knobs, hypotheses, experiments and findings hang together.",
+        "cli.graph:app",
+        "Ask how models, knobs, hypotheses, experiments and findings hang together.",
         _LOOK,
     ),
     Entry("log", "cli.log:log", "The running log of events.", _LOOK),

@@ -448,4 +448,4 @@ def _word(member: StrEnum) -> str:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

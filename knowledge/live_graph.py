@@ -1,5 +1,6 @@
-"""The graph of the whole database, kept as it is: an event tells that something was written, and only the rows
-that changed since are read again.
+"""The graph of the whole database, kept as it is now.
+
+An event tells that something was written, and then only the rows that changed since are read again.
 
 What changed is found by small marks, not by what an event says of itself: rows with a new id, those whose
 state is another (of what can still change), verdicts since, and the few columns that tell a campaign or a
@@ -10,10 +11,11 @@ source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Executable, func, select
 from sqlalchemy.orm import Session
 from sqlalchemy.sql import Select
 
@@ -88,11 +90,15 @@ class LiveGraph:
         """Ids of the rows that are new or not what they were, and remember how they are now."""
         hypotheses = _marked(
             self._hypotheses,
-            _marks(session, select(Hypothesis.id, Hypothesis.state).where(Hypothesis.state.in_(OPEN_HYPOTHESES))),
+            _marks(
+                session, select(Hypothesis.id, Hypothesis.state).where(Hypothesis.state.in_(OPEN_HYPOTHESES))
+            ),
         ) | self._new(session, Hypothesis)
         experiments = _marked(
             self._experiments,
-            _marks(session, select(Experiment.id, Experiment.state).where(Experiment.state.in_(OPEN_EXPERIMENTS))),
+            _marks(
+                session, select(Experiment.id, Experiment.state).where(Experiment.state.in_(OPEN_EXPERIMENTS))
+            ),
         ) | self._new(session, Experiment)
         judged = self._new(session, Verdict)
         query = select(Verdict.experiment_id).where(Verdict.id.in_(judged))
@@ -143,8 +149,8 @@ class LiveGraph:
             if name in graph and attributes["kind"] not in _NAMED:
                 graph.nodes[name].clear()
             graph.add_node(name, **attributes)
-        for (source, target, relation), attributes in sketch.edges.items():
-            graph.add_edge(source, target, relation, relation=relation, **attributes)
+        for (source, target, relation), told in sketch.edges.items():
+            graph.add_edge(source, target, relation, relation=relation, **told)
         bare = [node for node, kind in graph.nodes(data="kind") if kind in _NAMED and not graph.degree(node)]
         graph.remove_nodes_from(bare)
 
@@ -160,7 +166,7 @@ def _belongs_to_target(graph: Graph, edge: tuple[str, str, str]) -> bool:
     return found and edge[2] != Relation.BUILDS_ON.value
 
 
-def _marks(session: Session, query: Select[tuple[int, ...]]) -> Marks:
+def _marks(session: Session, query: Executable) -> Marks:
     return {row[0]: tuple(row[1:]) for row in session.execute(query)}
 
 
@@ -193,7 +199,7 @@ def _with_what_hangs_on(
     """These rows and those that say something else because of them: the hypothesis of a verdict, what ties
     two targets, the findings of a verdict."""
 
-    def ids(query: Select[tuple[int | None]]) -> set[int]:
+    def ids(query: Select[Any]) -> set[int]:
         return {number for number in session.scalars(query) if number is not None}
 
     if experiments:

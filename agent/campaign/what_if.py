@@ -79,7 +79,7 @@ def _consequence(desk: Desk, hypothesis: Queued, assumed: Assumed, most_shifts: 
     after = replace(desk, facts=facts, believed=desk.beliefs.after(trial))
     leave = frozenset(after.leaving)
     ranking = after.ranking_of([each for each in rest if each.id not in leave])
-    found = _against_the_others(desk.ranking, ranking)
+    found = against_the_others(desk.ranking, ranking)
     return Consequence(
         assumed,
         tuple(shift for _, shift in found[:most_shifts]),
@@ -90,8 +90,8 @@ def _consequence(desk: Desk, hypothesis: Queued, assumed: Assumed, most_shifts: 
     )
 
 
-def _against_the_others(before: Ranking, after: Ranking) -> list[tuple[int, Shift]]:
-    """Those whose place among the ones that stay changed, the furthest first; with the places of both."""
+def against_the_others(before: Ranking, after: Ranking) -> list[tuple[int, Shift]]:
+    """Return those whose place among the ones that stay changed, the furthest first, with both places."""
     stay = set(after.order)
     among = {number: place for place, number in enumerate((h for h in before.order if h in stay), start=1)}
     kept = Ranking(

@@ -123,7 +123,7 @@ def hypothesis_detail(session: Session, hypothesis_id: int) -> HypothesisDetail:
         follows_from=parents,
         led_to=children,
         experiments=tests,
-        moves=_moves(session, hypothesis_id),
+        moves=moves_of(session, hypothesis_id),
         findings=_findings(session, hypothesis_id),
         elsewhere=_elsewhere(session, tests),
         proposer_hits=hits_of(session, hypothesis.campaign_id, hypothesis.proposer).words(),
@@ -180,7 +180,8 @@ def _elsewhere(session: Session, tests: Sequence[TestView]) -> tuple[TieView, ..
     return tuple(each for each in ties_of_experiments(session, numbers) if not each.is_second)
 
 
-def _moves(session: Session, hypothesis_id: int) -> tuple[MoveView, ...]:
+def moves_of(session: Session, hypothesis_id: int) -> tuple[MoveView, ...]:
+    """Return the moves of a hypothesis in the queue, oldest first, each with what caused it."""
     ranking = aliased(Event)
     query = (
         select(Move, Event.text, Event.subject, ranking.at)

@@ -1,0 +1,323 @@
+"""Answers to what is asked of the graph: the pure core of `knowledge.asking`, with what only a campaign's
+ground can tell added to it. Reads, writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from agent.campaign.asked_rows import believed_row, consequence_section, reordered_section, withheld_row
+from agent.campaign.assumed import parse_assumed
+from agent.campaign.drafter import space_of
+from agent.campaign.fallen import without
+from agent.campaign.legal import Legal
+from agent.campaign.preview import Ground
+from agent.campaign.untested import untested
+from agent.campaign.what_if import what_if
+from configs.catalog import Kind, packaged_names
+from configs.errors import AutoinferError, UsageError
+from db.event_kinds import EventKind
+from db.labels import Noun, format_label, parse_label_of
+from db.models import Campaign, Directive, Event, Experiment, Hypothesis, Verdict
+from db.models import Configuration as ConfigurationRow
+from db.states import DirectiveKind, ExperimentState
+from experiments.measurement.judging import Outcome
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.knob import written
+from experiments.space.loading import load_space
+from experiments.space.space import Space
+from knowledge.asking.answer import Answer, Question, Row, Section, section
+from knowledge.asking.if_fell import fall, if_fell
+from knowledge.asking.known import known
+from knowledge.asking.led_to import led_to
+from knowledge.asking.walking import campaign_of_node, hypothesis_of, label_in
+from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.figures import counted
+from knowledge.graph import Graph
+from knowledge.queries.hypothesis_detail import moves_of
+from knowledge.queries.lookup import campaign_of
+from knowledge.stored import LEVER_JOINT
+
+GroundOf = Callable[[Session, int], Ground]
+"""Reads what a campaign decides on, or has it; raises `AutoinferError` where its model is not there."""
+
+EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
+"""What can fall, and what something led to."""
+
+MOST_NEIGHBOURS = 40
+
+
+def what_is_known(graph: Graph, knob: str, on: str | None, space: Sequence[str]) -> Answer:
+    """As `knowledge.asking.known.known`."""
+    return known(graph, knob, on, space)
+
+
+def why_not(
+    session: Session, graph: Graph, subject: Sequence[str], campaign: str | None, ground_of: GroundOf
+) -> Answer:
+    """Why a hypothesis, an experiment's, a finding, a knob or a configuration is ruled out.
+
+    `subject` is one label, or one or more of `KNOB=VALUE` and `KNOB`. Raises `UsageError` for what is
+    neither, and what there is not.
+    """
+    words = [word for each in subject for word in each.replace(",", " ").split()]
+    if not words:
+        raise UsageError("Nothing was named.", "Name a label such as H-002, a knob, or KNOB=VALUE.")
+    if len(words) == 1 and "=" not in words[0] and "." not in words[0]:
+        return _why_not_label(session, graph, words[0], ground_of)
+    campaign_id = campaign_of(session, campaign)
+    space = space_of_campaign(session, campaign_id)
+    assigned = _assigned(space, words)
+    legality = _legality(session, campaign_id, ground_of, lambda legal: _of_values(legal, assigned))
+    levers = {space.knob(name).lever for name in assigned}
+    texts = {name: None if value is None else written(value) for name, value in assigned.items()}
+    return why_not_values(graph, texts, legality, _bans(session, campaign_id, levers))
+
+
+def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundOf) -> Answer:
+    label = label_in(graph, word, Noun.HYPOTHESIS, Noun.EXPERIMENT, Noun.FINDING)
+    if label.startswith("F-"):
+        return why_not_finding(graph, label)
+    if label.startswith("E-"):
+        tested = hypothesis_of(graph, label)
+        if tested is None:
+            raise UsageError(
+                f"{label} tests no hypothesis, so there is nothing to rule out.", "Name another."
+            )
+        label = tested
+    row = session.get_one(Hypothesis, parse_label_of(Noun.HYPOTHESIS, label))
+    knobs = session.get_one(ConfigurationRow, row.candidate_configuration_id).knobs
+    changed = {
+        each["knob"]: each["after"] for each in row.change.get("changes", []) if each.get("after") is not None
+    }
+
+    def against(legal: Legal) -> list[Objection]:
+        why = legal.why_never(changed) or legal.refused(Configuration.of(knobs))
+        return [] if why is None else [Objection(why)]
+
+    legality = _legality(session, row.campaign_id, ground_of, against)
+    steering = _bans(session, row.campaign_id, set(row.lever.split(LEVER_JOINT)))
+    return why_not_hypothesis(graph, label, legality, steering)
+
+
+def what_led_to(session: Session, graph: Graph, subject: str) -> Answer:
+    """What led to a hypothesis, an experiment or a finding, with its places in the queue and the profile that
+    it was proposed under."""
+    label = label_in(graph, subject, *EVIDENT)
+    hypothesis = hypothesis_of(graph, label) if label.startswith("E-") else label
+    more: list[Section] = []
+    if hypothesis is not None and hypothesis.startswith("H-"):
+        number = parse_label_of(Noun.HYPOTHESIS, hypothesis)
+        more = [_places(session, number), _profile(session, hypothesis, number)]
+    return led_to(graph, label, more)
+
+
+def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: GroundOf) -> Answer:
+    """What would change if a finding or a verdict fell, with where the queues would go."""
+    label = label_in(graph, subject, *EVIDENT)
+    found = fall(graph, label)
+    by_campaign: dict[str, list[int]] = {}
+    for each in found.experiments:
+        campaign = campaign_of_node(graph, each)
+        if campaign is not None:
+            by_campaign.setdefault(campaign, []).append(parse_label_of(Noun.EXPERIMENT, each))
+    more = [
+        _order_without(session, campaign, experiments, ground_of)
+        for campaign, experiments in by_campaign.items()
+    ]
+    if label.startswith("H-") and not found.experiments:
+        more += _if_refuted(session, label, ground_of)
+    return if_fell(graph, label, more)
+
+
+def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Section]:
+    """Where the queue would go if what waits in it were refuted; nothing of what does not wait."""
+    number = parse_label_of(Noun.HYPOTHESIS, label)
+    row = session.get_one(Hypothesis, number)
+    title = f"The queue, if {label} is refuted"
+    try:
+        desk = ground_of(session, row.campaign_id).desk
+    except AutoinferError as error:
+        return [section(title, (), f"Where it would go can't be told here: {error.message}")]
+    found = () if desk is None else what_if(desk, number, (parse_assumed(Outcome.REFUTED.value),))
+    return [consequence_section(title, desk, each) for each in found if desk is not None]
+
+
+def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf) -> Answer:
+    """What no experiment covered next to the best of a campaign, the newest if none is named.
+
+    Raises `UsageError` where there is no campaign, and before its baseline is measured; `AutoinferError`
+    where its model is not there to tell what is legal.
+    """
+    campaign_id = campaign_of(session, campaign)
+    label = format_label(Noun.CAMPAIGN, campaign_id)
+    desk = ground_of(session, campaign_id).desk
+    if desk is None:
+        raise UsageError(f"{label} has no best before its baseline is measured.", "See: autoinfer queue")
+    full = space_of(desk.facts.spec)
+    waiting = {
+        each.candidate.digest: format_label(Noun.HYPOTHESIS, each.id) for each in reversed(desk.facts.queue)
+    }
+    found = untested(desk, full, _covered(session, campaign_id), waiting)
+    legal = [believed_row(each) for each in found.legal]
+    best = desk.incumbent.hypothesis_id
+    named = "the baseline" if best is None else format_label(Noun.HYPOTHESIS, best)
+    return Answer(
+        question=Question.UNTESTED,
+        asked=f"What is untested next to the best of {label}?",
+        sentence=(
+            f"{counted(len(legal), 'neighbour')} of {named} can be had and no experiment covered them; "
+            f"{found.covered} were covered, {len(found.illegal)} can't be had here."
+        ),
+        sections=(
+            section(
+                "Can be had",
+                legal,
+                "Every neighbour that can be had was covered.",
+                "one knob from the best, the largest expected saving first",
+                most=MOST_NEIGHBOURS,
+            ),
+            section(
+                "Can't be had here",
+                (withheld_row(each) for each in found.illegal),
+                "Nothing that the space has is out of reach.",
+                most=MOST_NEIGHBOURS,
+            ),
+        ),
+    )
+
+
+def space_of_campaign(session: Session, campaign_id: int) -> Space:
+    """Return the space that a campaign was started with, before anything was taken out of it."""
+    return load_space(str(session.get_one(Campaign, campaign_id).spec.get("space", "reference")))
+
+
+def knobs_known(session: Session) -> tuple[str, ...]:
+    """Return the knobs of all packaged spaces, and of the spaces of the campaigns that can be read."""
+    found = {knob.name for name in packaged_names(Kind.SPACES) for knob in load_space(name).knobs}
+    for (spec,) in session.execute(select(Campaign.spec)):
+        try:
+            found |= {knob.name for knob in load_space(str(spec.get("space", "reference"))).knobs}
+        except AutoinferError:
+            continue  # a file of the user's that is not there any more
+    return tuple(sorted(found))
+
+
+def _assigned(space: Space, words: Sequence[str]) -> dict[str, KnobValue | None]:
+    found: dict[str, KnobValue | None] = {}
+    for word in words:
+        name, value = space.parse_assignment(word) if "=" in word else (space.knob(word).name, None)
+        if name in found:
+            raise UsageError(f"{name} is set twice.", "Name each knob once.")
+        found[name] = value
+    return found
+
+
+def _of_values(legal: Legal, assigned: Mapping[str, KnobValue | None]) -> list[Objection]:
+    """What model, engine and target have against these values, each once; of a knob without a value, against
+    each of its values."""
+    whole = all(value is not None for value in assigned.values())
+    found = [
+        Objection(f"{each.knob}={written(each.value)}: {each.why}", absolute=whole and not each.when_given)
+        for each in legal.withheld
+        if each.knob in assigned and assigned[each.knob] in (None, each.value)
+    ]
+    if not found and whole:
+        given = {name: value for name, value in assigned.items() if value is not None}
+        try:
+            why = legal.refused(legal.space.configuration(given))
+        except UsageError as error:
+            why = str(error)
+        if why is not None:
+            found.append(Objection(why, absolute=False))
+    return found
+
+
+def _legality(
+    session: Session,
+    campaign_id: int,
+    ground_of: GroundOf,
+    against: Callable[[Legal], list[Objection]],
+) -> list[Objection]:
+    try:
+        return against(ground_of(session, campaign_id).legal)
+    except AutoinferError as error:
+        return [Objection(f"What is legal can't be told here: {error.message}", absolute=False)]
+
+
+def _bans(session: Session, campaign_id: int, levers: set[str]) -> list[Objection]:
+    query = select(Directive).where(
+        Directive.campaign_id == campaign_id, Directive.active, Directive.kind == DirectiveKind.BAN
+    )
+    return [
+        Objection(each.text, format_label(Noun.DIRECTIVE, each.id))
+        for each in session.scalars(query.order_by(Directive.id))
+        if each.lever in levers
+    ]
+
+
+def _places(session: Session, hypothesis_id: int) -> Section:
+    rows = [
+        Row(
+            id=each.cause_subject,
+            text=f"{each.from_rank or 'not in it'} → {each.to_rank or 'out of it'}: {each.reason}",
+            because=f"after: {each.cause}",
+        )
+        for each in moves_of(session, hypothesis_id)
+    ]
+    return section("Its places in the queue", rows, "It never moved in the queue.")
+
+
+def _profile(session: Session, hypothesis: str, number: int) -> Section:
+    """The newest profile of its campaign when it was proposed."""
+    campaign_id = session.get_one(Hypothesis, number).campaign_id
+    proposed = session.scalar(
+        select(Event.id).where(Event.kind == EventKind.HYPOTHESIS_PROPOSED.value, Event.subject == hypothesis)
+    )
+    query = select(Event).where(
+        Event.kind == EventKind.CAMPAIGN_PROFILED.value, Event.campaign_id == campaign_id
+    )
+    if proposed is not None:
+        query = query.where(Event.id < proposed)
+    newest = session.scalars(query.order_by(Event.id.desc()).limit(1)).first()
+    rows = [] if newest is None else [Row(id=newest.subject, text=newest.text)]
+    return section("The profile it was proposed under", rows, "Nothing was profiled before.")
+
+
+def _order_without(
+    session: Session, campaign: str, experiments: Sequence[int], ground_of: GroundOf
+) -> Section:
+    title = f"The queue of {campaign}"
+    try:
+        desk = ground_of(session, parse_label_of(Noun.CAMPAIGN, campaign)).desk
+    except AutoinferError as error:
+        return section(title, (), f"Where it would go can't be told here: {error.message}")
+    found = None if desk is None else without(desk, set(experiments))
+    if desk is None or found is None:
+        return section(title, (), "It would not change: the campaign does not go by these verdicts.")
+    return reordered_section(title, desk, found)
+
+
+def _covered(session: Session, campaign_id: int) -> frozenset[str]:
+    """Digests of the configurations that an experiment of the same model and target measured or measures."""
+    campaign = session.get_one(Campaign, campaign_id)
+    query = (
+        select(ConfigurationRow.digest)
+        .join(
+            Experiment,
+            (Experiment.candidate_configuration_id == ConfigurationRow.id)
+            | (Experiment.control_configuration_id == ConfigurationRow.id),
+        )
+        .join(Campaign, Campaign.id == Experiment.campaign_id)
+        .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
+        .where(
+            Campaign.model_fingerprint == campaign.model_fingerprint,
+            Campaign.target == campaign.target,
+            Verdict.id.is_not(None)
+            | Experiment.state.in_([ExperimentState.PLANNED, ExperimentState.RUNNING, ExperimentState.DONE]),
+        )
+        .distinct()
+    )
+    return frozenset(session.scalars(query))

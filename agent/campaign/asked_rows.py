@@ -1,0 +1,106 @@
+"""Rows of answers that tell of beliefs and of the queue's order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.campaign.desk import Desk
+from agent.campaign.fallen import Reordered
+from agent.campaign.untested import Neighbour
+from agent.campaign.what_if import Consequence
+from agent.ranking.values import Shift
+from configs.quantities import format_duration
+from db.labels import Noun, format_label
+from experiments.space.configuration import Change
+from experiments.space.knob import written
+from knowledge.asking.answer import Row, Section, section
+from knowledge.queries.view import prediction_view
+
+
+def change_text(changes: tuple[Change, ...]) -> str:
+    """Return changes as they are read: `serving.threads 2 → 1`."""
+    return ", ".join(f"{each.knob} {_value(each.before)} → {_value(each.after)}" for each in changes)
+
+
+def _value(value: object) -> str:
+    return "–" if value is None else written(value)  # type: ignore[arg-type]
+
+
+def believed_row(found: Neighbour) -> Row:
+    """Return a neighbour that can be had, with what is believed of it against the best."""
+    belief = found.belief
+    assert belief is not None
+    told = [
+        f"runs with {100 * belief.p_feasible:.0f} %",
+        f"keeps the quality with {100 * belief.p_quality:.0f} %",
+        f"a test takes about {format_duration(belief.cost_s)}",
+    ]
+    if found.banned:
+        told.append(f"you banned {', '.join(found.banned)}")
+    return Row(
+        id=found.waits,
+        relation="waits as" if found.waits else None,
+        text=change_text(found.changes),
+        because="; ".join(told),
+        effect=prediction_view(belief.prediction.model_dump()),
+    )
+
+
+def withheld_row(found: Neighbour) -> Row:
+    """Return a neighbour that can't be had, with the reason."""
+    return Row(text=change_text(found.changes), because=found.why_not)
+
+
+def reordered_section(title: str, desk: Desk, found: Reordered) -> Section:
+    """Return where a queue would go without some verdicts."""
+    first = []
+    if found.is_another:
+        best = found.best.hypothesis_id
+        label = None if best is None else format_label(Noun.HYPOTHESIS, best)
+        text = f"{label or 'The baseline'} would be the best then."
+        first.append(Row(id=label, relation="best then", text=text))
+    about = "ranked by the agent's own function, as if these verdicts were not there"
+    return _order(title, about, desk, found.shifts, found.moved, found.leave, first)
+
+
+def consequence_section(title: str, desk: Desk, found: Consequence) -> Section:
+    """Return where a queue would go with a verdict that is assumed."""
+    about = "ranked by the agent's own function, with that assumed"
+    return _order(title, about, desk, found.shifts, found.moved, found.leave, [])
+
+
+def _order(
+    title: str,
+    about: str,
+    desk: Desk,
+    shifts: Sequence[Shift],
+    moved: int,
+    leave: Sequence[int],
+    first: Sequence[Row],
+) -> Section:
+    claims = {each.id: each.claim for each in desk.facts.queue}
+    rows = [
+        *first,
+        *(
+            Row(
+                id=format_label(Noun.HYPOTHESIS, each.hypothesis_id),
+                relation=f"{each.from_place} → {each.to_place}",
+                text=claims.get(each.hypothesis_id, ""),
+                because=each.why,
+            )
+            for each in shifts
+        ),
+        *(
+            Row(
+                id=format_label(Noun.HYPOTHESIS, each),
+                relation="leaves",
+                text=claims.get(each, ""),
+                because="it builds on what is the best now",
+            )
+            for each in leave
+        ),
+    ]
+    more = moved - len(shifts)
+    if more > 0:
+        about += f"; {more} more change their place by less"
+    return section(title, rows, "The others keep their order.", about)

@@ -1,0 +1,47 @@
+"""Where the queue would go if verdicts fell: ranked by the campaign's own function, as if they had not been
+given. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from agent.campaign.desk import Desk
+from agent.campaign.facts import Incumbent
+from agent.campaign.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
+from agent.ranking.values import Shift
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """The best as it would be then, who would move furthest, of how many that move, and who would leave."""
+
+    best: Incumbent
+    is_another: bool
+    shifts: tuple[Shift, ...]
+    moved: int
+    leave: tuple[int, ...]
+
+
+def without(desk: Desk, experiments: Collection[int], most_shifts: int = MOST_SHIFTS) -> Reordered | None:
+    """Return what the campaign would do without the verdicts of these experiments; None where none of them is
+    among its trials."""
+    kept = tuple(each for each in desk.facts.trials if each.experiment_id not in experiments)
+    if len(kept) == len(desk.facts.trials):
+        return None
+    queue = desk.facts.queue
+    if len(queue) > MOST_RANKED:
+        ahead = set(desk.ranking.order[:MOST_RANKED])
+        queue = tuple(each for each in queue if each.id in ahead)
+    before = replace(desk, facts=replace(desk.facts, queue=queue))
+    after = replace(before, facts=replace(before.facts, trials=kept), believed=None)
+    leave = frozenset(after.leaving)
+    ranking = after.ranking_of([each for each in queue if each.id not in leave])
+    found = against_the_others(before.ranking, ranking)
+    return Reordered(
+        after.incumbent,
+        after.incumbent.configuration != desk.incumbent.configuration,
+        tuple(shift for _, shift in found[:most_shifts]),
+        len(found),
+        tuple(sorted(leave)),
+    )

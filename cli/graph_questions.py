@@ -1,0 +1,151 @@
+"""The questions of `autoinfer graph`: known, why-not, led-to, if-fell, untested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import CampaignLabel, Json
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from knowledge.asking.answer import Answer, Row
+
+Label = Annotated[str, typer.Argument(metavar="LABEL", help="H-002, E-0003 or F-001.")]
+
+_INDENT = "   "
+_SPACE_BETWEEN = "  "
+
+
+def known(
+    ctx: typer.Context,
+    knob: Annotated[str, typer.Argument(metavar="KNOB", help="A knob, such as serving.threads.")],
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="HARDWARE", help="Only on targets with this in their name."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What is known about a knob: findings, values tried and with what, what does not run."""
+    from agent.campaign.asked import knobs_known, what_is_known
+    from cli.opening import reading
+    from knowledge.graph_building import build_graph
+
+    with reading(ctx) as session:
+        found = what_is_known(build_graph(session), knob, on, knobs_known(session))
+    _show(found, as_json)
+
+
+def why_not(
+    ctx: typer.Context,
+    subject: Annotated[
+        list[str],
+        typer.Argument(metavar="SUBJECT...", help="A label, or a knob, or KNOB=VALUE once or more."),
+    ],
+    campaign: CampaignLabel = None,
+    as_json: Json = False,
+) -> None:
+    """Why something is ruled out: verdicts, failures, bans, confounding, legality."""
+    from agent.campaign import asked
+    from agent.campaign.preview import read_ground
+    from cli.opening import reading
+    from knowledge.graph_building import build_graph
+
+    with reading(ctx) as session:
+        found = asked.why_not(session, build_graph(session), subject, campaign, read_ground)
+    _show(found, as_json)
+
+
+def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
+    """What led to a hypothesis, an experiment or a finding."""
+    from agent.campaign.asked import what_led_to
+    from cli.opening import reading
+    from knowledge.graph_building import build_graph
+
+    with reading(ctx) as session:
+        found = what_led_to(session, build_graph(session), label)
+    _show(found, as_json)
+
+
+def if_fell(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
+    """What would change if a finding or a verdict fell."""
+    from agent.campaign.asked import what_if_fell
+    from agent.campaign.preview import read_ground
+    from cli.opening import reading
+    from knowledge.graph_building import build_graph
+
+    with reading(ctx) as session:
+        found = what_if_fell(session, build_graph(session), label, read_ground)
+    _show(found, as_json)
+
+
+def untested(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = False) -> None:
+    """What no experiment covered next to the best, with what is believed of it."""
+    from agent.campaign.asked import what_is_untested
+    from agent.campaign.preview import read_ground
+    from cli.opening import reading
+
+    with reading(ctx) as session:
+        found = what_is_untested(session, campaign, read_ground)
+    _show(found, as_json)
+
+
+def _show(answer: Answer, as_json: bool) -> None:
+    from cli.output import console, print_json
+
+    if as_json:
+        print_json(answer)
+        return
+    out = console()
+    out.print(answer.asked, style="dim")
+    out.print(answer.sentence)
+    for each in answer.sections:
+        out.print()
+        out.print(f"{each.title} ({each.about})" if each.about else each.title, style="bold")
+        if not each.rows:
+            out.print(f"{_INDENT}{each.none}")
+        for row in each.rows:
+            _print(row, 1)
+        if each.left_out:
+            out.print(f"{_INDENT}and {each.left_out} more")
+
+
+def _print(row: Row, depth: int) -> None:
+    from rich.padding import Padding
+
+    from cli.output import console
+
+    out = console()
+    out.print(Padding(_line(row), (0, 0, 0, len(_INDENT) * depth)))
+    if row.because:
+        out.print(Padding(row.because, (0, 0, 0, len(_INDENT) * depth + 2)), style="dim")
+    for each in row.rows:
+        _print(each, depth + 1)
+
+
+def _line(row: Row) -> Text:
+    from rich.text import Text
+
+    from cli.output import state
+    from cli.words import effect_words
+
+    parts: list[str | Text] = []
+    if row.relation:
+        parts.append(row.relation.replace("_", " "))
+    if row.id and not row.text.startswith(row.id):
+        parts.append(row.id)
+    if row.state:
+        parts.append(state(row.state))
+    parts.append(row.text)
+    if row.effect is not None:
+        parts.append(effect_words(row.effect))
+    return Text(_SPACE_BETWEEN).join(_texts(parts))
+
+
+def _texts(parts: Sequence[str | Text]) -> list[Text]:
+    from rich.text import Text
+
+    return [each if isinstance(each, Text) else Text(each) for each in parts]

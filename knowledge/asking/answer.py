@@ -1,0 +1,136 @@
+"""What every question of the graph is answered with: a sentence, and sections of rows that lead on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+from knowledge.graph import Graph, NodeKind
+from knowledge.queries.view import EffectView, View
+
+MOST_ROWS = 12
+"""Rows of a section that are shown; how many more there are is told."""
+
+
+class Question(StrEnum):
+    """What can be asked."""
+
+    KNOWN = "known"
+    WHY_NOT = "why-not"
+    LED_TO = "led-to"
+    IF_FELL = "if-fell"
+    UNTESTED = "untested"
+
+
+class Row(View):
+    """A line of an answer: `id` is a label or a node's name, `relation` how it hangs on the row above it,
+    `state` an outcome or a state, `because` the reason in words; `rows` are what it rests on or led to."""
+
+    text: str
+    id: str | None = None
+    relation: str | None = None
+    state: str | None = None
+    because: str | None = None
+    effect: EffectView | None = None
+    rows: tuple[Row, ...] = ()
+
+
+class Section(View):
+    """A part of an answer; `none` is what is said where it has no rows, `left_out` counts those not shown."""
+
+    title: str
+    about: str
+    rows: tuple[Row, ...]
+    none: str
+    left_out: int = 0
+
+
+class Answer(View):
+    """An answer: what was asked in words, the answer in a sentence, and what it rests on."""
+
+    question: Question
+    asked: str
+    sentence: str
+    sections: tuple[Section, ...]
+
+
+def section(title: str, rows: Iterable[Row], none: str, about: str = "", most: int = MOST_ROWS) -> Section:
+    """Return a section of the first `most` rows."""
+    found = tuple(rows)
+    return Section(title=title, about=about, rows=found[:most], none=none, left_out=max(0, len(found) - most))
+
+
+def effect_of(data: dict[str, Any]) -> EffectView | None:
+    """Return the effect that a node of the graph carries."""
+    value = data.get("effect")
+    if value is None:
+        return None
+    return EffectView(
+        relative=value,
+        low=data.get("effect_low"),
+        high=data.get("effect_high"),
+        metric=data.get("metric", "tpot_ms"),
+    )
+
+
+def row_of(
+    graph: Graph,
+    node: str,
+    relation: str | None = None,
+    *,
+    because: str | None = None,
+    rows: Sequence[Row] = (),
+) -> Row:
+    """Return the row of a node: what it says, its state and its effect."""
+    data = graph.nodes[node]
+    kind = data["kind"]
+    text = data["title"]
+    if kind == NodeKind.FINDING:
+        text = short_claim(text)
+    elif kind == NodeKind.EXPERIMENT:
+        text = _experiment_words(data)
+    return Row(
+        id=node,
+        relation=relation,
+        state=data.get("outcome") or data.get("state"),
+        text=text,
+        because=because,
+        effect=effect_of(data),
+        rows=tuple(rows),
+    )
+
+
+def short_claim(claim: str) -> str:
+    """Return the claim of a finding without the scope at its end."""
+    return claim.partition(" on model ")[0].removesuffix(";")
+
+
+def down_to_samples(graph: Graph, experiment: str, relation: str | None = None) -> Row:
+    """Return the row of an experiment with its verdict's reason, and below it its samples."""
+    data = graph.nodes[experiment]
+    samples, launches = data.get("samples"), data.get("launches")
+    below = []
+    if data.get("failure"):
+        below.append(Row(relation="failed", text=str(data["failure"])))
+    if samples:
+        below.append(
+            Row(
+                relation="rests on",
+                text=f"{samples:,} samples of {launches or 0} launches",
+                because=f"autoinfer show {experiment} --samples",
+            )
+        )
+    return row_of(graph, experiment, relation, because=data.get("reason"), rows=below)
+
+
+def _experiment_words(data: dict[str, Any]) -> str:
+    purpose = {
+        "test": "a test",
+        "baseline": "the baseline",
+        "reproduce": "a rerun in fresh processes",
+        "promote": "a confirmation on another target",
+        "noise": "launches for the noise",
+    }.get(str(data.get("purpose")), "an experiment")
+    target = data.get("target")
+    return f"{purpose} on {target}" if target else purpose

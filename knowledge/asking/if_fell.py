@@ -1,0 +1,234 @@
+"""What rests on a verdict or a finding, and would change if it fell: findings, bests, hypotheses. Pure.
+
+A finding falls with the verdicts that say it. A finding whose verdicts all fall falls too; one that keeps
+some gets weaker. A supported hypothesis falls when no other verdict supports it. What was tried on top of a
+configuration that fell was measured against it, so its own effect stands, but the chain that leads there from
+the baseline is broken: a campaign whose best lies on it has another best.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from knowledge.asking.answer import Answer, Question, Section, row_of, section
+from knowledge.asking.walking import (
+    AGREEING,
+    campaign_of_node,
+    hypothesis_of,
+    into,
+    number_of,
+    tests_of,
+    to,
+)
+from knowledge.figures import counted, listed
+from knowledge.graph import Graph, NodeKind, Relation
+
+WAITING = ("proposed", "queued", "testing")
+
+
+@dataclass(frozen=True)
+class Fallen:
+    """What would fall: verdicts (by experiment), the findings and supported hypotheses that rest on them
+    alone, and what lies on a chain over one of those hypotheses."""
+
+    experiments: tuple[str, ...]
+    hypotheses: tuple[str, ...]
+    findings: tuple[str, ...]
+    weaker: tuple[str, ...]
+    on_top: tuple[str, ...]
+    derived: tuple[str, ...]
+    building: tuple[str, ...]
+    bests: tuple[tuple[str, str], ...]
+    """Campaigns whose best is among these, each with the experiment."""
+
+
+def fall(graph: Graph, subject: str) -> Fallen:
+    """Return what rests on an experiment's verdict, a hypothesis's verdicts, or a finding's."""
+    experiments = _verdicts(graph, subject)
+    gone = set(experiments)
+    touched = dict.fromkeys(
+        f
+        for each in experiments
+        for f in to(
+            graph,
+            each,
+            Relation.SUPPORTS,
+            Relation.REPLICATES,
+            Relation.CONTRADICTS,
+            Relation.INFORMS,
+            kind=NodeKind.FINDING,
+        )
+    )
+    falls = [each for each in touched if each == subject or not _left(graph, each, gone)]
+    hypotheses = [
+        each
+        for each in dict.fromkeys(hypothesis_of(graph, e) for e in experiments)
+        if each is not None
+        and graph.nodes[each].get("state") == "supported"
+        and _unsupported(graph, each, gone)
+    ]
+    if graph.nodes[subject]["kind"] == NodeKind.FINDING and subject not in falls:
+        falls.insert(0, subject)
+    on_top = _on_top(graph, hypotheses)
+    bests = [
+        (campaign, best)
+        for campaign in {campaign_of_node(graph, each) for each in hypotheses}
+        if campaign is not None
+        and (best := graph.nodes[campaign].get("best")) in graph
+        and (best in gone or hypothesis_of(graph, best) in {*hypotheses, *on_top})
+    ]
+    return Fallen(
+        experiments=tuple(experiments),
+        hypotheses=tuple(hypotheses),
+        findings=tuple(falls),
+        weaker=tuple(each for each in touched if each not in falls),
+        on_top=tuple(on_top),
+        derived=tuple(_descendants(graph, _asked(graph, subject, experiments), {*hypotheses, *on_top})),
+        building=tuple(dict.fromkeys(h for f in falls for h in into(graph, f, Relation.BUILDS_ON))),
+        bests=tuple(sorted(bests)),
+    )
+
+
+def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
+    """Return what would change if a finding or a verdict fell; `more` are sections on the queue's order."""
+    found = fall(graph, subject)
+    rows = [
+        row_of(graph, best, campaign, because="the best of the campaign, and what it recommends")
+        for campaign, best in found.bests
+    ]
+    findings = [
+        row_of(graph, each, "falls", because=_what_is_left(graph, each, found)) for each in found.findings
+    ]
+    findings += [
+        row_of(graph, each, "weaker", because=_what_is_left(graph, each, found)) for each in found.weaker
+    ]
+    resting = list(dict.fromkeys([*found.on_top, *found.building, *found.derived]))
+    resting.sort(key=lambda each: (graph.nodes[each].get("state") not in WAITING, number_of(each)))
+    hypotheses = [row_of(graph, each, _why_it_rests(each, found)) for each in resting]
+    return Answer(
+        question=Question.IF_FELL,
+        asked=f"What would change if {subject} fell? {graph.nodes[subject]['title']}",
+        sentence=_sentence(graph, subject, found, resting),
+        sections=(
+            section("Bests and recommendations", rows, "No campaign's best rests on it."),
+            section("Findings", findings, "No finding rests on it."),
+            section("Hypotheses", hypotheses, "No hypothesis rests on it.", "those that wait first"),
+            section(
+                "Verdicts that would fall",
+                (row_of(graph, each, because=graph.nodes[each].get("reason")) for each in found.experiments),
+                "None.",
+            ),
+            *more,
+        ),
+    )
+
+
+def _asked(graph: Graph, subject: str, experiments: Iterable[str]) -> list[str]:
+    """The hypotheses that this is about."""
+    if graph.nodes[subject]["kind"] == NodeKind.HYPOTHESIS:
+        return [subject]
+    return [each for each in dict.fromkeys(hypothesis_of(graph, e) for e in experiments) if each is not None]
+
+
+def _verdicts(graph: Graph, subject: str) -> list[str]:
+    """The experiments whose verdicts fall with the subject."""
+    kind = graph.nodes[subject]["kind"]
+    if kind == NodeKind.EXPERIMENT:
+        return [subject]
+    if kind == NodeKind.HYPOTHESIS:
+        return [each for each in tests_of(graph, subject) if graph.nodes[each].get("outcome")]
+    agreeing = {
+        edge[0]
+        for edge in graph.in_edges(subject, keys=True)
+        if edge[2] in AGREEING and graph.nodes[edge[0]]["kind"] == NodeKind.EXPERIMENT
+    }
+    return sorted(agreeing, key=number_of)
+
+
+def _left(graph: Graph, finding: str, gone: Collection[str]) -> int:
+    """How many verdicts still say a finding."""
+    here = {
+        edge[0]
+        for edge in graph.in_edges(finding, keys=True)
+        if edge[2] in AGREEING and edge[0] not in gone and graph.nodes[edge[0]]["kind"] == NodeKind.EXPERIMENT
+    }
+    return len(here) + int(graph.nodes[finding].get("imported_for", 0))
+
+
+def _unsupported(graph: Graph, hypothesis: str, gone: Collection[str]) -> bool:
+    return not any(
+        each not in gone and graph.nodes[each].get("outcome") == "supported"
+        for each in tests_of(graph, hypothesis)
+    )
+
+
+def _on_top(graph: Graph, fallen: Sequence[str]) -> list[str]:
+    """Hypotheses tried on a configuration that fell, and on theirs; not those whose control another supported
+    hypothesis leads to."""
+    found: dict[str, None] = {}
+    for campaign in dict.fromkeys(campaign_of_node(graph, each) for each in fallen):
+        if campaign is None:
+            continue
+        mine = into(graph, campaign, Relation.PART_OF, kind=NodeKind.HYPOTHESIS)
+        by_control: dict[int, list[str]] = {}
+        standing: dict[int, set[str]] = {}
+        for each in mine:
+            data = graph.nodes[each]
+            by_control.setdefault(data.get("control"), []).append(each)
+            if data.get("state") == "supported":
+                standing.setdefault(data.get("candidate"), set()).add(each)
+        broken = {each for each in fallen if each in set(mine)}
+        waiting = deque(sorted(broken, key=number_of))
+        while waiting:
+            candidate = graph.nodes[waiting.popleft()].get("candidate")
+            if candidate == graph.nodes[campaign].get("baseline") or standing.get(candidate, set()) - broken:
+                continue
+            for each in by_control.get(candidate, []):
+                if each not in broken:
+                    broken.add(each)
+                    found[each] = None
+                    waiting.append(each)
+    return list(found)
+
+
+def _descendants(graph: Graph, fallen: Iterable[str], known: Collection[str]) -> list[str]:
+    """Hypotheses derived from those that fell, which are not told of already."""
+    found: dict[str, None] = {}
+    waiting = deque(fallen)
+    while waiting:
+        for each in into(graph, waiting.popleft(), Relation.DERIVED_FROM):
+            if each not in known and each not in found:
+                found[each] = None
+                waiting.append(each)
+    return list(found)
+
+
+def _why_it_rests(hypothesis: str, found: Fallen) -> str:
+    if hypothesis in found.on_top:
+        return "on top of what fell"
+    return "builds on it" if hypothesis in found.building else "derived from it"
+
+
+def _what_is_left(graph: Graph, finding: str, found: Fallen) -> str:
+    left = _left(graph, finding, found.experiments)
+    return f"{counted(left, 'verdict')} would still say so" if left else "no verdict would say so any more"
+
+
+def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str]) -> str:
+    if not found.experiments and graph.nodes[subject]["kind"] != NodeKind.FINDING:
+        return f"{subject} has no verdict yet, so nothing rests on it."
+    waiting = sum(graph.nodes[each].get("state") in WAITING for each in resting)
+    told = []
+    if found.bests:
+        told.append(f"{listed([campaign for campaign, _ in found.bests])} would have another best")
+    if found.findings:
+        told.append(f"{listed(list(found.findings[:4]))} would fall")
+    if found.weaker:
+        told.append(f"{listed(list(found.weaker[:4]))} would have fewer verdicts behind it")
+    if resting:
+        told.append(
+            f"{counted(len(resting), 'hypothesis', 'hypotheses')} rest on it, {waiting} of which wait"
+        )
+    return f"If {subject} fell: {'; '.join(told)}." if told else f"Nothing here rests on {subject}."

@@ -1,0 +1,141 @@
+"""What led to a hypothesis, an experiment or a finding: its ancestors, up to where they begin. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from knowledge.asking.answer import Answer, Question, Row, Section, row_of, section
+from knowledge.asking.walking import (
+    AGREEING,
+    campaign_of_node,
+    hypothesis_of,
+    into,
+    number_of,
+    origin,
+    to,
+)
+from knowledge.figures import counted
+from knowledge.graph import Graph, NodeKind, Relation
+
+MOST_GENERATIONS = 12
+"""Steps back that are followed."""
+
+MOST_ANCESTORS = 80
+"""Rows of the tree; a long chain is cut at its far end."""
+
+
+def led_to(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
+    """Return what led to a node of the graph; `more` are sections on what the graph does not hold: places in
+    the queue, the profile."""
+    climbed = _Climb(graph)
+    rows = climbed.above(subject, 0)
+    people = list(dict.fromkeys(climbed.proposers))
+    return Answer(
+        question=Question.LED_TO,
+        asked=f"What led to {subject}? {graph.nodes[subject]['title']}",
+        sentence=_sentence(graph, subject, climbed, people),
+        sections=(
+            section(
+                "Where it comes from",
+                rows,
+                "Nothing here led to it: it stands at the beginning.",
+                "a row below another led to it",
+                most=MOST_ANCESTORS,
+            ),
+            *more,
+        ),
+    )
+
+
+class _Climb:
+    """A walk to the ancestors that tells each once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.seen: set[str] = set()
+        self.proposers: list[str] = []
+        self.generations = 0
+
+    def above(self, node: str, generation: int) -> list[Row]:
+        """The rows of what led directly to a node, with theirs below them."""
+        self.seen.add(node)
+        self.generations = max(self.generations, generation)
+        if generation >= MOST_GENERATIONS or len(self.seen) > MOST_ANCESTORS:
+            return []
+        return [self._row(relation, each, generation) for relation, each in self._causes(node)]
+
+    def _row(self, relation: str, node: str, generation: int) -> Row:
+        data = self.graph.nodes[node]
+        because = data.get("rationale") or data.get("reason")
+        if node in self.seen:
+            return row_of(self.graph, node, relation, because="told above")
+        if data["kind"] == NodeKind.HYPOTHESIS:
+            proposer = str(data.get("proposer", ""))
+            self.proposers.append(proposer)
+            because = f"Proposed by {proposer}. {because or ''}".strip()
+        return row_of(self.graph, node, relation, because=because, rows=self.above(node, generation + 1))
+
+    def _causes(self, node: str) -> Iterator[tuple[str, str]]:
+        graph, kind = self.graph, self.graph.nodes[node]["kind"]
+        if kind == NodeKind.FINDING:
+            evidence = [
+                (edge[2], edge[0])
+                for edge in graph.in_edges(node, keys=True)
+                if graph.nodes[edge[0]]["kind"] == NodeKind.EXPERIMENT
+            ]
+            for relation, each in sorted(
+                evidence, key=lambda pair: (pair[0] not in AGREEING, number_of(pair[1]))
+            ):
+                yield f"{relation} it", each
+            for each in to(graph, node, Relation.SUPERSEDES):
+                yield "takes the place of", each
+        elif kind == NodeKind.EXPERIMENT:
+            hypothesis = hypothesis_of(graph, node)
+            if hypothesis is not None:
+                yield "tests", hypothesis
+            for each in to(graph, node, Relation.REPLICATES, kind=NodeKind.EXPERIMENT):
+                yield "runs again", each
+        elif kind == NodeKind.HYPOTHESIS:
+            yield from self._of_hypothesis(node)
+
+    def _of_hypothesis(self, node: str) -> Iterator[tuple[str, str]]:
+        graph = self.graph
+        for each in to(graph, node, Relation.BUILDS_ON):
+            yield "builds on", each
+        for each in to(graph, node, Relation.FOLLOWS_UP):
+            yield "follows up", each
+        best = origin(graph, node)
+        if best is not None:
+            yield "on top of the best then", best
+        for each in to(graph, node, Relation.DERIVED_FROM):
+            if each != best:
+                yield "derived from", each
+        if best is None:
+            baseline = _baseline(graph, node)
+            if baseline is not None:
+                yield "on top of the baseline", baseline
+
+
+def _baseline(graph: Graph, hypothesis: str) -> str | None:
+    campaign = campaign_of_node(graph, hypothesis)
+    if campaign is None:
+        return None
+    return next(
+        (
+            each
+            for each in into(graph, campaign, Relation.PART_OF, kind=NodeKind.EXPERIMENT)
+            if graph.nodes[each].get("purpose") == "baseline"
+        ),
+        None,
+    )
+
+
+def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]) -> str:
+    data = graph.nodes[subject]
+    count = len(climbed.seen) - 1
+    by = f" was proposed by {data['proposer']}" if data.get("proposer") else ""
+    if not count:
+        return f"{subject}{by or ' stands at the beginning'}; nothing here led to it."
+    rest = f"; what led there was proposed by {', '.join(people)}" if people else ""
+    back = counted(climbed.generations, "step")
+    return f"{subject}{by or ' goes back'}: {counted(count, 'ancestor')} over {back}{rest}."

@@ -1,0 +1,161 @@
+"""Steps on the graph, by relation and kind, and the names that a user means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
+
+from configs.errors import UsageError
+from db.labels import Noun, format_label, parse_label
+from knowledge.graph import Graph, NodeKind, Relation
+
+SAYING = (
+    Relation.SUPPORTS,
+    Relation.REPLICATES,
+    Relation.CONTRADICTS,
+    Relation.INFORMS,
+)
+"""What a verdict says of a finding."""
+
+AGREEING = frozenset({Relation.SUPPORTS.value, Relation.REPLICATES.value})
+
+MOST_NEAR = 3
+_KINDS = {
+    Noun.CAMPAIGN: NodeKind.CAMPAIGN,
+    Noun.HYPOTHESIS: NodeKind.HYPOTHESIS,
+    Noun.EXPERIMENT: NodeKind.EXPERIMENT,
+    Noun.FINDING: NodeKind.FINDING,
+}
+
+
+def to(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
+    """Return where edges of these relations lead from a node, in the order of their making."""
+    return _ends(graph, graph.out_edges(node, keys=True), 1, relations, kind)
+
+
+def into(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
+    """Return where edges of these relations into a node come from."""
+    return _ends(graph, graph.in_edges(node, keys=True), 0, relations, kind)
+
+
+def _ends(
+    graph: Graph,
+    edges: Iterable[tuple[str, str, str]],
+    end: int,
+    relations: Collection[Relation],
+    kind: NodeKind | None,
+) -> list[str]:
+    wanted = {each.value for each in relations}
+    found = dict.fromkeys(edge[end] for edge in edges if edge[2] in wanted)
+    return [each for each in found if kind is None or graph.nodes[each]["kind"] == kind.value]
+
+
+def tests_of(graph: Graph, hypothesis: str) -> list[str]:
+    """Return the experiments of a hypothesis, oldest first."""
+    return sorted(into(graph, hypothesis, Relation.TESTS), key=number_of)
+
+
+def hypothesis_of(graph: Graph, experiment: str) -> str | None:
+    """Return what an experiment tests, None of a baseline."""
+    return next(iter(to(graph, experiment, Relation.TESTS)), None)
+
+
+def campaign_of_node(graph: Graph, node: str) -> str | None:
+    """Return the campaign of a hypothesis or an experiment."""
+    found = to(graph, node, Relation.PART_OF)
+    if not found and graph.nodes[node]["kind"] == NodeKind.EXPERIMENT:
+        hypothesis = hypothesis_of(graph, node)
+        found = [] if hypothesis is None else to(graph, hypothesis, Relation.PART_OF)
+    return next(iter(found), None)
+
+
+def changes_of(graph: Graph, node: str) -> dict[str, tuple[str, str]]:
+    """Return the knobs that a hypothesis or finding changes, each with the values before and after."""
+    return {
+        knob.removeprefix("knob:"): (data.get("before", ""), data.get("after", ""))
+        for _, knob, key, data in graph.out_edges(node, keys=True, data=True)
+        if key == Relation.CHANGES.value
+    }
+
+
+def origin(graph: Graph, hypothesis: str) -> str | None:
+    """Return the hypothesis whose candidate is this one's control: the best when it was proposed; None where
+    that is the baseline, or nobody's."""
+    data = graph.nodes[hypothesis]
+    campaign = campaign_of_node(graph, hypothesis)
+    control = data.get("control")
+    if campaign is None or control is None or control == graph.nodes[campaign].get("baseline"):
+        return None
+    return next(
+        (
+            each
+            for each in into(graph, campaign, Relation.PART_OF, kind=NodeKind.HYPOTHESIS)
+            if graph.nodes[each].get("candidate") == control and each != hypothesis
+        ),
+        None,
+    )
+
+
+def label_in(graph: Graph, text: str, *nouns: Noun) -> str:
+    """Return the label that a user means, of one of these nouns, as it stands in the graph.
+
+    Raises `UsageError` for what is no label, another noun, and what does not exist, with the last there is.
+    """
+    noun, number = parse_label(text)
+    if noun not in nouns:
+        wanted = " or ".join(each.phrase for each in nouns)
+        raise UsageError(
+            f"{text!r} names {noun.phrase}, but {wanted} is wanted here.",
+            f"Give a label such as {format_label(nouns[0], 1)}.",
+        )
+    label = format_label(noun, number)
+    if label not in graph:
+        known = [node for node, kind in graph.nodes(data="kind") if kind == _KINDS[noun].value]
+        last = max(known, key=number_of, default=None)
+        there = f"the last is {last}" if last else f"there is no {noun.word} yet"
+        raise UsageError(f"{label} does not exist; {there}.", "See what there is: autoinfer graph")
+    return label
+
+
+def knob_in(graph: Graph, name: str, space: Collection[str]) -> str:
+    """Return the knob that is meant, of the space or the graph; raises `UsageError` with the nearest."""
+    known = sorted({*space, *_named(graph, NodeKind.KNOB)})
+    if name in known:
+        return name
+    last = name.rsplit(".", 1)[-1]
+    near = [each for each in known if each.rsplit(".", 1)[-1] == last]
+    near += [each for each in get_close_matches(name, known, MOST_NEAR, 0.6) if each not in near]
+    hint = f"Did you mean {' or '.join(near[:MOST_NEAR])}?" if near else f"The knobs are {', '.join(known)}."
+    raise UsageError(f"There is no knob {name!r}.", hint)
+
+
+def hardware_in(graph: Graph, text: str) -> frozenset[str]:
+    """Return the targets with this in their names; raises `UsageError` with those there are."""
+    targets = {*_named(graph, NodeKind.HARDWARE), *_targets(graph)}
+    found = frozenset(each for each in targets if text.casefold() in each.casefold())
+    if found:
+        return found
+    known = ", ".join(sorted(targets)) or "none, for nothing was measured yet"
+    raise UsageError(f"Nothing is known of hardware with {text!r} in its name.", f"There is: {known}.")
+
+
+def _named(graph: Graph, kind: NodeKind) -> Iterator[str]:
+    for _, data in graph.nodes(data=True):
+        if data["kind"] == kind.value:
+            yield data["title"]
+
+
+def _targets(graph: Graph) -> Iterator[str]:
+    for _, data in graph.nodes(data=True):
+        if data["kind"] == NodeKind.EXPERIMENT and data.get("target"):
+            yield data["target"]
+
+
+def number_of(label: str) -> int:
+    """Return the number of a label."""
+    return int(label.partition("-")[2])
+
+
+def newest(labels: Iterable[str], most: int) -> list[str]:
+    """Return the newest of these, the last made first."""
+    return sorted(labels, key=number_of, reverse=True)[:most]

@@ -1,0 +1,246 @@
+"""Why something is ruled out, or is not: verdicts against it down to their samples, what broke, bans, what
+model, engine and target do not allow. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from knowledge.asking.answer import Answer, Question, Row, Section, down_to_samples, row_of, section
+from knowledge.asking.walking import changes_of, into, newest, tests_of, to
+from knowledge.figures import listed
+from knowledge.graph import Graph, NodeKind, Relation
+
+AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
+"""Rules of findings that speak against a change."""
+
+AGAINST = ("refuted", "infeasible", "confounded")
+"""Outcomes that speak against a change, or leave it unusable as evidence."""
+
+
+@dataclass(frozen=True)
+class Objection:
+    """What speaks against something beside verdicts: `id` names it where it has a label; `absolute` tells
+    that it can't be tested as long as this stands."""
+
+    text: str
+    id: str | None = None
+    absolute: bool = True
+
+
+def why_not_hypothesis(
+    graph: Graph, hypothesis: str, legality: Sequence[Objection], steering: Sequence[Objection]
+) -> Answer:
+    """Return why a hypothesis of the graph is ruled out, or that it is not."""
+    data = graph.nodes[hypothesis]
+    tests = tests_of(graph, hypothesis)
+    own = [down_to_samples(graph, each, "tested by") for each in tests]
+    sections = [
+        section("Its verdicts", own, "It was not tested."),
+        _findings(graph, _said(graph, tests)),
+        _confounded(graph, tests),
+        _legal(legality),
+        _steered(steering),
+    ]
+    return Answer(
+        question=Question.WHY_NOT,
+        asked=f"Why is {hypothesis} ruled out? {data['title']}",
+        sentence=_of_state(hypothesis, data, tests, legality, steering, graph),
+        sections=tuple(sections),
+    )
+
+
+def why_not_values(
+    graph: Graph,
+    assigned: Mapping[str, str | None],
+    legality: Sequence[Objection],
+    steering: Sequence[Objection],
+) -> Answer:
+    """Return why a configuration with these values is ruled out, or that it is not; None is any value of the
+    knob."""
+    words = ", ".join(name if value is None else f"{name}={value}" for name, value in assigned.items())
+    hypotheses = [each for each in _changing(graph, assigned) if _sets(graph, each, assigned)]
+    exact = [each for each in hypotheses if len(changes_of(graph, each)) <= len(assigned)]
+    tests = [test for each in hypotheses for test in tests_of(graph, each)]
+    rows = [_hypothesis(graph, each) for each in newest(hypotheses, len(hypotheses))]
+    against = [each for each in rows if each.state in AGAINST]
+    rest = [each for each in rows if each.state not in AGAINST]
+    parts = [] if len(assigned) < 2 else _parts(graph, assigned, {each.id for each in rows})
+    sections = [
+        section("Verdicts against it", against, "No verdict speaks against it."),
+        section("What else became of it", rest, "Nothing: it was not tried otherwise."),
+        *([section("Its values by themselves", parts, "None of them failed by itself.")] if parts else []),
+        _findings(graph, _said(graph, tests)),
+        _confounded(graph, tests),
+        _legal(legality),
+        _steered(steering),
+    ]
+    return Answer(
+        question=Question.WHY_NOT,
+        asked=f"Why is {words} ruled out?",
+        sentence=_of_values(graph, words, exact, hypotheses, legality, steering),
+        sections=tuple(sections),
+    )
+
+
+def why_not_finding(graph: Graph, finding: str) -> Answer:
+    """Return why a finding is not believed any more, or that it is."""
+    data = graph.nodes[finding]
+    state = data.get("state", "")
+    against = [
+        down_to_samples(graph, each, "contradicted by")
+        for each in into(graph, finding, Relation.CONTRADICTS, kind=NodeKind.EXPERIMENT)
+    ]
+    others = [
+        row_of(graph, each, relation)
+        for relation, wanted in (
+            ("superseded by", Relation.SUPERSEDES),
+            ("contradicted by", Relation.CONTRADICTS),
+        )
+        for each in into(graph, finding, wanted, kind=NodeKind.FINDING)
+    ]
+    because = f": {data['status_reason']}" if data.get("status_reason") else "."
+    return Answer(
+        question=Question.WHY_NOT,
+        asked=f"Why is {finding} not believed?",
+        sentence=(
+            f"{finding} is believed: it holds, {data.get('strength')}."
+            if state == "holds"
+            else f"{finding} is {state}{because}"
+        ),
+        sections=(
+            section("Verdicts against it", against, "No verdict contradicts it."),
+            section("Findings in its place or against it", others, "There is none."),
+        ),
+    )
+
+
+def _changing(graph: Graph, assigned: Mapping[str, str | None]) -> list[str]:
+    first = f"knob:{next(iter(assigned))}"
+    return into(graph, first, Relation.CHANGES, kind=NodeKind.HYPOTHESIS) if first in graph else []
+
+
+def _sets(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> bool:
+    changed = changes_of(graph, hypothesis)
+    return all(name in changed and value in (None, changed[name][1]) for name, value in assigned.items())
+
+
+def _parts(graph: Graph, assigned: Mapping[str, str | None], shown: set[str | None]) -> list[Row]:
+    """What failed of the values one by one."""
+    found = []
+    for name, value in assigned.items():
+        for each in _changing(graph, {name: value}):
+            alone = set(changes_of(graph, each)) <= set(assigned)
+            if alone and each not in shown and _sets(graph, each, {name: value}):
+                row = _hypothesis(graph, each)
+                if row.state in AGAINST:
+                    found.append(row)
+    return list({each.id: each for each in found}.values())
+
+
+def _hypothesis(graph: Graph, hypothesis: str) -> Row:
+    changes = changes_of(graph, hypothesis).items()
+    told = listed([f"{name} {before or '–'} → {after or '–'}" for name, (before, after) in changes])
+    below = [down_to_samples(graph, each, "tested by") for each in tests_of(graph, hypothesis)]
+    reason = graph.nodes[hypothesis].get("state_reason")
+    because = f"{told}. {reason}" if reason and not below else told
+    return row_of(graph, hypothesis, because=because, rows=below)
+
+
+def _said(graph: Graph, tests: Sequence[str]) -> list[str]:
+    """The findings that verdicts of these tests bear on."""
+    wanted = (Relation.SUPPORTS, Relation.REPLICATES, Relation.CONTRADICTS, Relation.INFORMS)
+    return list(dict.fromkeys(f for each in tests for f in to(graph, each, *wanted, kind=NodeKind.FINDING)))
+
+
+def _findings(graph: Graph, findings: Sequence[str]) -> Section:
+    against = [each for each in findings if graph.nodes[each].get("rule") in AGAINST_RULES]
+    rows = [row_of(graph, each, because=graph.nodes[each].get("status_reason")) for each in against]
+    return section("Findings against it", rows, "No finding speaks against it.")
+
+
+def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
+    rows = []
+    for each in tests:
+        if graph.nodes[each].get("outcome") == "confounded":
+            below = [row_of(graph, h, "taken apart by") for h in into(graph, each, Relation.FOLLOWS_UP)]
+            rows.append(row_of(graph, each, because=graph.nodes[each].get("reason"), rows=below))
+    return section("Confounded", rows, "No test of it was confounded.", "the arms differed by more")
+
+
+def _legal(objections: Sequence[Objection]) -> Section:
+    rows = [Row(id=each.id, state="infeasible", text=each.text) for each in objections]
+    return section("Legality", rows, "Model, engine and target allow it.", "before anything is run")
+
+
+def _steered(objections: Sequence[Objection]) -> Section:
+    rows = [Row(id=each.id, text=each.text) for each in objections]
+    return section("Your steering", rows, "You ruled nothing of it out.")
+
+
+def _blocks(objections: Sequence[Objection]) -> str | None:
+    return next((each.text for each in objections if each.absolute), None)
+
+
+def _of_state(
+    hypothesis: str,
+    data: Mapping[str, str],
+    tests: Sequence[str],
+    legality: Sequence[Objection],
+    steering: Sequence[Objection],
+    graph: Graph,
+) -> str:
+    state, reason = data.get("state", ""), data.get("state_reason")
+    last = next((each for each in reversed(tests) if graph.nodes[each].get("outcome")), None)
+    if state in ("refuted", "infeasible", "confounded", "inconclusive") and last is not None:
+        said = graph.nodes[last].get("reason") or reason or "no reason is known"
+        ruled = "ruled out" if state in ("refuted", "infeasible") else "not settled"
+        return f"{hypothesis} is {ruled}: {last} found it {state}. {said}"
+    if state == "withdrawn":
+        return f"{hypothesis} is ruled out: it was withdrawn{f', for {reason}' if reason else ''}."
+    if state == "supported":
+        return f"{hypothesis} is not ruled out: it is supported{f' by {last}' if last else ''}."
+    blocked = _blocks(steering) or _blocks(legality)
+    if blocked is not None:
+        return f"{hypothesis} can't be tested as things are: {blocked}"
+    return f"{hypothesis} is not ruled out: it is {state}."
+
+
+def _of_values(
+    graph: Graph,
+    words: str,
+    exact: Sequence[str],
+    hypotheses: Sequence[str],
+    legality: Sequence[Objection],
+    steering: Sequence[Objection],
+) -> str:
+    blocked = _blocks(legality)
+    if blocked is not None:
+        return f"{words} is ruled out before anything is run: {blocked}"
+    blocked = _blocks(steering)
+    if blocked is not None:
+        return f"{words} is ruled out by you: {blocked}"
+    states = {each: graph.nodes[each].get("state") for each in (exact or hypotheses)}
+    supported = [each for each, state in states.items() if state == "supported"]
+    against = [each for each, state in states.items() if state in ("refuted", "infeasible")]
+    beside = "" if exact or not hypotheses else " It was never tested alone."
+    if against and supported:
+        return (
+            f"{words} is not ruled out everywhere: {listed(against[-3:])} speak against it and "
+            f"{listed(supported[-3:])} for it.{beside}"
+        )
+    if against:
+        more = f" and {len(against) - 1} more" if len(against) > 1 else ""
+        return f"{words} is ruled out by {against[-1]}{more}: {_why(graph, against[-1])}{beside}"
+    if supported:
+        return f"{words} is not ruled out: {listed(supported[-3:])} support it.{beside}"
+    if hypotheses:
+        return f"{words} is not ruled out: nothing that was tried with it is decided."
+    return f"{words} is not ruled out: it was never tried, and nothing forbids it."
+
+
+def _why(graph: Graph, hypothesis: str) -> str:
+    judged = [each for each in tests_of(graph, hypothesis) if graph.nodes[each].get("reason")]
+    if judged:
+        return str(graph.nodes[judged[-1]]["reason"])
+    return str(graph.nodes[hypothesis].get("state_reason") or "no reason is known")
