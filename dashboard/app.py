@@ -26,6 +26,7 @@ from dashboard.graph_data import add_graph_data
 from dashboard.interface import add_interface
 from dashboard.page import Ground
 from dashboard.pages import (
+    ask,
     campaign,
     campaigns,
     compare,
@@ -87,6 +88,7 @@ PAGES = (
     log.PAGE,
     find.PAGE,
     knowledge.PAGE,
+    ask.PAGE,
     finding.PAGE,
 )
 

@@ -11,19 +11,22 @@ from agent.campaign.what_if import Consequence
 from agent.ranking.values import Shift
 from configs.quantities import format_duration
 from db.labels import Noun, format_label
-from experiments.space.configuration import Change
+from experiments.space.configuration import Change, KnobValue
 from experiments.space.knob import written
 from knowledge.asking.answer import Row, Section, section
+from knowledge.asking.walking import changes_words
+from knowledge.figures import listed
 from knowledge.queries.view import prediction_view
 
 
 def change_text(changes: tuple[Change, ...]) -> str:
     """Return changes as they are read: `serving.threads 2 → 1`."""
-    return ", ".join(f"{each.knob} {_value(each.before)} → {_value(each.after)}" for each in changes)
+    ends = {each.knob: (_value(each.before), _value(each.after)) for each in changes}
+    return listed(changes_words(ends))
 
 
-def _value(value: object) -> str:
-    return "–" if value is None else written(value)  # type: ignore[arg-type]
+def _value(value: KnobValue | None) -> str:
+    return "" if value is None else written(value)
 
 
 def believed_row(found: Neighbour) -> Row:

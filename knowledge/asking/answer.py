@@ -106,6 +106,14 @@ def short_claim(claim: str) -> str:
     return claim.partition(" on model ")[0].removesuffix(";")
 
 
+def named(graph: Graph, node: str) -> str:
+    """Return a node by its label and what it says, in quotes."""
+    title = short_claim(graph.nodes[node]["title"]).rstrip(".")
+    if graph.nodes[node]["kind"] == NodeKind.EXPERIMENT:
+        return f"{node} ({_experiment_words(graph.nodes[node])})"
+    return f"{node} (“{title}”)"
+
+
 def down_to_samples(graph: Graph, experiment: str, relation: str | None = None) -> Row:
     """Return the row of an experiment with its verdict's reason, and below it its samples."""
     data = graph.nodes[experiment]

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge.asking.answer import Answer, Question, Section, row_of, section
+from knowledge.asking.answer import Answer, Question, Section, named, row_of, section
 from knowledge.asking.walking import (
     AGREEING,
     campaign_of_node,
@@ -109,7 +109,7 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     hypotheses = [row_of(graph, each, _why_it_rests(each, found)) for each in resting]
     return Answer(
         question=Question.IF_FELL,
-        asked=f"What would change if {subject} fell? {graph.nodes[subject]['title']}",
+        asked=f"What would change if {named(graph, subject)} fell?",
         sentence=_sentence(graph, subject, found, resting),
         sections=(
             section("Bests and recommendations", rows, "No campaign's best rests on it."),
@@ -223,12 +223,12 @@ def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str])
     told = []
     if found.bests:
         told.append(f"{listed([campaign for campaign, _ in found.bests])} would have another best")
-    if found.findings:
-        told.append(f"{listed(list(found.findings[:4]))} would fall")
+    others = [each for each in found.findings if each != subject]
+    if others:
+        told.append(f"{listed(others[:4])} would fall")
     if found.weaker:
         told.append(f"{listed(list(found.weaker[:4]))} would have fewer verdicts behind it")
     if resting:
-        told.append(
-            f"{counted(len(resting), 'hypothesis', 'hypotheses')} rest on it, {waiting} of which wait"
-        )
-    return f"If {subject} fell: {'; '.join(told)}." if told else f"Nothing here rests on {subject}."
+        rest = counted(len(resting), "hypothesis rests", "hypotheses rest")
+        told.append(f"{rest} on it, {waiting or 'none'} of which {'wait' if waiting != 1 else 'waits'}")
+    return f"If {subject} fell: {'; '.join(told)}." if told else f"Nothing else rests on {subject}."

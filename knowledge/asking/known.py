@@ -10,6 +10,7 @@ from knowledge.asking.answer import Answer, Question, Row, Section, down_to_samp
 from knowledge.asking.walking import (
     AGREEING,
     changes_of,
+    changes_words,
     hardware_in,
     hypothesis_of,
     into,
@@ -121,13 +122,9 @@ def _values(graph: Graph, knob: str, tests: Sequence[str]) -> list[Row]:
 
 
 def _test(graph: Graph, test: str, knob: str) -> Row:
-    """A test of the knob, with what else its hypothesis changed."""
+    """A test of the knob, with what else its hypothesis set."""
     hypothesis = hypothesis_of(graph, test) or ""
-    others = [
-        f"{name} {before or '–'} → {after or '–'}"
-        for name, (before, after) in changes_of(graph, hypothesis).items()
-        if name != knob
-    ]
+    others = changes_words(changes_of(graph, hypothesis), knob)
     row = down_to_samples(graph, test)
     text = f"{hypothesis} {graph.nodes[hypothesis]['title']}"
     return row.model_copy(update={"text": f"{text} Together with {listed(others)}." if others else text})
@@ -137,8 +134,9 @@ def _companions(graph: Graph, knob: str, tests: Iterable[str]) -> list[Row]:
     """Knobs that were changed with it, the most often first."""
     found: dict[str, list[str]] = {}
     for test in tests:
-        for name in changes_of(graph, hypothesis_of(graph, test) or ""):
-            if name != knob:
+        changed = changes_of(graph, hypothesis_of(graph, test) or "")
+        for name, ends in changed.items():
+            if name != knob and all(ends):  # not what only came or went with another
                 found.setdefault(name, []).append(test)
     return [
         Row(id=f"knob:{name}", text=name, because=outcomes_words(graph, each))
@@ -201,13 +199,21 @@ def _together(graph: Graph, tests: Sequence[str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def _held(findings: int, holds: int) -> str:
+    if not findings:
+        return "no finding"
+    if holds == findings:
+        return f"{counted(findings, 'finding')} that hold{'s' if findings == 1 else ''}"
+    return f"{counted(findings, 'finding')}, {holds or 'none'} of which hold{'s' if holds == 1 else ''}"
+
+
 def _sentence(
     graph: Graph, name: str, on: str | None, tests: Sequence[str], findings: Sequence[str], waiting: int
 ) -> str:
     where = name if on is None else f"{name} on {on}"
     holds = sum(graph.nodes[each].get("state") == "holds" for each in findings)
     told = [outcomes_words(graph, tests) or "no test changed it"]
-    told.append(f"{counted(len(findings), 'finding')}, {holds} of which hold" if findings else "no finding")
+    told.append(_held(len(findings), holds))
     if waiting:
         told.append(f"{waiting} more to come")
     best = min(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from knowledge.asking.answer import Answer, Question, Row, Section, row_of, section
+from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section
 from knowledge.asking.walking import (
     AGREEING,
     campaign_of_node,
@@ -12,6 +12,7 @@ from knowledge.asking.walking import (
     into,
     number_of,
     origin,
+    starts_at_baseline,
     to,
 )
 from knowledge.figures import counted
@@ -32,7 +33,7 @@ def led_to(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     people = list(dict.fromkeys(climbed.proposers))
     return Answer(
         question=Question.LED_TO,
-        asked=f"What led to {subject}? {graph.nodes[subject]['title']}",
+        asked=f"What led to {named(graph, subject)}?",
         sentence=_sentence(graph, subject, climbed, people),
         sections=(
             section(
@@ -110,7 +111,7 @@ class _Climb:
         for each in to(graph, node, Relation.DERIVED_FROM):
             if each != best:
                 yield "derived from", each
-        if best is None:
+        if best is None and starts_at_baseline(graph, node):
             baseline = _baseline(graph, node)
             if baseline is not None:
                 yield "on top of the baseline", baseline

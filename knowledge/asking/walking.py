@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 
 from configs.errors import UsageError
@@ -78,22 +78,45 @@ def changes_of(graph: Graph, node: str) -> dict[str, tuple[str, str]]:
     }
 
 
+def changes_words(changes: Mapping[str, tuple[str, str]], without: str | None = None) -> list[str]:
+    """Return changes in words, `serving.threads 2 → 1`, but for the knob `without`: those that were set, and
+    how many knobs came or went with them; all of them where none was set."""
+    left = {name: ends for name, ends in changes.items() if name != without}
+    were_set = {name: ends for name, ends in left.items() if all(ends)}
+    if not were_set and without is not None and all(changes.get(without, ("", ""))):
+        return []  # what comes or goes with the knob that is spoken of
+    told = [
+        f"{name} {before or '–'} → {after or '–'}" for name, (before, after) in (were_set or left).items()
+    ]
+    along = len(left) - len(were_set) if were_set else 0
+    return [*told, f"{along} that came or went with it"] if along else told
+
+
 def origin(graph: Graph, hypothesis: str) -> str | None:
-    """Return the hypothesis whose candidate is this one's control: the best when it was proposed; None where
-    that is the baseline, or nobody's."""
+    """Return the supported hypothesis whose candidate is this one's control: the best when it was proposed.
+    None where that is the baseline, or a configuration that nothing supported leads to."""
     data = graph.nodes[hypothesis]
     campaign = campaign_of_node(graph, hypothesis)
     control = data.get("control")
-    if campaign is None or control is None or control == graph.nodes[campaign].get("baseline"):
+    if campaign is None or control is None or starts_at_baseline(graph, hypothesis):
         return None
-    return next(
-        (
-            each
-            for each in into(graph, campaign, Relation.PART_OF, kind=NodeKind.HYPOTHESIS)
-            if graph.nodes[each].get("candidate") == control and each != hypothesis
-        ),
-        None,
-    )
+    found = [
+        each
+        for each in into(graph, campaign, Relation.PART_OF, kind=NodeKind.HYPOTHESIS)
+        if graph.nodes[each].get("candidate") == control
+        and graph.nodes[each].get("state") == "supported"
+        and number_of(each) < number_of(hypothesis)
+    ]
+    return max(found, key=number_of, default=None)
+
+
+def starts_at_baseline(graph: Graph, hypothesis: str) -> bool:
+    """Return whether a hypothesis changes the baseline of its campaign itself."""
+    campaign = campaign_of_node(graph, hypothesis)
+    if campaign is None:
+        return False
+    baseline = graph.nodes[campaign].get("baseline")
+    return baseline is not None and graph.nodes[hypothesis].get("control") == baseline
 
 
 def label_in(graph: Graph, text: str, *nouns: Noun) -> str:

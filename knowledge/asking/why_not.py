@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.asking.answer import Answer, Question, Row, Section, down_to_samples, row_of, section
-from knowledge.asking.walking import changes_of, into, newest, tests_of, to
+from knowledge.asking.answer import Answer, Question, Row, Section, down_to_samples, named, row_of, section
+from knowledge.asking.walking import changes_of, changes_words, into, newest, tests_of, to
 from knowledge.figures import listed
 from knowledge.graph import Graph, NodeKind, Relation
 
@@ -44,7 +44,7 @@ def why_not_hypothesis(
     ]
     return Answer(
         question=Question.WHY_NOT,
-        asked=f"Why is {hypothesis} ruled out? {data['title']}",
+        asked=f"Why is {named(graph, hypothesis)} ruled out?",
         sentence=_of_state(hypothesis, data, tests, legality, steering, graph),
         sections=tuple(sections),
     )
@@ -60,7 +60,7 @@ def why_not_values(
     knob."""
     words = ", ".join(name if value is None else f"{name}={value}" for name, value in assigned.items())
     hypotheses = [each for each in _changing(graph, assigned) if _sets(graph, each, assigned)]
-    exact = [each for each in hypotheses if len(changes_of(graph, each)) <= len(assigned)]
+    exact = [each for each in hypotheses if _alone(graph, each, assigned)]
     tests = [test for each in hypotheses for test in tests_of(graph, each)]
     rows = [_hypothesis(graph, each) for each in newest(hypotheses, len(hypotheses))]
     against = [each for each in rows if each.state in AGAINST]
@@ -102,7 +102,7 @@ def why_not_finding(graph: Graph, finding: str) -> Answer:
     because = f": {data['status_reason']}" if data.get("status_reason") else "."
     return Answer(
         question=Question.WHY_NOT,
-        asked=f"Why is {finding} not believed?",
+        asked=f"Why is {named(graph, finding)} not believed?",
         sentence=(
             f"{finding} is believed: it holds, {data.get('strength')}."
             if state == "holds"
@@ -125,13 +125,18 @@ def _sets(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> 
     return all(name in changed and value in (None, changed[name][1]) for name, value in assigned.items())
 
 
+def _alone(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> bool:
+    """Whether nothing else was set; what came or went with these does not count."""
+    changed = changes_of(graph, hypothesis)
+    return {name for name, ends in changed.items() if all(ends)} <= set(assigned)
+
+
 def _parts(graph: Graph, assigned: Mapping[str, str | None], shown: set[str | None]) -> list[Row]:
     """What failed of the values one by one."""
     found = []
     for name, value in assigned.items():
         for each in _changing(graph, {name: value}):
-            alone = set(changes_of(graph, each)) <= set(assigned)
-            if alone and each not in shown and _sets(graph, each, {name: value}):
+            if _alone(graph, each, assigned) and each not in shown and _sets(graph, each, {name: value}):
                 row = _hypothesis(graph, each)
                 if row.state in AGAINST:
                     found.append(row)
@@ -139,8 +144,7 @@ def _parts(graph: Graph, assigned: Mapping[str, str | None], shown: set[str | No
 
 
 def _hypothesis(graph: Graph, hypothesis: str) -> Row:
-    changes = changes_of(graph, hypothesis).items()
-    told = listed([f"{name} {before or '–'} → {after or '–'}" for name, (before, after) in changes])
+    told = listed(changes_words(changes_of(graph, hypothesis)))
     below = [down_to_samples(graph, each, "tested by") for each in tests_of(graph, hypothesis)]
     reason = graph.nodes[hypothesis].get("state_reason")
     because = f"{told}. {reason}" if reason and not below else told

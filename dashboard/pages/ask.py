@@ -1,0 +1,149 @@
+"""Questions of the graph: what is known, why not, what led to it, what if it fell, what is untested."""
+
+from __future__ import annotations
+
+from shlex import quote
+from typing import Any
+from urllib.parse import urlencode
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from agent.campaign import asked as answers
+from dashboard.grounds import ground_of
+from dashboard.live_graph import graph_of
+from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
+from knowledge.asking.answer import Answer, Question
+from knowledge.graph import Graph, NodeKind
+from knowledge.queries.lookup import newest_campaign
+from knowledge.queries.view import View
+
+ABOUT: dict[Question, str] = {
+    Question.KNOWN: "A knob, such as serving.threads",
+    Question.WHY_NOT: "H-002, a knob, or KNOB=VALUE",
+    Question.LED_TO: "H-002, E-0003 or F-001",
+    Question.IF_FELL: "F-001, E-0003 or H-002",
+    Question.UNTESTED: "",
+}
+"""What each question is about, as the field says; nothing for one that asks of the campaign's best."""
+
+WORDS: dict[Question, str] = {
+    Question.KNOWN: "What is known?",
+    Question.WHY_NOT: "Why not?",
+    Question.LED_TO: "What led to it?",
+    Question.IF_FELL: "What if it fell?",
+    Question.UNTESTED: "What is untested?",
+}
+MOST_SUGGESTED = 200
+
+
+class AskFilters(Filters):
+    """The question, what it is about, and where."""
+
+    question: Question = Field(default=Question.KNOWN, description="Which question.")
+    about: str | None = Field(default=None, max_length=400, description="A label, a knob or KNOB=VALUE.")
+    on: str | None = Field(default=None, max_length=200, description="Part of the hardware's name.")
+    campaign: str | None = Field(default=None, max_length=32)
+
+    @property
+    def questions(self) -> tuple[tuple[Question, str], ...]:
+        """All questions, with their words."""
+        return tuple(WORDS.items())
+
+    def to(self, question: Question) -> str:
+        """The address of another question, about the same thing where it can be."""
+        of_labels = {Question.WHY_NOT, Question.LED_TO, Question.IF_FELL}
+        keeps = {question, self.question} <= of_labels
+        return self.href(question=question, about=self.about if keeps else None, on=None)
+
+    def href(self, **changes: object) -> str:
+        """The address of this view with something changed."""
+        given: dict[str, Any] = self.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
+        given = {name: value for name, value in given.items() if value is not None}
+        return f"/knowledge/ask?{urlencode(given)}" if given else "/knowledge/ask"
+
+
+class AskView(View):
+    """An answer, or None before something was named; `suggested` are names that the question may be about."""
+
+    answer: Answer | None
+    wants: str
+    suggested: tuple[str, ...]
+    hardware: tuple[str, ...]
+
+
+def read(session: Session, request: Request[AskFilters], ground: Ground) -> AskView:
+    """Answer the question; raises `UsageError` as the command does."""
+    asked = request.filters
+    with graph_of(session) as graph:
+        return AskView(
+            answer=_answer(session, graph, asked),
+            wants=ABOUT[asked.question],
+            suggested=_suggested(graph, asked.question),
+            hardware=tuple(
+                data["title"] for _, data in graph.nodes(data=True) if data["kind"] == NodeKind.HARDWARE
+            ),
+        )
+
+
+def _answer(session: Session, graph: Graph, asked: AskFilters) -> Answer | None:
+    if asked.question is Question.UNTESTED:
+        if asked.campaign is None and newest_campaign(session) is None:
+            return None
+        return answers.what_is_untested(session, asked.campaign, ground_of)
+    if asked.about is None or not asked.about.strip():
+        return None
+    about = asked.about.strip()
+    match asked.question:
+        case Question.KNOWN:
+            return answers.what_is_known(graph, about, asked.on, answers.knobs_known(session))
+        case Question.WHY_NOT:
+            return answers.why_not(session, graph, [about], asked.campaign, ground_of)
+        case Question.LED_TO:
+            return answers.what_led_to(session, graph, about)
+        case _:
+            return answers.what_if_fell(session, graph, about, ground_of)
+
+
+def _titles(graph: Graph, kind: NodeKind) -> tuple[str, ...]:
+    return tuple(sorted(data["title"] for _, data in graph.nodes(data=True) if data["kind"] == kind))
+
+
+def _suggested(graph: Graph, question: Question) -> tuple[str, ...]:
+    """Names to choose from, the newest first; knobs in order."""
+    knobs = list(_titles(graph, NodeKind.KNOB))
+    if question is Question.KNOWN:
+        return tuple(knobs)
+    if question is Question.UNTESTED:
+        return ()
+    wanted = (NodeKind.FINDING, NodeKind.HYPOTHESIS)
+    labels = [
+        node for kind in wanted for node, found in reversed(list(graph.nodes(data="kind"))) if found == kind
+    ]
+    return tuple(labels[:MOST_SUGGESTED] + (knobs if question is Question.WHY_NOT else []))
+
+
+def command(request: Request[AskFilters]) -> str:
+    """The same on the command line."""
+    asked = request.filters
+    line = f"autoinfer graph {asked.question.value}"
+    if asked.question is not Question.UNTESTED:
+        about = (asked.about or "").split() or [{Question.KNOWN: "KNOB"}.get(asked.question, "LABEL")]
+        line += "".join(f" {quote(word)}" for word in about)
+    if asked.question is Question.KNOWN and asked.on:
+        line += f" --on {quote(asked.on)}"
+    if asked.campaign and asked.question in (Question.WHY_NOT, Question.UNTESTED):
+        line += f" --campaign {quote(asked.campaign)}"
+    return line
+
+
+PAGE = Page(
+    name="ask",
+    title="Ask",
+    path="/knowledge/ask",
+    filters=AskFilters,
+    shows=AskView,
+    read=read,
+    command=command,
+    lasts_s=ALWAYS_S,
+)
