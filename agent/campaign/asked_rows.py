@@ -63,6 +63,8 @@ def reordered_section(title: str, desk: Desk, found: Reordered) -> Section:
         text = f"{label or 'The baseline'} would be the best then."
         first.append(Row(id=label, relation="best then", text=text))
     about = "ranked by the agent's own function, as if these verdicts were not there"
+    if not found.relearnt:
+        about = "what builds on another best; with so many verdicts, beliefs are taken as they are"
     return _order(title, about, desk, found.shifts, found.moved, found.leave, first)
 
 

@@ -11,16 +11,21 @@ from agent.campaign.facts import Incumbent
 from agent.campaign.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
 from agent.ranking.values import Shift
 
+MOST_RELEARNT = 400
+"""Trials that are learnt anew, so that an answer stays quick; of more, what is believed stays."""
+
 
 @dataclass(frozen=True)
 class Reordered:
-    """The best as it would be then, who would move furthest, of how many that move, and who would leave."""
+    """The best as it would be then, who would move furthest, of how many that move, and who would leave.
+    `relearnt` tells that the beliefs too are those without the verdicts."""
 
     best: Incumbent
     is_another: bool
     shifts: tuple[Shift, ...]
     moved: int
     leave: tuple[int, ...]
+    relearnt: bool = True
 
 
 def without(desk: Desk, experiments: Collection[int], most_shifts: int = MOST_SHIFTS) -> Reordered | None:
@@ -33,8 +38,13 @@ def without(desk: Desk, experiments: Collection[int], most_shifts: int = MOST_SH
     if len(queue) > MOST_RANKED:
         ahead = set(desk.ranking.order[:MOST_RANKED])
         queue = tuple(each for each in queue if each.id in ahead)
-    before = replace(desk, facts=replace(desk.facts, queue=queue))
-    after = replace(before, facts=replace(before.facts, trials=kept), believed=None)
+    before = replace(desk, facts=replace(desk.facts, queue=queue), believed=desk.beliefs)
+    relearnt = len(kept) <= MOST_RELEARNT
+    after = replace(
+        before,
+        facts=replace(before.facts, trials=kept),
+        believed=None if relearnt else desk.beliefs,
+    )
     leave = frozenset(after.leaving)
     ranking = after.ranking_of([each for each in queue if each.id not in leave])
     found = against_the_others(before.ranking, ranking)
@@ -44,4 +54,5 @@ def without(desk: Desk, experiments: Collection[int], most_shifts: int = MOST_SH
         tuple(shift for _, shift in found[:most_shifts]),
         len(found),
         tuple(sorted(leave)),
+        relearnt,
     )

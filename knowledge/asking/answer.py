@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from knowledge.graph import Graph, NodeKind
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 12
 """Rows of a section that are shown; how many more there are is told."""
+
+
+Thing = TypeVar("Thing")
 
 
 class Question(StrEnum):
@@ -57,8 +60,25 @@ class Answer(View):
 
 def section(title: str, rows: Iterable[Row], none: str, about: str = "", most: int = MOST_ROWS) -> Section:
     """Return a section of the first `most` rows."""
-    found = tuple(rows)
-    return Section(title=title, about=about, rows=found[:most], none=none, left_out=max(0, len(found) - most))
+    return section_of(title, tuple(rows), lambda row: row, none, about, most)
+
+
+def section_of(
+    title: str,
+    things: Sequence[Thing],
+    row: Callable[[Thing], Row],
+    none: str,
+    about: str = "",
+    most: int = MOST_ROWS,
+) -> Section:
+    """Return a section of the rows of the first `most` things; of the others none is made."""
+    return Section(
+        title=title,
+        about=about,
+        rows=tuple(row(each) for each in things[:most]),
+        none=none,
+        left_out=max(0, len(things) - most),
+    )
 
 
 def effect_of(data: dict[str, Any]) -> EffectView | None:

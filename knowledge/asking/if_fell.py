@@ -95,7 +95,7 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     """Return what would change if a finding or a verdict fell; `more` are sections on the queue's order."""
     found = fall(graph, subject)
     rows = [
-        row_of(graph, best, campaign, because="the best of the campaign, and what it recommends")
+        row_of(graph, best, f"the best of {campaign}", because="what the campaign recommends")
         for campaign, best in found.bests
     ]
     findings = [

@@ -5,17 +5,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from knowledge.asking.answer import Answer, Question, Row, Section, down_to_samples, row_of, section
+from knowledge.asking.answer import (
+    Answer,
+    Question,
+    Row,
+    Section,
+    down_to_samples,
+    row_of,
+    section,
+    section_of,
+)
 from knowledge.asking.walking import (
     AGREEING,
+    change_of,
     changes_of,
     changes_words,
     hardware_in,
-    hypothesis_of,
     into,
     knob_in,
-    newest,
     number_of,
     tests_of,
 )
@@ -47,36 +56,57 @@ def known(graph: Graph, knob: str, on: str | None, space: Collection[str]) -> An
             sections=(),
         )
     hypotheses = into(graph, node, Relation.CHANGES, kind=NodeKind.HYPOTHESIS)
-    tests = [test for each in hypotheses for test in tests_of(graph, each)]
-    here = [each for each in tests if targets is None or graph.nodes[each].get("target") in targets]
+    every = [Tested(test, each) for each in hypotheses for test in tests_of(graph, each)]
+    here = [each for each in every if targets is None or graph.nodes[each.test].get("target") in targets]
     findings = into(graph, node, Relation.CHANGES, kind=NodeKind.FINDING)
     ours = [each for each in findings if targets is None or graph.nodes[each].get("target") in targets]
     ours.sort(key=lambda each: (graph.nodes[each].get("state") != "holds", -number_of(each)))
     waiting = [each for each in hypotheses if graph.nodes[each].get("state") in WAITING]
+    broken = [each for each in reversed(here) if _is_broken(graph, each.test)]
     sections = [
-        section(
+        section_of(
             "Findings",
-            (_finding(graph, each) for each in ours),
+            ours,
+            lambda each: _finding(graph, each),
             f"No finding is about {name}{_there(on)}.",
             "each says no more than its scope",
         ),
-        section("Values that were tried", _values(graph, name, here), f"No test changed it{_there(on)}."),
-        section("What it was tried with", _companions(graph, name, here), "It was always changed alone."),
-        section("What does not run", _infeasible(graph, here), "Everything that was tried ran."),
-        section(
+        section_of(
+            "Values that were tried",
+            _by_value(graph, name, here),
+            lambda each: _value(graph, name, *each),
+            f"No test changed it{_there(on)}.",
+        ),
+        section("What it was tried with", _companions(graph, name, here), "It was always set alone."),
+        section_of(
+            "What does not run",
+            broken,
+            lambda each: _test(graph, each, name),
+            "Everything that was tried ran." if here else "Nothing was tried.",
+        ),
+        section_of(
             "Still to come",
-            (row_of(graph, each, because=graph.nodes[each].get("rationale")) for each in waiting),
+            waiting,
+            lambda each: row_of(graph, each, because=graph.nodes[each].get("rationale")),
             "Nothing about it waits or is under test.",
         ),
     ]
     if targets is not None:
-        sections.append(_elsewhere(graph, findings, tests, targets))
+        sections.append(_elsewhere(graph, findings, every, targets))
     return Answer(
         question=Question.KNOWN,
         asked=asked,
         sentence=_sentence(graph, name, on, here, ours, len(waiting)),
         sections=tuple(sections),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """An experiment, and the hypothesis that it tests."""
+
+    test: str
+    hypothesis: str
 
 
 def _there(on: str | None) -> str:
@@ -86,90 +116,83 @@ def _there(on: str | None) -> str:
 def _finding(graph: Graph, finding: str) -> Row:
     data = graph.nodes[finding]
     said = [
-        (edge[0], edge[2]) for edge in graph.in_edges(finding, keys=True) if edge[2] != Relation.CHANGES.value
+        (other, next(iter(edges)))
+        for other, edges in graph.pred[finding].items()
+        if graph.nodes[other]["kind"] == NodeKind.EXPERIMENT
     ]
-    verdicts = [each for each in said if graph.nodes[each[0]]["kind"] == NodeKind.EXPERIMENT]
     rows = [
         row_of(graph, each, relation, because=graph.nodes[each].get("reason"))
-        for each, relation in verdicts[:MOST_OF_A_VALUE]
+        for each, relation in said[:MOST_OF_A_VALUE]
     ]
-    agree = sum(relation in AGREEING for _, relation in verdicts) + data.get("imported_for", 0)
-    against = sum(relation == Relation.CONTRADICTS.value for _, relation in verdicts)
+    agree = sum(relation in AGREEING for _, relation in said) + data.get("imported_for", 0)
+    against = sum(relation == Relation.CONTRADICTS.value for _, relation in said)
     against += data.get("imported_against", 0)
-    told = f"{data.get('strength', '')}: {counted(agree, 'verdict')} for it"
-    told += f", {against} against" if against else ""
+    told = "no verdict decides it"
+    if agree or against:
+        told = f"{data.get('strength', '')}: {counted(agree, 'verdict')} for it"
+        told += f", {against} against" if against else ""
     why = data.get("status_reason")
     return row_of(graph, finding, because=f"{told}. {why}" if why else told, rows=rows)
 
 
-def _values(graph: Graph, knob: str, tests: Sequence[str]) -> list[Row]:
-    """A row for each change of the knob, the most tested first."""
-    by_change: dict[tuple[str, str], list[str]] = {}
-    for test in tests:
-        hypothesis = hypothesis_of(graph, test)
-        change = None if hypothesis is None else changes_of(graph, hypothesis).get(knob)
+def _by_value(graph: Graph, knob: str, tests: Iterable[Tested]) -> list[tuple[tuple[str, str], list[Tested]]]:
+    """The tests by change of the knob, the most tested first."""
+    found: dict[tuple[str, str], list[Tested]] = {}
+    for each in tests:
+        change = change_of(graph, each.hypothesis, knob)
         if change is not None:
-            by_change.setdefault(change, []).append(test)
-    return [
-        Row(
-            text=f"{before or 'not there'} → {after or 'not there'}",
-            state=_together(graph, found),
-            because=outcomes_words(graph, found),
-            rows=tuple(_test(graph, each, knob) for each in newest(found, MOST_OF_A_VALUE)),
-        )
-        for (before, after), found in sorted(by_change.items(), key=lambda each: (-len(each[1]), each[0]))
-    ]
+            found.setdefault(change, []).append(each)
+    return sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))
 
 
-def _test(graph: Graph, test: str, knob: str) -> Row:
+def _value(graph: Graph, knob: str, change: tuple[str, str], tests: Sequence[Tested]) -> Row:
+    before, after = (end or "not there" for end in change)
+    newest = sorted(tests, key=lambda each: number_of(each.test), reverse=True)
+    return Row(
+        text=f"{before} → {after}",
+        state=_together(graph, tests),
+        because=outcomes_words(graph, tests),
+        rows=tuple(_test(graph, each, knob) for each in newest[:MOST_OF_A_VALUE]),
+    )
+
+
+def _test(graph: Graph, tested: Tested, knob: str) -> Row:
     """A test of the knob, with what else its hypothesis set."""
-    hypothesis = hypothesis_of(graph, test) or ""
-    others = changes_words(changes_of(graph, hypothesis), knob)
-    row = down_to_samples(graph, test)
-    text = f"{hypothesis} {graph.nodes[hypothesis]['title']}"
-    return row.model_copy(update={"text": f"{text} Together with {listed(others)}." if others else text})
+    others = changes_words(changes_of(graph, tested.hypothesis), knob)
+    text = f"{tested.hypothesis} {graph.nodes[tested.hypothesis]['title']}"
+    told = f"{text} Together with {listed(others)}." if others else text
+    return down_to_samples(graph, tested.test).model_copy(update={"text": told})
 
 
-def _companions(graph: Graph, knob: str, tests: Iterable[str]) -> list[Row]:
-    """Knobs that were changed with it, the most often first."""
-    found: dict[str, list[str]] = {}
-    for test in tests:
-        changed = changes_of(graph, hypothesis_of(graph, test) or "")
-        for name, ends in changed.items():
+def _is_broken(graph: Graph, test: str) -> bool:
+    data = graph.nodes[test]
+    return data.get("outcome") == "infeasible" or bool(data.get("failure"))
+
+
+def _companions(graph: Graph, knob: str, tests: Iterable[Tested]) -> list[Row]:
+    """Knobs that were set with it, the most often first."""
+    found: dict[str, list[Tested]] = {}
+    for each in tests:
+        for name, ends in changes_of(graph, each.hypothesis).items():
             if name != knob and all(ends):  # not what only came or went with another
-                found.setdefault(name, []).append(test)
+                found.setdefault(name, []).append(each)
     return [
         Row(id=f"knob:{name}", text=name, because=outcomes_words(graph, each))
         for name, each in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     ]
 
 
-def _infeasible(graph: Graph, tests: Iterable[str]) -> list[Row]:
-    found = [
-        each
-        for each in tests
-        if graph.nodes[each].get("outcome") == "infeasible" or graph.nodes[each].get("failure")
-    ]
-    rows = []
-    for each in reversed(found):
-        row = down_to_samples(graph, each)
-        hypothesis = hypothesis_of(graph, each)
-        title = "" if hypothesis is None else f"{hypothesis} {graph.nodes[hypothesis]['title']}"
-        rows.append(row.model_copy(update={"text": title or row.text}))
-    return rows
-
-
 def _elsewhere(
-    graph: Graph, findings: Sequence[str], tests: Sequence[str], targets: Collection[str]
+    graph: Graph, findings: Sequence[str], tests: Sequence[Tested], targets: Collection[str]
 ) -> Section:
     counts: Counter[str] = Counter()
-    of: dict[str, list[str]] = {}
+    of: dict[str, list[Tested]] = {}
     for each in tests:
-        target = graph.nodes[each].get("target", "")
+        target = graph.nodes[each.test].get("target", "")
         if target not in targets:
             of.setdefault(target, []).append(each)
-    for each in findings:
-        target = graph.nodes[each].get("target", "")
+    for finding in findings:
+        target = graph.nodes[finding].get("target", "")
         if target not in targets:
             counts[target] += 1
             of.setdefault(target, [])
@@ -184,18 +207,18 @@ def _elsewhere(
     return section("On other hardware", rows, "It was tried nowhere else.", "says nothing of this one")
 
 
-def outcomes_words(graph: Graph, tests: Sequence[str]) -> str:
+def outcomes_words(graph: Graph, tests: Sequence[Tested]) -> str:
     """Return how tests came out: `3 tests: 2 supported, 1 refuted`; empty of none."""
     if not tests:
         return ""
-    counts = Counter(graph.nodes[each].get("outcome") or "without a verdict" for each in tests)
+    counts = Counter(graph.nodes[each.test].get("outcome") or "without a verdict" for each in tests)
     told = [f"{counts[word]} {word}" for word in (*OUTCOMES, "without a verdict") if counts[word]]
     return f"{counted(len(tests), 'test')}: {', '.join(told)}"
 
 
-def _together(graph: Graph, tests: Sequence[str]) -> str | None:
+def _together(graph: Graph, tests: Sequence[Tested]) -> str | None:
     """The one outcome that decided tests share; None where they differ or none decided."""
-    found = {graph.nodes[each].get("outcome") for each in tests} & {"supported", "refuted", "infeasible"}
+    found = {graph.nodes[each.test].get("outcome") for each in tests} & {"supported", "refuted", "infeasible"}
     return found.pop() if len(found) == 1 else None
 
 
@@ -208,7 +231,7 @@ def _held(findings: int, holds: int) -> str:
 
 
 def _sentence(
-    graph: Graph, name: str, on: str | None, tests: Sequence[str], findings: Sequence[str], waiting: int
+    graph: Graph, name: str, on: str | None, tests: Sequence[Tested], findings: Sequence[str], waiting: int
 ) -> str:
     where = name if on is None else f"{name} on {on}"
     holds = sum(graph.nodes[each].get("state") == "holds" for each in findings)
@@ -217,7 +240,7 @@ def _sentence(
     if waiting:
         told.append(f"{waiting} more to come")
     best = min(
-        (each for each in tests if graph.nodes[each].get("outcome") == "supported"),
+        (each.test for each in tests if graph.nodes[each.test].get("outcome") == "supported"),
         key=lambda each: graph.nodes[each].get("effect", 0.0),
         default=None,
     )

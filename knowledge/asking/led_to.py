@@ -11,11 +11,11 @@ from knowledge.asking.walking import (
     hypothesis_of,
     into,
     number_of,
-    origin,
+    origins,
     starts_at_baseline,
     to,
 )
-from knowledge.figures import counted
+from knowledge.figures import counted, listed
 from knowledge.graph import Graph, NodeKind, Relation
 
 MOST_GENERATIONS = 12
@@ -53,9 +53,11 @@ class _Climb:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.origin = origins(graph)
         self.seen: set[str] = set()
         self.proposers: list[str] = []
         self.generations = 0
+        self.baselines: dict[str | None, str | None] = {}
 
     def above(self, node: str, generation: int) -> list[Row]:
         """The rows of what led directly to a node, with theirs below them."""
@@ -105,20 +107,22 @@ class _Climb:
             yield "builds on", each
         for each in to(graph, node, Relation.FOLLOWS_UP):
             yield "follows up", each
-        best = origin(graph, node)
+        best = self.origin(node)
         if best is not None:
             yield "on top of the best then", best
         for each in to(graph, node, Relation.DERIVED_FROM):
             if each != best:
                 yield "derived from", each
         if best is None and starts_at_baseline(graph, node):
-            baseline = _baseline(graph, node)
+            campaign = campaign_of_node(graph, node)
+            if campaign not in self.baselines:
+                self.baselines[campaign] = _baseline(graph, campaign)
+            baseline = self.baselines[campaign]
             if baseline is not None:
                 yield "on top of the baseline", baseline
 
 
-def _baseline(graph: Graph, hypothesis: str) -> str | None:
-    campaign = campaign_of_node(graph, hypothesis)
+def _baseline(graph: Graph, campaign: str | None) -> str | None:
     if campaign is None:
         return None
     return next(
@@ -132,11 +136,11 @@ def _baseline(graph: Graph, hypothesis: str) -> str | None:
 
 
 def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]) -> str:
-    data = graph.nodes[subject]
+    proposer = graph.nodes[subject].get("proposer")
     count = len(climbed.seen) - 1
-    by = f" was proposed by {data['proposer']}" if data.get("proposer") else ""
+    by = f"{subject} was proposed by {proposer}" if proposer else ""
     if not count:
-        return f"{subject}{by or ' stands at the beginning'}; nothing here led to it."
-    rest = f"; what led there was proposed by {', '.join(people)}" if people else ""
-    back = counted(climbed.generations, "step")
-    return f"{subject}{by or ' goes back'}: {counted(count, 'ancestor')} over {back}{rest}."
+        return f"{by or subject + ' stands at the beginning'}; nothing here led to it."
+    rest = f", proposed by {listed(list(people))}" if people else ""
+    led = f"{counted(count, 'thing')} over {counted(climbed.generations, 'step')} led to "
+    return f"{by}; {led}it{rest}." if by else f"{led}{subject}{rest}."

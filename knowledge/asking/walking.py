@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 from configs.errors import UsageError
@@ -30,24 +30,23 @@ _KINDS = {
 
 def to(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
     """Return where edges of these relations lead from a node, in the order of their making."""
-    return _ends(graph, graph.out_edges(node, keys=True), 1, relations, kind)
+    return _ends(graph, graph.succ[node], relations, kind)
 
 
 def into(graph: Graph, node: str, *relations: Relation, kind: NodeKind | None = None) -> list[str]:
     """Return where edges of these relations into a node come from."""
-    return _ends(graph, graph.in_edges(node, keys=True), 0, relations, kind)
+    return _ends(graph, graph.pred[node], relations, kind)
 
 
 def _ends(
     graph: Graph,
-    edges: Iterable[tuple[str, str, str]],
-    end: int,
+    around: Mapping[str, Collection[str]],
     relations: Collection[Relation],
     kind: NodeKind | None,
 ) -> list[str]:
-    wanted = {each.value for each in relations}
-    found = dict.fromkeys(edge[end] for edge in edges if edge[2] in wanted)
-    return [each for each in found if kind is None or graph.nodes[each]["kind"] == kind.value]
+    wanted = [each.value for each in relations]
+    found = [other for other, edges in around.items() if any(each in edges for each in wanted)]
+    return found if kind is None else [each for each in found if graph.nodes[each]["kind"] == kind.value]
 
 
 def tests_of(graph: Graph, hypothesis: str) -> list[str]:
@@ -71,11 +70,18 @@ def campaign_of_node(graph: Graph, node: str) -> str | None:
 
 def changes_of(graph: Graph, node: str) -> dict[str, tuple[str, str]]:
     """Return the knobs that a hypothesis or finding changes, each with the values before and after."""
-    return {
-        knob.removeprefix("knob:"): (data.get("before", ""), data.get("after", ""))
-        for _, knob, key, data in graph.out_edges(node, keys=True, data=True)
-        if key == Relation.CHANGES.value
-    }
+    found = {}
+    for other, edges in graph.succ[node].items():
+        if Relation.CHANGES.value in edges:
+            data = edges[Relation.CHANGES.value]
+            found[other.removeprefix("knob:")] = data.get("before", ""), data.get("after", "")
+    return found
+
+
+def change_of(graph: Graph, node: str, knob: str) -> tuple[str, str] | None:
+    """Return the values before and after of one knob; None where it is not changed."""
+    data = graph.get_edge_data(node, f"knob:{knob}", Relation.CHANGES.value)
+    return None if data is None else (data.get("before", ""), data.get("after", ""))
 
 
 def changes_words(changes: Mapping[str, tuple[str, str]], without: str | None = None) -> list[str]:
@@ -92,22 +98,22 @@ def changes_words(changes: Mapping[str, tuple[str, str]], without: str | None = 
     return [*told, f"{along} that came or went with it"] if along else told
 
 
-def origin(graph: Graph, hypothesis: str) -> str | None:
-    """Return the supported hypothesis whose candidate is this one's control: the best when it was proposed.
-    None where that is the baseline, or a configuration that nothing supported leads to."""
-    data = graph.nodes[hypothesis]
-    campaign = campaign_of_node(graph, hypothesis)
-    control = data.get("control")
-    if campaign is None or control is None or starts_at_baseline(graph, hypothesis):
-        return None
-    found = [
-        each
-        for each in into(graph, campaign, Relation.PART_OF, kind=NodeKind.HYPOTHESIS)
-        if graph.nodes[each].get("candidate") == control
-        and graph.nodes[each].get("state") == "supported"
-        and number_of(each) < number_of(hypothesis)
-    ]
-    return max(found, key=number_of, default=None)
+def origins(graph: Graph) -> Callable[[str], str | None]:
+    """Return what finds the supported hypothesis whose candidate is a hypothesis's control: the best when it
+    was proposed. None where that is the baseline, or a configuration that nothing supported leads to."""
+    reached: dict[tuple[str | None, int], list[str]] = {}
+    for node, data in graph.nodes(data=True):
+        if data["kind"] == NodeKind.HYPOTHESIS and data.get("state") == "supported":
+            reached.setdefault((campaign_of_node(graph, node), data.get("candidate")), []).append(node)
+
+    def origin(hypothesis: str) -> str | None:
+        if starts_at_baseline(graph, hypothesis):
+            return None
+        at = campaign_of_node(graph, hypothesis), graph.nodes[hypothesis].get("control")
+        earlier = [each for each in reached.get(at, ()) if number_of(each) < number_of(hypothesis)]
+        return max(earlier, key=number_of, default=None)
+
+    return origin
 
 
 def starts_at_baseline(graph: Graph, hypothesis: str) -> bool:
@@ -177,8 +183,3 @@ def _targets(graph: Graph) -> Iterator[str]:
 def number_of(label: str) -> int:
     """Return the number of a label."""
     return int(label.partition("-")[2])
-
-
-def newest(labels: Iterable[str], most: int) -> list[str]:
-    """Return the newest of these, the last made first."""
-    return sorted(labels, key=number_of, reverse=True)[:most]

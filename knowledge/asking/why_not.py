@@ -6,8 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knowledge.asking.answer import Answer, Question, Row, Section, down_to_samples, named, row_of, section
-from knowledge.asking.walking import changes_of, changes_words, into, newest, tests_of, to
+from knowledge.asking.answer import (
+    Answer,
+    Question,
+    Row,
+    Section,
+    down_to_samples,
+    named,
+    row_of,
+    section,
+    section_of,
+)
+from knowledge.asking.walking import change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.figures import listed
 from knowledge.graph import Graph, NodeKind, Relation
 
@@ -61,24 +71,34 @@ def why_not_values(
     words = ", ".join(name if value is None else f"{name}={value}" for name, value in assigned.items())
     hypotheses = [each for each in _changing(graph, assigned) if _sets(graph, each, assigned)]
     exact = [each for each in hypotheses if _alone(graph, each, assigned)]
-    tests = [test for each in hypotheses for test in tests_of(graph, each)]
-    rows = [_hypothesis(graph, each) for each in newest(hypotheses, len(hypotheses))]
-    against = [each for each in rows if each.state in AGAINST]
-    rest = [each for each in rows if each.state not in AGAINST]
-    parts = [] if len(assigned) < 2 else _parts(graph, assigned, {each.id for each in rows})
+    hypotheses.reverse()
+    against = [each for each in hypotheses if graph.nodes[each].get("state") in AGAINST]
+    known = set(against)
+    rest = [each for each in hypotheses if each not in known]
+    parts = [] if len(assigned) < 2 else _parts(graph, assigned, {*hypotheses})
     sections = [
-        section("Verdicts against it", against, "No verdict speaks against it."),
-        section("What else became of it", rest, "Nothing: it was not tried otherwise."),
+        section_of(
+            "Verdicts against it",
+            against,
+            lambda each: _hypothesis(graph, each),
+            "No verdict speaks against it.",
+        ),
+        section_of(
+            "What else became of it",
+            rest,
+            lambda each: _hypothesis(graph, each),
+            "Nothing: it was not tried otherwise.",
+        ),
         *([section("Its values by themselves", parts, "None of them failed by itself.")] if parts else []),
-        _findings(graph, _said(graph, tests)),
-        _confounded(graph, tests),
+        _findings(graph, _about(graph, assigned)),
+        _confounded(graph, [t for each in against for t in tests_of(graph, each)]),
         _legal(legality),
         _steered(steering),
     ]
     return Answer(
         question=Question.WHY_NOT,
         asked=f"Why is {words} ruled out?",
-        sentence=_of_values(graph, words, exact, hypotheses, legality, steering),
+        sentence=_of_values(graph, words, exact, hypotheses[::-1], legality, steering),
         sections=tuple(sections),
     )
 
@@ -120,9 +140,19 @@ def _changing(graph: Graph, assigned: Mapping[str, str | None]) -> list[str]:
     return into(graph, first, Relation.CHANGES, kind=NodeKind.HYPOTHESIS) if first in graph else []
 
 
-def _sets(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> bool:
-    changed = changes_of(graph, hypothesis)
-    return all(name in changed and value in (None, changed[name][1]) for name, value in assigned.items())
+def _about(graph: Graph, assigned: Mapping[str, str | None]) -> list[str]:
+    """The findings about a change to these values, the newest first."""
+    first = f"knob:{next(iter(assigned))}"
+    found = into(graph, first, Relation.CHANGES, kind=NodeKind.FINDING) if first in graph else []
+    return [each for each in reversed(found) if _sets(graph, each, assigned)]
+
+
+def _sets(graph: Graph, node: str, assigned: Mapping[str, str | None]) -> bool:
+    for name, value in assigned.items():
+        change = change_of(graph, node, name)
+        if change is None or value not in (None, change[1]):
+            return False
+    return True
 
 
 def _alone(graph: Graph, hypothesis: str, assigned: Mapping[str, str | None]) -> bool:
@@ -159,17 +189,22 @@ def _said(graph: Graph, tests: Sequence[str]) -> list[str]:
 
 def _findings(graph: Graph, findings: Sequence[str]) -> Section:
     against = [each for each in findings if graph.nodes[each].get("rule") in AGAINST_RULES]
-    rows = [row_of(graph, each, because=graph.nodes[each].get("status_reason")) for each in against]
-    return section("Findings against it", rows, "No finding speaks against it.")
+    return section_of(
+        "Findings against it",
+        against,
+        lambda each: row_of(graph, each, because=graph.nodes[each].get("status_reason")),
+        "No finding speaks against it.",
+    )
 
 
 def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
-    rows = []
-    for each in tests:
-        if graph.nodes[each].get("outcome") == "confounded":
-            below = [row_of(graph, h, "taken apart by") for h in into(graph, each, Relation.FOLLOWS_UP)]
-            rows.append(row_of(graph, each, because=graph.nodes[each].get("reason"), rows=below))
-    return section("Confounded", rows, "No test of it was confounded.", "the arms differed by more")
+    found = [each for each in tests if graph.nodes[each].get("outcome") == "confounded"]
+
+    def row(test: str) -> Row:
+        below = [row_of(graph, h, "taken apart by") for h in into(graph, test, Relation.FOLLOWS_UP)]
+        return row_of(graph, test, because=graph.nodes[test].get("reason"), rows=below)
+
+    return section_of("Confounded", found, row, "No test of it was confounded.", "the arms differed by more")
 
 
 def _legal(objections: Sequence[Objection]) -> Section:
