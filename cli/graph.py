@@ -43,8 +43,8 @@ Around = Annotated[
 Depth = Annotated[int, typer.Option("--depth", min=1, max=20, help="How many edges around it.")]
 
 
-@app.command("count")
-def count(
+@app.command("show")
+def show(
     ctx: typer.Context,
     campaign: CampaignFilter = None,
     around: Around = None,
@@ -79,17 +79,13 @@ def export(
 ) -> None:
     """Write the graph, or what is near a node, as JSON or GraphML."""
     from cli.output import print_json, say
-    from configs.errors import UsageError
     from knowledge.graph import graphml, node_link
 
     found = _read(ctx, campaign, around, depth)
     if output is None:
         print_json(node_link(found)) if format_ is GraphFormat.JSON else print(graphml(found))
         return
-    try:
-        _write(output, found, format_)
-    except OSError as error:
-        raise UsageError(f"{output} can't be written: {error.strerror}.", "Name another file.") from None
+    _write(output, found, format_)
     size = {"nodes": found.number_of_nodes(), "edges": found.number_of_edges()}
     if as_json:
         print_json({"output": str(output), "format": format_.value, **size})

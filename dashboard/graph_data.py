@@ -10,15 +10,18 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
+from pydantic import Field
 
-from dashboard.page import ALWAYS_S
+from dashboard.live_graph import graph_of
+from dashboard.page import ALWAYS_S, Filters
 from dashboard.pages.knowledge import KnowledgeFilters, filtered
 from dashboard.routes import Server
 from dashboard.web.kept import keep
-from knowledge.graph import Graph, graphml, node_link
-from knowledge.graph_building import build_graph, sketch_graph
+from knowledge.graph import Graph, graphml, neighbourhood, node_link
+from knowledge.graph_building import sketch_graph
 from knowledge.graph_sketch import NOTHING, Sketch
 from knowledge.layout import layout
+from knowledge.queries.around import node_name
 from knowledge.queries.graph_changes import last_change
 
 TITLE_LENGTH = 90
@@ -29,6 +32,17 @@ MOST_KEPT = 8
 
 GZIP_LEVEL = 5
 """Of zlib: what is kept was compressed once."""
+
+
+class Exported(Filters):
+    """What is exported: all of it, or what lies within so many edges of a node."""
+
+    node: str | None = Field(default=None, max_length=200, description="A label, or knob:NAME, model:NAME …")
+    depth: int = Field(default=1, ge=1, le=20, description="How many edges around it.")
+
+    def of(self, graph: Graph) -> Graph:
+        """The part; raises `UsageError` for a node that is not there."""
+        return graph if self.node is None else neighbourhood(graph, node_name(self.node), self.depth)
 
 
 class GraphAnswers:
@@ -78,18 +92,18 @@ def add_graph_data(app: FastAPI, server: Server) -> None:
         return Response(gzip.decompress(answer), headers=headers, media_type="application/json")
 
     @app.get("/knowledge/export.json", tags=["pages"], response_class=Response)
-    def whole() -> Response:
-        """The whole graph as node-link JSON."""
-        with server.database.read() as session:
-            graph = build_graph(session)
-        return _file(json.dumps(node_link(graph), ensure_ascii=False), "application/json", "json")
+    def as_json(part: Annotated[Exported, Query()]) -> Response:
+        """The whole graph, or what is near a node, as node-link JSON."""
+        with server.database.read() as session, graph_of(session) as graph:
+            text = json.dumps(node_link(part.of(graph)), ensure_ascii=False)
+        return _file(text, "application/json", "json")
 
     @app.get("/knowledge/export.graphml", tags=["pages"], response_class=Response)
-    def as_graphml() -> Response:
-        """The whole graph as GraphML."""
-        with server.database.read() as session:
-            graph = build_graph(session)
-        return _file(graphml(graph), "application/graphml+xml", "graphml")
+    def as_graphml(part: Annotated[Exported, Query()]) -> Response:
+        """The whole graph, or what is near a node, as GraphML."""
+        with server.database.read() as session, graph_of(session) as graph:
+            text = graphml(part.of(graph))
+        return _file(text, "application/graphml+xml", "graphml")
 
 
 def canvas_json(graph: Sketch, asked: KnowledgeFilters) -> bytes:

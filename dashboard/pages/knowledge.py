@@ -194,9 +194,9 @@ def command(request: Request[KnowledgeFilters]) -> str:
     """The same on the command line."""
     asked = request.filters
     if asked.node is None:
-        return "autoinfer graph"
+        return "autoinfer graph show"
     depth = "" if asked.depth == 1 else f" --depth {asked.depth}"
-    return f"autoinfer graph --around {quote(asked.node)}{depth}"
+    return f"autoinfer graph show --around {quote(asked.node)}{depth}"
 
 
 def table(view: KnowledgeView) -> Table:

@@ -265,8 +265,8 @@ def _of_values(
     beside = "" if exact or not hypotheses else " It was never tested alone."
     if against and supported:
         return (
-            f"{words} is not ruled out everywhere: {listed(against[-3:])} speak against it and "
-            f"{listed(supported[-3:])} for it.{beside}"
+            f"{words} is not ruled out everywhere: against it {listed(against[-3:])}, for it "
+            f"{listed(supported[-3:])}.{beside}"
         )
     if against:
         more = f" and {len(against) - 1} more" if len(against) > 1 else ""

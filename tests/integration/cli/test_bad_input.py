@@ -171,9 +171,21 @@ def test_a_locked_database(
         ("note hello --stale quantum", ["No finding that still holds has to do with 'quantum'"]),
         ("campaign resume", ["C-1 is running, not paused."]),
         ("campaign stop C-7", ["C-7 does not exist; the last is C-1."]),
-        ("graph --around H-77", ["H-077 is not in the graph."]),
-        ("graph --around x:y", ["x:y is not in the graph."]),
-        ("graph --format xml", ["Invalid value for '--format': 'xml' is not one of 'json', 'graphml'."]),
+        ("graph show --around H-77", ["H-077 is not in the graph."]),
+        ("graph show --around x:y", ["x:y is not in the graph."]),
+        (
+            "graph export --format xml",
+            ["'xml' is not one of 'json', 'graphml'."],
+        ),
+        ("graph known serving.thread", ["There is no knob 'serving.thread'.", "serving.threads"]),
+        ("graph known serving.threads --on H200", ["Nothing is known of hardware with 'H200'"]),
+        ("graph why-not H-77", ["H-077 does not exist; the last is H-007."]),
+        ("graph why-not serving.threads=many", ["serving.threads"]),
+        ("graph why-not ''", ["Nothing was named."]),
+        ("graph led-to C-1", ["names a campaign"]),
+        ("graph led-to X-1", ["'X-1' is not a label."]),
+        ("graph if-fell F-99", ["F-099 does not exist"]),
+        ("graph untested --campaign C-7", ["C-7 does not exist; the last is C-1."]),
         ("note hello --stale", ["'--stale' requires an argument", "See: autoinfer note --help"]),
         ("--data-dir here note hello --stale", ["See: autoinfer note --help"]),
         ("campaign pause --campaign", ["See: autoinfer campaign pause --help"]),
@@ -327,13 +339,13 @@ def test_an_unknown_variable_is_named(with_history: Autoinfer) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(with_history: Autoinfer) -> None:
     told(
-        with_history("graph --output /proc/nothing/graph.json"),
+        with_history("graph export --output /proc/nothing/graph.json"),
         1,
         "/proc/nothing/graph.json",
         "Check the path",
     )
     told(
-        with_history("graph --output ."),
+        with_history("graph export --output ."),
         1,
         "A file is wanted, and this is a folder (.).",
         "Name a file in it.",

@@ -29,6 +29,7 @@ ELSEWHERE = (
     "reconcile --executor modal",
     "modal ",
     "answers ",
+    "graph untested",
     "show E-0001 --log",
     "dashboard",
     "mcp",
@@ -43,7 +44,7 @@ ELSEWHERE = (
     "table page",
 )
 """Examples that measure, record, train, serve, install, ask the hub or a provider, or need a campaign that
-asks, a job that ran here or what waits for approval; the tests of those parts run them."""
+asks or whose model is here, a job that ran here or what waits for approval; their own tests run them."""
 
 
 def examples() -> list[str]:

@@ -36,7 +36,11 @@ READING = {
     "show E-0001": {"id", "verdict", "launches", "resolved_differences", "environments", "reproduce_command"},
     "show F-001": {"id", "claim", "scope", "strength", "evidence"},
     "show A-3fa9": {"digest", "kind", "bytes", "experiments"},
-    "graph": {"nodes", "edges"},
+    "graph show": {"nodes", "edges"},
+    "graph known serving.threads": {"question", "asked", "sentence", "sections"},
+    "graph why-not H-002": {"question", "asked", "sentence", "sections"},
+    "graph led-to F-001": {"question", "asked", "sentence", "sections"},
+    "graph if-fell E-0001": {"question", "asked", "sentence", "sections"},
     "log": {"events", "last_id"},
     "campaign list": {"items", "total", "limit", "offset"},
     "config show": {"settings"},
@@ -212,9 +216,9 @@ def test_a_note_makes_findings_stale(with_history: Autoinfer) -> None:
 
 
 def test_the_graph_is_written_to_a_file(with_history: Autoinfer, tmp_path: Path) -> None:
-    assert with_history("graph --format graphml --output g.graphml").code == 0
+    assert with_history("graph export --format graphml --output g.graphml").code == 0
     assert (tmp_path / "g.graphml").read_text().startswith("<?xml")
-    assert with_history("graph --output g.json --json").json()["format"] == "json"
+    assert with_history("graph export --output g.json --json").json()["format"] == "json"
     assert "nodes" in json.loads((tmp_path / "g.json").read_text())
 
 

@@ -63,7 +63,12 @@ LOOKS = {
     "finding export": "finding export",
     "answers": "answers",
     "show": "show E-0001",
-    "graph": "graph",
+    "graph known": "graph known serving.threads",
+    "graph why-not": "graph why-not H-002",
+    "graph led-to": "graph led-to F-001",
+    "graph if-fell": "graph if-fell E-0001",
+    "graph show": "graph show",
+    "graph export": "graph export",
     "log": "log",
     "model": "model",
     "campaign list": "campaign list",
@@ -84,6 +89,7 @@ LOOKS = {
 
 ELSEWHERE = {
     "run": "tests/integration/campaign, and tests/integration/compose as a process",
+    "graph untested": "tests/unit/agent/test_asked.py",
     "reproduce": "tests/integration/campaign/test_reproducing.py",
     "verify": "tests/integration/campaign/test_verifying.py",
     "promote": "tests/integration/cli/test_promote.py",

@@ -35,7 +35,7 @@ LINES = (
     "show E-0001 --samples",
     "show F-001",
     "show A-3fa9",
-    "graph",
+    "graph show",
     "log",
     "campaign list",
     "artifacts list",

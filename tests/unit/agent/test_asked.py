@@ -1,0 +1,158 @@
+"""Questions that need a campaign's ground: what is untested next to the best, where the queue would go
+without a verdict, what is legal; and what is said where the ground is not there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from agent.campaign import asked
+from agent.campaign.fallen import without
+from agent.campaign.preview import Ground
+from agent.campaign.untested import untested
+from agent.ranking.values import Directive
+from configs.errors import AutoinferError, UsageError
+from db.session import open_database
+from db.states import DirectiveKind
+from experiments.measurement.judging import Outcome
+from experiments.space.loading import load_space
+from knowledge.asking.answer import Answer
+from knowledge.directives import add
+from knowledge.graph_building import build_graph
+from tests.history.campaign_history import History, a_full_history
+from tests.new_database import database_url
+from tests.unit.agent.test_desk import BASELINE, COMPILED, SPACE, desk, queued, trial
+
+FULL = load_space("reference")
+HALF = SPACE.with_change(BASELINE, {"serving.dtype": "bfloat16"})
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("asked")
+    a_full_history(folder).close()
+    return folder
+
+
+@pytest.fixture
+def history(tmp_path: Path, written: Path) -> Iterator[History]:
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    found = History(tmp_path, open_database(database_url(tmp_path)))
+    yield found
+    found.close()
+
+
+def on_the_desk(session: Session, campaign_id: int) -> Ground:
+    found = desk(queued(6, COMPILED))
+    return Ground(found.facts, found.legal, found)
+
+
+def nowhere(session: Session, campaign_id: int) -> Ground:
+    raise AutoinferError("There is no checkpoint at /models/reference.", "Put it back.")
+
+
+def titles(answer: Answer) -> dict[str, tuple[str, ...]]:
+    return {each.title: tuple(row.text for row in each.rows) or (each.none,) for each in answer.sections}
+
+
+def test_neighbours_that_no_experiment_covered_are_told_with_what_is_believed_the_others_with_why() -> None:
+    asked_desk = desk(queued(1, COMPILED), queued(2, HALF))
+    found = untested(asked_desk, FULL, frozenset({COMPILED.digest}), {HALF.digest: "H-002"})
+    legal = {each.candidate: each for each in found.legal}
+    assert COMPILED not in legal
+    assert BASELINE not in legal
+    assert legal[HALF].waits == "H-002"
+    assert all(0 < each.belief.p_feasible <= 1 for each in found.legal if each.belief is not None)
+    assert all(each.belief is not None for each in found.legal)
+    saved = [each.expected for each in found.legal]
+    assert saved == sorted(saved, reverse=True)
+    illegal = {each.changes[0].after for each in found.illegal if each.changes[0].knob == "serving.threads"}
+    assert {4, 8} <= illegal  # the space has them, and this ground has two cores
+    assert all(each.why_not for each in found.illegal)
+    offered = {*SPACE.neighbours(BASELINE), *FULL.neighbours(BASELINE)}
+    assert len(found.legal) + len(found.illegal) + found.covered == len(offered)
+
+
+def test_a_neighbour_of_a_banned_lever_says_so() -> None:
+    ban = Directive(DirectiveKind.BAN, 1, "you", "12:00", "dtype")
+    found = untested(replace(desk(queued(1, COMPILED)), directives=(ban,)), FULL, frozenset(), {})
+    assert [each.banned for each in found.legal if each.candidate == HALF] == [("dtype",)]
+
+
+def test_without_the_verdict_of_the_best_the_one_before_is_best_and_what_stands_on_it_leaves() -> None:
+    on_top = replace(queued(3, SPACE.with_change(COMPILED, {"serving.dtype": "bfloat16"})), control=COMPILED)
+    known = desk(on_top, queued(4, HALF), trials=(trial(1, BASELINE, COMPILED, Outcome.SUPPORTED),))
+    assert known.incumbent.configuration == COMPILED
+    found = without(known, {1})
+    assert found is not None
+    assert found.is_another
+    assert found.best.configuration == BASELINE
+    assert found.leave == (3,)
+    assert without(known, {9}) is None
+
+
+def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(history: History) -> None:
+    with history.database.read() as session:
+        answer = asked.what_is_untested(session, None, on_the_desk)
+        assert set(titles(answer)) == {"Can be had", "Can't be had here"}
+        assert "neighbours of the baseline can be had" in answer.sentence
+        with pytest.raises(UsageError, match="C-1 has no best before its baseline is measured"):
+            asked.what_is_untested(session, "C-1", lambda s, c: replace(on_the_desk(s, c), desk=None))
+        with pytest.raises(UsageError, match="C-7 does not exist"):
+            asked.what_is_untested(session, "C-7", on_the_desk)
+
+
+def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: History) -> None:
+    with history.database.write() as session:
+        add(session, 1, DirectiveKind.BAN, "Nothing of threads is tested.", lever="threads")
+    with history.database.read() as session:
+        graph = build_graph(session)
+
+        def why(*words: str) -> Answer:
+            return asked.why_not(session, graph, words, None, on_the_desk)
+
+        assert "E-0002 found it refuted" in why("E-2").sentence
+        assert why("F-1").sentence.startswith("F-001 is believed")
+        assert "ruled out by you: Nothing of threads is tested." in why("serving.threads=1").sentence
+        assert titles(why("serving.threads"))["Your steering"] == ("Nothing of threads is tested.",)
+        assert "H-002" in why("serving.dtype=bfloat16,").sentence
+        for words, message in (
+            (("",), "Nothing was named"),
+            (("serving.thread=1",), "There is no knob 'serving.thread'"),
+            (("serving.threads=x",), "serving.threads"),
+            (("serving.threads=1", "serving.threads"), "is set twice"),
+            (("H-99",), "H-099 does not exist; the last is H-007"),
+            (("nonsense",), "'nonsense' is not a label"),
+        ):
+            with pytest.raises(UsageError, match=message):
+                why(*words)
+
+
+def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: History) -> None:
+    with history.database.read() as session:
+        graph = build_graph(session)
+        why = asked.why_not(session, graph, ["H-002"], None, nowhere)
+        assert "E-0002 found it refuted" in why.sentence
+        assert "can't be told here: There is no checkpoint" in titles(why)["Legality"][0]
+        fell = asked.what_if_fell(session, graph, "E-0001", nowhere)
+        assert "F-001 would fall" in fell.sentence
+        assert "can't be told here" in titles(fell)["The queue of C-1"][0]
+
+
+def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
+    with history.database.read() as session:
+        answer = asked.what_led_to(session, build_graph(session), "H-006")
+    assert titles(answer)["Its places in the queue"] == ("3 → 1: Threads turned out to matter.",)
+    assert titles(answer)["The profile it was proposed under"] == ("Nothing was profiled before.",)
+
+
+def test_what_waits_is_assumed_refuted_and_the_queue_told(history: History) -> None:
+    with history.database.read() as session:
+        answer = asked.what_if_fell(session, build_graph(session), "H-006", on_the_desk)
+    assert "H-006 has no verdict yet" in answer.sentence
+    assert "The queue, if H-006 is refuted" in titles(answer)

@@ -1,0 +1,201 @@
+"""What is asked of the graph is answered from what was written, down to samples, and what is not there is
+refused with the nearest that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from configs.errors import UsageError
+from db.labels import Noun
+from db.models import Campaign
+from db.states import VerdictOutcome
+from knowledge.asking.answer import Answer, Row
+from knowledge.asking.if_fell import fall, if_fell
+from knowledge.asking.known import known
+from knowledge.asking.led_to import led_to
+from knowledge.asking.walking import label_in
+from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.graph import Graph
+from knowledge.graph_building import build_graph
+from tests.history.campaign_history import BASE, SPACE, TARGET, History
+
+KNOBS = [*(knob.name for knob in SPACE.knobs), "quantization.bits"]
+FASTER = SPACE.with_change(BASE, {"serving.threads": 1})
+BOTH = SPACE.with_change(FASTER, {"serving.dtype": "bfloat16"})
+
+
+def graph_of(history: History) -> Graph:
+    with history.database.read() as session:
+        return build_graph(session)
+
+
+def rows(answer: Answer, title: str) -> tuple[Row, ...]:
+    return next(each.rows for each in answer.sections if each.title == title)
+
+
+def ids(found: tuple[Row, ...]) -> list[str | None]:
+    return [each.id for each in found]
+
+
+def on_the_baseline(history: History, configuration_id: int) -> None:
+    with history.database.write() as session:
+        session.get_one(Campaign, 1).baseline_configuration_id = configuration_id
+
+
+@pytest.fixture
+def chain(history: History) -> History:
+    """H-1 is supported, H-2 on top of it too and the best, H-3 waits on top of that, H-4 beside them."""
+    one = history.propose({"serving.threads": 1}, claim="One thread is faster.")
+    first = history.judge(one, VerdictOutcome.SUPPORTED)
+    two = history.propose({"serving.dtype": "bfloat16"}, control=FASTER, parents=[one])
+    second = history.judge(two, VerdictOutcome.SUPPORTED)
+    history.propose({"serving.compile": "default"}, control=BOTH, parents=[two])
+    history.propose({"serving.threads": 4}, claim="Four threads are faster.")
+    with history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.best_experiment_id = second.experiment_id
+    graph = graph_of(history)
+    on_the_baseline(history, graph.nodes["H-001"]["control"])
+    assert first.experiment_id == 1
+    return history
+
+
+def test_what_is_known_of_a_knob_has_findings_values_failures_and_what_waits(full_history: History) -> None:
+    answer = known(graph_of(full_history), "serving.threads", "cpu", KNOBS)
+    assert ids(rows(answer, "Findings")) == ["F-001"]
+    values = {each.text: each for each in rows(answer, "Values that were tried")}
+    before = BASE["serving.threads"]
+    assert set(values) == {f"{before} → 1", f"{before} → 4"}
+    supported = next(each for each in values.values() if each.state == "supported")
+    (test,) = supported.rows
+    assert test.id == "E-0001"
+    assert test.effect is not None
+    assert any("8 samples of 4 launches" in each.text for each in test.rows)
+    assert ids(rows(answer, "Still to come")) == ["H-006"]
+    assert "1 supported" in answer.sentence
+    broken = known(graph_of(full_history), "serving.compile", None, KNOBS)
+    (infeasible,) = rows(broken, "What does not run")
+    assert infeasible.id == "E-0003"
+    assert infeasible.rows[0].text == "no C++ compiler was found"
+
+
+def test_a_knob_that_nothing_changed_and_one_that_there_is_not(full_history: History) -> None:
+    graph = graph_of(full_history)
+    assert "no hypothesis changed it" in known(graph, "quantization.bits", None, KNOBS).sentence
+    with pytest.raises(UsageError) as refused:
+        known(graph, "threads", None, KNOBS)
+    assert "Did you mean serving.threads?" in str(refused.value.hint)
+    with pytest.raises(UsageError, match="Nothing is known of hardware with 'H200'") as there:
+        known(graph, "serving.threads", "H200", KNOBS)
+    assert TARGET in str(there.value.hint)
+
+
+def test_what_was_measured_elsewhere_is_told_apart(full_history: History) -> None:
+    full_history.judge(6, VerdictOutcome.REFUTED, target="gpu:NVIDIA L4:24 GB", effect=(0.1, 0.05, 0.15))
+    graph = graph_of(full_history)
+    answer = known(graph, "serving.threads", "Example", KNOBS)
+    assert [each.text for each in rows(answer, "On other hardware")] == ["gpu:NVIDIA L4:24 GB"]
+    there = known(graph, "serving.threads", "l4", KNOBS)
+    assert "1 test: 1 refuted" in there.sentence
+
+
+def test_a_refuted_hypothesis_is_ruled_out_by_its_verdict_down_to_its_samples(full_history: History) -> None:
+    answer = why_not_hypothesis(graph_of(full_history), "H-002", [], [])
+    assert answer.sentence == "H-002 is ruled out: E-0002 found it refuted. It is 20 % slower instead."
+    (verdict,) = rows(answer, "Its verdicts")
+    assert "samples" in verdict.rows[0].text
+    assert ids(rows(answer, "Findings against it")) == ["F-002"]
+
+
+def test_what_is_not_ruled_out_is_said_and_what_was_never_tried(full_history: History) -> None:
+    graph = graph_of(full_history)
+    assert (
+        "is not ruled out: it is supported by E-0001" in why_not_hypothesis(graph, "H-001", [], []).sentence
+    )
+    assert "is not ruled out: it is queued" in why_not_hypothesis(graph, "H-006", [], []).sentence
+    never = why_not_values(graph, {"serving.threads": "16"}, [], [])
+    assert "never tried, and nothing forbids it" in never.sentence
+    none = why_not_values(graph, {"quantization.bits": "4"}, [], [])
+    assert "never tried" in none.sentence
+
+
+def test_bans_and_legality_rule_out_what_no_verdict_does(full_history: History) -> None:
+    graph = graph_of(full_history)
+    values = {"serving.threads": "16"}
+    illegal = why_not_values(graph, values, [Objection("The target has 2 cores for us.")], [])
+    assert "ruled out before anything is run: The target has 2 cores for us." in illegal.sentence
+    banned = why_not_values(graph, values, [], [Objection("Nothing of threads.", "D-1")])
+    assert "ruled out by you" in banned.sentence
+    assert ids(rows(banned, "Your steering")) == ["D-1"]
+    waits = why_not_hypothesis(graph, "H-006", [], [Objection("Nothing of threads.", "D-1")])
+    assert "can't be tested as things are" in waits.sentence
+
+
+def test_a_value_with_verdicts_on_both_sides_is_not_ruled_out_everywhere(full_history: History) -> None:
+    again = full_history.propose({"serving.dtype": "bfloat16"}, control=FASTER)
+    full_history.judge(again, VerdictOutcome.SUPPORTED)
+    answer = why_not_values(graph_of(full_history), {"serving.dtype": "bfloat16"}, [], [])
+    assert "is not ruled out everywhere: against it H-002, for it H-008" in answer.sentence
+
+
+def test_a_confounded_test_is_told_with_what_takes_it_apart(history: History) -> None:
+    number = history.propose({"serving.threads": 1})
+    history.judge(number, VerdictOutcome.CONFOUNDED, reason="The kernels differ.")
+    answer = why_not_hypothesis(graph_of(history), "H-001", [], [])
+    assert "is not settled: E-0001 found it confounded. The kernels differ." in answer.sentence
+    assert ids(rows(answer, "Confounded")) == ["E-0001"]
+
+
+def test_a_finding_that_is_contradicted_says_by_what(history: History) -> None:
+    number = history.propose({"serving.threads": 1})
+    first = history.judge(number, VerdictOutcome.SUPPORTED).experiment_id
+    assert "is believed" in why_not_finding(graph_of(history), "F-001").sentence
+    history.judge(number, VerdictOutcome.REFUTED, effect=(0.0, -0.01, 0.01), reproduces=first)
+    answer = why_not_finding(graph_of(history), "F-001")
+    assert "F-001 is contradicted" in answer.sentence
+    assert ids(rows(answer, "Verdicts against it")) == ["E-0002"]
+
+
+def test_what_led_to_a_hypothesis_goes_back_over_the_best_then(chain: History) -> None:
+    answer = led_to(graph_of(chain), "H-003")
+    (best,) = rows(answer, "Where it comes from")
+    assert (best.relation, best.id) == ("on top of the best then", "H-002")
+    assert "Proposed by rules. Fewer bytes move." in str(best.because)
+    assert ids(best.rows) == ["H-001"]
+    finding = led_to(graph_of(chain), "F-002")
+    (test,) = rows(finding, "Where it comes from")
+    assert test.id == "E-0002"
+    assert ids(test.rows) == ["H-002"]
+
+
+def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(chain: History) -> None:
+    graph = graph_of(chain)
+    found = fall(graph, "E-0001")
+    assert found.hypotheses == ("H-001",)
+    assert found.on_top == ("H-002", "H-003")
+    assert found.findings == ("F-001",)
+    assert found.bests == (("C-1", "E-0002"),)
+    answer = if_fell(graph, "E-0001")
+    assert "C-1 would have another best" in answer.sentence
+    assert ids(rows(answer, "Hypotheses")) == ["H-003", "H-002"]  # what waits first
+    assert fall(graph, "F-001") == fall(graph, "H-001")
+    assert fall(graph, "H-004").experiments == ()
+    assert "has no verdict yet" in if_fell(graph, "H-004").sentence
+
+
+def test_what_another_verdict_supports_too_does_not_fall(chain: History) -> None:
+    chain.judge(1, VerdictOutcome.SUPPORTED, reproduces=1)
+    found = fall(graph_of(chain), "E-0001")
+    assert (found.hypotheses, found.on_top, found.bests) == ((), (), ())
+    assert found.weaker == ("F-001",)
+
+
+def test_a_label_that_there_is_not_is_refused_with_the_last_there_is(full_history: History) -> None:
+    graph = graph_of(full_history)
+    assert label_in(graph, "h-1", Noun.HYPOTHESIS) == "H-001"
+    with pytest.raises(UsageError, match="H-099 does not exist; the last is H-007"):
+        label_in(graph, "H-99", Noun.HYPOTHESIS)
+    with pytest.raises(UsageError, match="names a campaign, but a finding or an experiment is wanted"):
+        label_in(graph, "C-1", Noun.FINDING, Noun.EXPERIMENT)
+    with pytest.raises(UsageError, match="there is no finding yet"):
+        label_in(Graph(), "F-1", Noun.FINDING)
