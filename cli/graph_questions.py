@@ -120,8 +120,8 @@ def _print(row: Row, depth: int) -> None:
 
     out = console()
     out.print(Padding(_line(row), (0, 0, 0, len(_INDENT) * depth)))
-    if row.because:
-        out.print(Padding(row.because, (0, 0, 0, len(_INDENT) * depth + 2)), style="dim")
+    for text in filter(None, (row.because, row.command)):
+        out.print(Padding(text, (0, 0, 0, len(_INDENT) * depth + 2)), style="dim")
     for each in row.rows:
         _print(each, depth + 1)
 

@@ -8,16 +8,26 @@ all attributes are texts and numbers, so that the graph can be written as GraphM
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 import networkx as nx
 
 from configs.errors import UsageError
+from experiments.space.space import NEAR
 
 Graph: TypeAlias = nx.MultiDiGraph
 """A graph of this room; networkx has no types of its own."""
+
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not have."""
+
+MOST_NEAR = 3
+"""Names that are suggested for one that there is not."""
 
 
 class NodeKind(StrEnum):
@@ -75,13 +85,18 @@ def neighbourhood(graph: Graph, node: str, depth: int = 1) -> Graph:
     Raises `UsageError` for a node that is not in the graph.
     """
     if node not in graph:
-        raise UsageError(
-            f"{node} is not in the graph.",
-            "A node is a label such as H-001, or knob:NAME, model:NAME, hardware:NAME.",
-        )
+        raise UsageError(f"{node} is not in the graph.", _nearest(graph, node))
     near = nx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, cutoff=depth)
     found: Graph = graph.subgraph(near).copy()
     return found
+
+
+def _nearest(graph: Graph, node: str) -> str:
+    """The nodes with names like this one, or what a node is called."""
+    near = get_close_matches(node, graph, MOST_NEAR, NEAR) if ":" in node else []
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return "A node is a label such as H-001, or knob:NAME, model:NAME, hardware:NAME."
 
 
 def counts(graph: Graph) -> tuple[dict[str, int], dict[str, int]]:
@@ -99,10 +114,26 @@ def node_link(graph: Graph) -> dict[str, Any]:
 
 
 def graphml(graph: Graph) -> str:
-    """Return the graph as GraphML."""
+    """Return the graph as GraphML; characters that XML has not, as a log may have, stand as U+FFFD."""
     buffer = io.BytesIO()
-    nx.write_graphml(graph, buffer, encoding="utf-8")
+    nx.write_graphml(_with_xml_texts(graph), buffer, encoding="utf-8")
     return buffer.getvalue().decode()
+
+
+def _with_xml_texts(graph: Graph) -> Graph:
+    """The graph, or a copy of it where a text has a character that XML has not."""
+    unfit = [
+        (node, name, value)
+        for node, data in graph.nodes(data=True)
+        for name, value in data.items()
+        if isinstance(value, str) and _NOT_XML.search(value)
+    ]
+    if not unfit:
+        return graph
+    found: Graph = graph.copy()
+    for node, name, value in unfit:
+        found.nodes[node][name] = _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value)
+    return found
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

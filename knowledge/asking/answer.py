@@ -28,13 +28,15 @@ class Question(StrEnum):
 
 class Row(View):
     """A line of an answer: `id` is a label or a node's name, `relation` how it hangs on the row above it,
-    `state` an outcome or a state, `because` the reason in words; `rows` are what it rests on or led to."""
+    `state` an outcome or a state, `because` the reason in words, `command` one that shows it; `rows` are what
+    it rests on or led to."""
 
     text: str
     id: str | None = None
     relation: str | None = None
     state: str | None = None
     because: str | None = None
+    command: str | None = None
     effect: EffectView | None = None
     rows: tuple[Row, ...] = ()
 
@@ -146,7 +148,7 @@ def down_to_samples(graph: Graph, experiment: str, relation: str | None = None) 
             Row(
                 relation="rests on",
                 text=f"{samples:,} samples of {launches or 0} launches",
-                because=f"autoinfer show {experiment} --samples",
+                command=f"autoinfer show {experiment} --samples",
             )
         )
     return row_of(graph, experiment, relation, because=data.get("reason"), rows=below)

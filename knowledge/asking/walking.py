@@ -7,7 +7,8 @@ from difflib import get_close_matches
 
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label
-from knowledge.graph import Graph, NodeKind, Relation
+from experiments.space.space import NEAR
+from knowledge.graph import MOST_NEAR, Graph, NodeKind, Relation
 
 SAYING = (
     Relation.SUPPORTS,
@@ -19,7 +20,11 @@ SAYING = (
 
 AGREEING = frozenset({Relation.SUPPORTS.value, Relation.REPLICATES.value})
 
-MOST_NEAR = 3
+_LISTS = {
+    Noun.HYPOTHESIS: "autoinfer hypotheses",
+    Noun.EXPERIMENT: "autoinfer experiments",
+    Noun.FINDING: "autoinfer findings",
+}
 _KINDS = {
     Noun.CAMPAIGN: NodeKind.CAMPAIGN,
     Noun.HYPOTHESIS: NodeKind.HYPOTHESIS,
@@ -142,7 +147,7 @@ def label_in(graph: Graph, text: str, *nouns: Noun) -> str:
         known = [node for node, kind in graph.nodes(data="kind") if kind == _KINDS[noun].value]
         last = max(known, key=number_of, default=None)
         there = f"the last is {last}" if last else f"there is no {noun.word} yet"
-        raise UsageError(f"{label} does not exist; {there}.", "See what there is: autoinfer graph")
+        raise UsageError(f"{label} does not exist; {there}.", f"List what there is: {_LISTS[noun]}")
     return label
 
 
@@ -153,7 +158,7 @@ def knob_in(graph: Graph, name: str, space: Collection[str]) -> str:
         return name
     last = name.rsplit(".", 1)[-1]
     near = [each for each in known if each.rsplit(".", 1)[-1] == last]
-    near += [each for each in get_close_matches(name, known, MOST_NEAR, 0.6) if each not in near]
+    near += [each for each in get_close_matches(name, known, MOST_NEAR, NEAR) if each not in near]
     hint = f"Did you mean {' or '.join(near[:MOST_NEAR])}?" if near else f"The knobs are {', '.join(known)}."
     raise UsageError(f"There is no knob {name!r}.", hint)
 

@@ -201,3 +201,61 @@ def test_an_empty_database_says_what_to_do(tmp_path: Path) -> None:
         assert "autoinfer run" in html.get("/knowledge").text
     finally:
         database.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("", "Which knob?"),
+        ("?about=serving.threads&on=cpu", "serving.threads on cpu"),
+        ("?question=why-not&about=H-002", "E-0002</a> found it refuted"),
+        ("?question=led-to&about=F-001", "Where it comes from"),
+        ("?question=if-fell&about=E-0001", "F-001</a> would fall"),
+        ("?question=why-not", "About what?"),
+    ],
+)
+def test_every_question_has_a_page_with_its_command_and_its_twin(
+    client: TestClient, query: str, says: str
+) -> None:
+    page = client.get(f"/knowledge/ask{query}")
+    assert page.status_code == 200
+    assert says in page.text
+    assert "autoinfer graph " in page.text
+    answer = client.get(f"/knowledge/ask.json{query}").json()["answer"]
+    assert (answer is None) == (says in ("Which knob?", "About what?"))
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("?about=serving.thread", "Did you mean serving.threads?"),
+        ("?about=serving.threads&on=H200", "Nothing is known of hardware"),
+        ("?question=why-not&about=H-99", "H-099 does not exist; the last is H-007."),
+        ("?question=led-to&about=<script>", "is not a label"),
+        ("?question=untested&campaign=C-9", "C-9 does not exist"),
+    ],
+)
+def test_a_question_about_what_there_is_not_is_answered_with_what_there_is(
+    client: TestClient, query: str, says: str
+) -> None:
+    page = client.get(f"/knowledge/ask{query}")
+    assert page.status_code == 404
+    assert says in page.text
+    assert "<script>" not in page.text.partition("<main")[2]
+
+
+def test_a_page_asks_the_graph_as_it_is_after_an_event(tmp_path: Path) -> None:
+    history = a_full_history(tmp_path)
+    client = TestClient(
+        create_app(Settings(data_dir=tmp_path), history.database), base_url="http://127.0.0.1"
+    )
+    asked = "/knowledge/ask.json?about=serving.threads"
+    before = client.get(asked).json()["answer"]["sentence"]
+    history.judge(6, VerdictOutcome.REFUTED, effect=(0.2, 0.1, 0.3))
+    after = client.get(asked).json()["answer"]["sentence"]
+    assert ("1 refuted" in before, "1 refuted" in after) == (False, True)
+    near = client.get("/knowledge/export.json?node=F-001").json()
+    assert {each["id"] for each in near["nodes"]} >= {"F-001", "E-0001", "knob:serving.threads"}
+    assert len(near["nodes"]) < len(client.get("/knowledge/export.json").json()["nodes"])
+    assert client.get("/knowledge/export.graphml?node=H-77").status_code == 404
+    history.close()

@@ -54,6 +54,20 @@ def test_graphml_comes_back_as_it_was_written(full_history: History) -> None:
     )
 
 
+def test_a_text_that_is_no_xml_is_written_all_the_same(history: History) -> None:
+    history.judge(
+        history.propose({"serving.threads": 1}),
+        VerdictOutcome.INFEASIBLE,
+        effect=None,
+        failure=("crashed", "\x1b[31mout of memory\x00"),
+    )
+    back = nx.read_graphml(io.BytesIO(graphml(graph_of(history)).encode()), force_multigraph=True)
+    assert (
+        back.nodes["E-0001"]["failure"]
+        == "\N{REPLACEMENT CHARACTER}[31mout of memory\N{REPLACEMENT CHARACTER}"
+    )
+
+
 def test_node_link_json_comes_back_as_it_was_written(full_history: History) -> None:
     graph = graph_of(full_history)
     back = nx.node_link_graph(node_link(graph), edges="edges", directed=True, multigraph=True)
@@ -76,6 +90,9 @@ def test_a_neighbourhood_goes_both_ways_and_no_further_than_asked(full_history: 
 def test_a_node_that_is_not_there_is_refused(full_history: History) -> None:
     with pytest.raises(UsageError, match="H-099 is not in the graph"):
         neighbourhood(graph_of(full_history), "H-099")
+    with pytest.raises(UsageError) as near:
+        neighbourhood(graph_of(full_history), "knob:serving.thread")
+    assert near.value.hint == "Did you mean knob:serving.threads?"
 
 
 def test_one_campaign_shows_its_own_experiments_and_the_findings_they_bear_on(history: History) -> None:
