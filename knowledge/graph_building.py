@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, func, null, select
+from sqlalchemy import ColumnElement, Text, cast, null, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -20,21 +18,32 @@ from db.models import (
     FindingEvidence,
     Hypothesis,
     HypothesisParent,
-    ImportedEvidence,
     Verdict,
 )
 from db.states import (
-    EvidenceRelation,
     ExperimentKind,
     VerdictOutcome,
 )
-from knowledge.figures import DEFAULT_METRIC, in_scale
+from knowledge.figures import DEFAULT_METRIC
 from knowledge.graph import Graph, NodeKind, Relation
-from knowledge.graph_sketch import NOTHING, Sketch
-from knowledge.queries.ties import experiment_relations, ties_of_findings
-from knowledge.stored import findings_behind, metric_of, separates_of
+from knowledge.graph_findings import add_findings
+from knowledge.graph_pieces import (
+    OF_EVIDENCE,
+    add_edge,
+    add_node,
+    ends_of,
+    hardware_node,
+    joined,
+    knob_node,
+    model_node,
+    tell,
+    tell_effect,
+    word,
+)
+from knowledge.graph_sketch import Sketch
+from knowledge.queries.ties import experiment_relations
+from knowledge.stored import findings_behind, separates_of
 
-_OF_EVIDENCE = {each: Relation(each.value) for each in EvidenceRelation}
 MOST_CHANGES = 8192
 """Changes of hypotheses that are kept as read: those of a long history, a few MB."""
 
@@ -124,7 +133,7 @@ def _build(
     _add_campaigns(graph, session, where)
     follows = _add_hypotheses(graph, session, where, told=effects)
     _add_experiments(graph, session, where, effects=effects)
-    _add_findings(graph, session, where, effects=effects)
+    add_findings(graph, session, where.findings, effects=effects)
     _join_follows(graph, follows)
     return graph
 
@@ -142,12 +151,12 @@ def _add_campaigns(graph: Sketch, session: Session, where: Where) -> None:
     )
     for row in session.execute(select(*columns).where(*where.campaigns).order_by(Campaign.id)):
         label = format_label(Noun.CAMPAIGN, row.id)
-        _node(graph, label, NodeKind.CAMPAIGN, row.name, state=_word(row.state))
-        _told(graph.nodes[label], baseline=row.baseline_configuration_id)
+        add_node(graph, label, NodeKind.CAMPAIGN, row.name, state=word(row.state))
+        tell(graph.nodes[label], baseline=row.baseline_configuration_id)
         if row.best_experiment_id is not None:
             graph.nodes[label]["best"] = format_label(Noun.EXPERIMENT, row.best_experiment_id)
-        _edge(graph, label, _model(graph, row.model, row.model_fingerprint), Relation.OPTIMIZES)
-        _edge(graph, label, _hardware(graph, row.target), Relation.RUNS_ON)
+        add_edge(graph, label, model_node(graph, row.model, row.model_fingerprint), Relation.OPTIMIZES)
+        add_edge(graph, label, hardware_node(graph, row.target), Relation.RUNS_ON)
 
 
 def _add_hypotheses(
@@ -178,17 +187,17 @@ def _add_hypotheses(
     follows = []
     for row in session.execute(select(*columns).where(*where.hypotheses).order_by(Hypothesis.id)):
         label = format_label(Noun.HYPOTHESIS, row.id)
-        _node(
+        add_node(
             graph,
             label,
             NodeKind.HYPOTHESIS,
             row.claim,
-            state=_word(row.state),
+            state=word(row.state),
             lever=row.lever,
             proposer=row.proposer,
         )
         if told:
-            _told(
+            tell(
                 graph.nodes[label],
                 metric=row.metric,
                 control=row.control_configuration_id,
@@ -196,10 +205,10 @@ def _add_hypotheses(
                 state_reason=row.state_reason,
                 rationale=row.rationale,
             )
-        _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
+        joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
         changed = _changes(row.change)
         for knob, values in changed.knobs:
-            graph.add_edge(label, _knob(graph, knob), _word(Relation.CHANGES), values)
+            graph.add_edge(label, knob_node(graph, knob), word(Relation.CHANGES), values)
         if changed.findings or changed.separates or row.confirms_experiment_id is not None:
             follows.append((label, changed, row.confirms_experiment_id))
     parents = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).order_by(
@@ -210,7 +219,7 @@ def _add_hypotheses(
         parents = parents.where(HypothesisParent.hypothesis_id.in_(mine))
     for child, parent in session.execute(parents):
         source, target = (format_label(Noun.HYPOTHESIS, each) for each in (child, parent))
-        _joined(graph, source, target, Relation.DERIVED_FROM)
+        joined(graph, source, target, Relation.DERIVED_FROM)
     return follows
 
 
@@ -218,10 +227,10 @@ def _join_follows(graph: Sketch, follows: Iterable[tuple[str, _Changed, int | No
     """Edges from hypotheses to the experiments and findings that they came of, once those are there."""
     for label, changed, confirms in follows:
         for finding in changed.findings:
-            _joined(graph, label, finding, Relation.BUILDS_ON)
+            joined(graph, label, finding, Relation.BUILDS_ON)
         followed = [] if confirms is None else [format_label(Noun.EXPERIMENT, confirms)]
         for experiment in [*changed.separates, *followed]:
-            _joined(graph, label, experiment, Relation.FOLLOWS_UP)
+            joined(graph, label, experiment, Relation.FOLLOWS_UP)
 
 
 def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: bool) -> None:
@@ -254,11 +263,11 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
     elsewhere: dict[int, str] = {}
     for row in session.execute(query.where(*where.experiments).order_by(Experiment.id)):
         label = format_label(Noun.EXPERIMENT, row.id)
-        _node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=_word(row.state))
+        add_node(graph, label, NodeKind.EXPERIMENT, f"{row.kind} {label}", state=word(row.state))
         if effects:
-            _told(
+            tell(
                 graph.nodes[label],
-                purpose=_word(row.kind),
+                purpose=word(row.kind),
                 target=row.target,
                 candidate=row.candidate_configuration_id,
                 failure=row.failure,
@@ -267,109 +276,26 @@ def _add_experiments(graph: Sketch, session: Session, where: Where, *, effects: 
                 samples=row.samples,
             )
         if row.outcome is not None:
-            graph.nodes[label]["outcome"] = _word(row.outcome)
+            graph.nodes[label]["outcome"] = word(row.outcome)
             if effects:
                 logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
-                _effect(graph.nodes[label], row.metric or DEFAULT_METRIC, logs)
+                tell_effect(graph.nodes[label], row.metric or DEFAULT_METRIC, logs)
         if row.hypothesis_id is None:
-            _joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
+            joined(graph, label, format_label(Noun.CAMPAIGN, row.campaign_id), Relation.PART_OF)
         else:
             hypothesis = format_label(Noun.HYPOTHESIS, row.hypothesis_id)
-            _joined(graph, label, hypothesis, Relation.TESTS)
+            joined(graph, label, hypothesis, Relation.TESTS)
             if row.outcome in _OF_OUTCOME:
-                _joined(graph, label, hypothesis, _OF_OUTCOME[row.outcome])
+                joined(graph, label, hypothesis, _OF_OUTCOME[row.outcome])
         original = row.reproduces_experiment_id
         if row.kind is ExperimentKind.REPRODUCE and original is not None:
-            _joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
+            joined(graph, label, format_label(Noun.EXPERIMENT, original), Relation.REPLICATES)
         if row.kind is ExperimentKind.PROMOTE and original is not None:
             elsewhere[row.id] = format_label(Noun.EXPERIMENT, original)
     for number, tie in (experiment_relations(session, elsewhere) if elsewhere else {}).items():
         if tie.relation is not None:
             source = format_label(Noun.EXPERIMENT, number)
-            _joined(graph, source, elsewhere[number], _OF_EVIDENCE[tie.relation])
-
-
-def _add_findings(graph: Sketch, session: Session, where: Where, *, effects: bool) -> None:
-    columns = (
-        Finding.id,
-        Finding.claim,
-        Finding.status,
-        Finding.status_reason,
-        Finding.strength,
-        Finding.rule,
-        Finding.scope,
-        Finding.effect_log,
-        Finding.interval_low_log,
-        Finding.interval_high_log,
-        Finding.superseded_by_id,
-    )
-    shown = session.execute(select(*columns).where(*where.findings).order_by(Finding.id)).all()
-    for row in shown:
-        label = format_label(Noun.FINDING, row.id)
-        _node(
-            graph,
-            label,
-            NodeKind.FINDING,
-            row.claim,
-            state=_word(row.status),
-            strength=row.strength,
-            rule=row.rule,
-            lever=str(row.scope.get("lever", "")),
-        )
-        if effects:
-            logs = (row.effect_log, row.interval_low_log, row.interval_high_log)
-            _effect(graph.nodes[label], metric_of(row.scope), logs)
-            _told(graph.nodes[label], status_reason=row.status_reason, target=row.scope.get("target"))
-        ends = {each["knob"]: _ends(each) for each in row.scope.get("change") or ()}
-        for knob in row.scope.get("knobs", []):
-            graph.add_edge(label, _knob(graph, knob), _word(Relation.CHANGES), ends.get(knob, NOTHING))
-        if "model" in row.scope:
-            model = _model(graph, row.scope["model"], row.scope.get("model_fingerprint", ""))
-            _edge(graph, label, model, Relation.SCOPED_TO)
-        if "target" in row.scope:
-            _edge(graph, label, _hardware(graph, row.scope["target"]), Relation.SCOPED_TO)
-    for row in shown:
-        if row.superseded_by_id is not None:
-            newer = format_label(Noun.FINDING, row.superseded_by_id)
-            _joined(graph, newer, format_label(Noun.FINDING, row.id), Relation.SUPERSEDES)
-    evidence = (
-        select(FindingEvidence.finding_id, FindingEvidence.relation, Verdict.experiment_id)
-        .join(Verdict, Verdict.id == FindingEvidence.verdict_id)
-        .order_by(FindingEvidence.finding_id, FindingEvidence.verdict_id)
-    )
-    if where.findings:
-        mine = select(Finding.id).where(*where.findings)
-        evidence = evidence.where(FindingEvidence.finding_id.in_(mine))
-    for link in session.execute(evidence):
-        source = format_label(Noun.EXPERIMENT, link.experiment_id)
-        target = format_label(Noun.FINDING, link.finding_id)
-        _joined(graph, source, target, _OF_EVIDENCE[link.relation])
-    _tie_findings(graph, session, [row.id for row in shown])
-    if effects:
-        _count_imported(graph, session)
-
-
-def _count_imported(graph: Sketch, session: Session) -> None:
-    """How many verdicts of other databases say the same of a finding, and how many the opposite."""
-    query = select(ImportedEvidence.finding_id, ImportedEvidence.relation, func.count()).group_by(
-        ImportedEvidence.finding_id, ImportedEvidence.relation
-    )
-    for number, relation, count in session.execute(query):
-        node = graph.nodes.get(format_label(Noun.FINDING, number))
-        if node is not None and relation is not EvidenceRelation.INFORMS:
-            side = "against" if relation is EvidenceRelation.CONTRADICTS else "for"
-            node[f"imported_{side}"] = node.get(f"imported_{side}", 0) + count
-
-
-def _tie_findings(graph: Sketch, session: Session, findings: Collection[int]) -> None:
-    """The finding of another target says something of that of the first; none where nothing was confirmed."""
-    if not session.scalar(select(Experiment.id).where(Experiment.kind == ExperimentKind.PROMOTE).limit(1)):
-        return
-    for number, ties in ties_of_findings(session, findings).items():
-        for tie in ties:
-            if tie.is_second:
-                continue
-            _joined(graph, tie.id, format_label(Noun.FINDING, number), _OF_EVIDENCE[tie.relation])
+            joined(graph, source, elsewhere[number], OF_EVIDENCE[tie.relation])
 
 
 @lru_cache(maxsize=MOST_CHANGES)
@@ -379,73 +305,7 @@ def _changes(change: str) -> _Changed:
     read = json.loads(change)
     separates = separates_of(read)
     return _Changed(
-        tuple((each["knob"], _ends(each)) for each in read.get("changes", [])),
+        tuple((each["knob"], ends_of(each)) for each in read.get("changes", [])),
         findings_behind(read),
         () if separates is None else (separates,),
     )
-
-
-def _ends(change: Mapping[str, object]) -> dict[str, str]:
-    """The values of a knob before and after."""
-    return {end: _text(change.get(end)) for end in ("before", "after")}
-
-
-def _joined(graph: Sketch, source: str, target: str, relation: Relation) -> None:
-    """Add an edge where both of its ends are in the graph."""
-    if graph.has(source) and graph.has(target):
-        graph.add_edge(source, target, _word(relation))
-
-
-def _node(graph: Sketch, name: str, kind: NodeKind, title: str, **attributes: str) -> str:
-    graph.add_node(name, _word(kind), title, **attributes)
-    return name
-
-
-def _edge(graph: Sketch, source: str, target: str, relation: Relation) -> None:
-    graph.add_edge(source, target, _word(relation))
-
-
-def model_name(model: str, fingerprint: str) -> str:
-    """Return the name of a model's node."""
-    return f"model:{model}@{fingerprint[:12]}" if fingerprint else f"model:{model}"
-
-
-def _model(graph: Sketch, model: str, fingerprint: str) -> str:
-    name = model_name(model, fingerprint)
-    if name in graph.nodes:
-        return name
-    return _node(graph, name, NodeKind.MODEL, model, fingerprint=fingerprint)
-
-
-def _hardware(graph: Sketch, target: str) -> str:
-    name = f"hardware:{target}"
-    return name if name in graph.nodes else _node(graph, name, NodeKind.HARDWARE, target)
-
-
-def _knob(graph: Sketch, knob: str) -> str:
-    name = f"knob:{knob}"
-    return name if name in graph.nodes else _node(graph, name, NodeKind.KNOB, knob)
-
-
-def _told(attributes: dict[str, Any], **values: str | int | None) -> None:
-    """Write what is known of a node; GraphML has no word for what is not."""
-    attributes.update({name: value for name, value in values.items() if value is not None})
-
-
-def _effect(attributes: dict[str, Any], metric: str, values: tuple[float | None, ...]) -> None:
-    """Write an effect and its interval, with the metric that they are on."""
-    if values[0] is not None:
-        attributes["metric"] = metric
-    for name, value in zip(("effect", "effect_low", "effect_high"), values, strict=True):
-        if value is not None:
-            attributes[name] = in_scale(value, metric)
-
-
-def _word(member: StrEnum) -> str:
-    """The value as a plain text; not by `value`, which is a property in Python and slow."""
-    word: str = member._value_
-    return word
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -35,7 +35,6 @@ from db.states import ExperimentState, HypothesisState
 from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.graph_building import Part, build_around, build_graph
 from knowledge.graph_sketch import Sketch
-from knowledge.queries.graph_changes import last_change
 
 OPEN_HYPOTHESES = (HypothesisState.PROPOSED, HypothesisState.QUEUED, HypothesisState.TESTING)
 OPEN_EXPERIMENTS = (ExperimentState.PLANNED, ExperimentState.RUNNING)
@@ -71,7 +70,7 @@ class LiveGraph:
             self._look(session)
             self.event_id = newest
             return True
-        changed = last_change(session) > self.event_id and self._take_in(session)
+        changed = self._take_in(session)
         self.event_id = newest
         return changed
 

@@ -18,7 +18,8 @@ from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis, HypothesisParent, Verdict
 from knowledge.graph import Graph
-from knowledge.graph_building import Part, build_part, model_name
+from knowledge.graph_building import Part, build_part
+from knowledge.graph_pieces import model_name
 from knowledge.queries.ties import ties_of_findings
 
 MOST_NODES = 48

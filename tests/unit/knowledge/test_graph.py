@@ -1,4 +1,6 @@
 import io
+import re
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -105,3 +107,10 @@ def test_one_campaign_shows_its_own_experiments_and_the_findings_they_bear_on(hi
     assert {name for name in graph if name.startswith(("E-", "F-", "C-"))} == {"C-1", "E-0001", "F-001"}
     assert kinds["hypothesis"] == 1
     assert all("kind" in data for _, data in graph.nodes(data=True))
+
+
+def test_the_page_of_the_graph_names_every_kind_and_relation_and_no_other() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "graph.md").read_text(encoding="utf-8")
+    for title, names in (("## Nodes", NodeKind), ("## Edges", Relation)):
+        part = page.partition(f"{title}\n")[2].partition("\n## ")[0]
+        assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == [each.value for each in names]

@@ -78,6 +78,8 @@ class Written:
 
     def start(self, drawn: int) -> None:
         self.testing.append(self.history.start_testing(self.waiting.pop(drawn % len(self.waiting))))
+        with self.history.database.write() as session:  # as the worker tells it
+            events.append(session, EventKind.EXPERIMENT_STARTED, "It began.")
 
     def withdraw(self, drawn: int) -> None:
         with self.history.database.write() as session:
