@@ -6,6 +6,7 @@ loop dispatched, so this page reads what it needs and never fails on what it doe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from db.models import Verdict
@@ -53,16 +54,24 @@ def builds_on(change: Mapping[str, object]) -> tuple[str, ...]:
     return tuple(str(each) for each in named) if isinstance(named, list) else ()
 
 
+_FINDING = re.compile(r"F-[0-9]{1,15}", re.ASCII)
 BUILDS_ON = "builds_on"
-"""Where a hypothesis's `change` keeps the labels of the findings because of which it was proposed."""
+"""Where a hypothesis's `change`, or what it keeps of its proposer, has the labels of the findings because of
+which it was proposed."""
 
 
 def findings_behind(change: Mapping[str, object]) -> tuple[str, ...]:
     """Return the labels of the findings that a hypothesis builds on or whose dispute it takes apart."""
-    built, told = change.get(BUILDS_ON), change.get(DISPUTES)
-    disputed = told.get("findings") if isinstance(told, dict) else None
-    lists = [each for each in (built, disputed) if isinstance(each, list | tuple)]
-    return tuple(dict.fromkeys(str(label) for each in lists for label in each))
+    parts = [each for each in change.values() if isinstance(each, dict)]
+    told = change.get(DISPUTES)
+    found = [
+        change.get(BUILDS_ON),
+        *(each.get(BUILDS_ON) for each in parts),
+        told.get("findings") if isinstance(told, dict) else None,
+    ]
+    lists = [each for each in found if isinstance(each, list | tuple)]
+    named = (str(label) for each in lists for label in each)
+    return tuple(dict.fromkeys(each for each in named if _FINDING.fullmatch(each)))
 
 
 def separates_of(change: Mapping[str, object]) -> str | None:

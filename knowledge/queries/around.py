@@ -21,6 +21,7 @@ from knowledge.graph import Graph
 from knowledge.graph_building import Part, build_part
 from knowledge.graph_pieces import model_name
 from knowledge.queries.ties import ties_of_findings
+from knowledge.stored import findings_behind, separates_of
 
 MOST_NODES = 48
 """Nodes of a neighbourhood, so that it is still read as a picture."""
@@ -122,9 +123,17 @@ def _met(session: Session, frontier: list[str], *, begins: bool) -> Iterator[str
 
 
 def _of_hypotheses(session: Session, ids: list[int]) -> Iterator[str]:
-    rows = select(Hypothesis.campaign_id, Hypothesis.change).where(Hypothesis.id.in_(ids))
-    for campaign_id, change in session.execute(rows):
+    rows = select(Hypothesis.campaign_id, Hypothesis.change, Hypothesis.confirms_experiment_id).where(
+        Hypothesis.id.in_(ids)
+    )
+    for campaign_id, change, confirms in session.execute(rows):
         yield format_label(Noun.CAMPAIGN, campaign_id)
+        yield from findings_behind(change)
+        separates = separates_of(change)
+        if separates is not None:
+            yield separates
+        if confirms is not None:
+            yield format_label(Noun.EXPERIMENT, confirms)
         yield from (f"knob:{each['knob']}" for each in change.get("changes", []))
     edges = select(HypothesisParent.hypothesis_id, HypothesisParent.parent_id).where(
         or_(HypothesisParent.hypothesis_id.in_(ids), HypothesisParent.parent_id.in_(ids))
@@ -159,6 +168,9 @@ def _of_experiments(session: Session, ids: list[int]) -> Iterator[str]:
     )
     for found in session.scalars(evidence):
         yield format_label(Noun.FINDING, found)
+    yield from _named_by_hypotheses(session, [format_label(Noun.EXPERIMENT, each) for each in ids])
+    confirmed = select(Hypothesis.id).where(Hypothesis.confirms_experiment_id.in_(ids))
+    yield from _labels(session, Noun.HYPOTHESIS, confirmed)
 
 
 def _of_findings(session: Session, ids: list[int]) -> Iterator[str]:
@@ -185,8 +197,15 @@ def _of_findings(session: Session, ids: list[int]) -> Iterator[str]:
     )
     for experiment in session.scalars(evidence):
         yield format_label(Noun.EXPERIMENT, experiment)
+    yield from _named_by_hypotheses(session, [format_label(Noun.FINDING, each) for each in ids])
     for ties in ties_of_findings(session, ids).values():
         yield from (tie.id for tie in ties)
+
+
+def _named_by_hypotheses(session: Session, labels: list[str]) -> Iterator[str]:
+    """Hypotheses whose change names one of these findings or experiments."""
+    named = [cast(Hypothesis.change, String).contains(f'"{each}"', autoescape=True) for each in labels]
+    yield from _labels(session, Noun.HYPOTHESIS, select(Hypothesis.id).where(or_(*named)))
 
 
 def _of_knobs(session: Session, knobs: list[str]) -> Iterator[str]:

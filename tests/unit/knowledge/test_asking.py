@@ -7,7 +7,7 @@ import pytest
 
 from configs.errors import UsageError
 from db.labels import Noun
-from db.models import Campaign
+from db.models import Campaign, Hypothesis
 from db.states import VerdictOutcome
 from knowledge.asking.answer import Answer, Row
 from knowledge.asking.if_fell import fall, if_fell
@@ -15,8 +15,9 @@ from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import label_in
 from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
-from knowledge.graph import Graph
+from knowledge.graph import Graph, neighbourhood
 from knowledge.graph_building import build_graph
+from knowledge.queries.around import around
 from tests.history.campaign_history import BASE, SPACE, TARGET, History
 
 KNOBS = [*(knob.name for knob in SPACE.knobs), "quantization.bits"]
@@ -166,6 +167,24 @@ def test_what_led_to_a_hypothesis_goes_back_over_the_best_then(chain: History) -
     (test,) = rows(finding, "Where it comes from")
     assert test.id == "E-0002"
     assert ids(test.rows) == ["H-002"]
+
+
+@pytest.mark.parametrize(
+    "kept", [{"builds_on": ["F-001"]}, {"from_model": {"builds_on": ["F-001", "F-9", "<b>"]}}]
+)
+def test_what_builds_on_a_finding_leads_back_to_it_and_rests_on_it(
+    chain: History, kept: dict[str, object]
+) -> None:
+    with chain.database.write() as session:
+        row = session.get_one(Hypothesis, 4)
+        row.change = {**row.change, **kept}
+    graph = graph_of(chain)
+    assert graph.has_edge("H-004", "F-001", key="builds_on")
+    assert rows(led_to(graph, "H-004"), "Where it comes from")[0].relation == "builds on"
+    assert fall(graph, "F-001").building == ("H-004",)
+    with chain.database.read() as session:
+        assert "H-004" in around(session, "F-001", 1).graph
+        assert set(around(session, "H-004", 1).graph) == set(neighbourhood(graph, "H-004"))
 
 
 def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(chain: History) -> None:
