@@ -275,7 +275,7 @@ def _of_values(
         return f"{words} is not ruled out: {listed(supported[-3:])} support it.{beside}"
     if hypotheses:
         return f"{words} is not ruled out: nothing that was tried with it is decided."
-    return f"{words} is not ruled out: it was never tried, and nothing forbids it."
+    return f"{words} is not ruled out: it was never tried, and nothing known here forbids it."
 
 
 def _why(graph: Graph, hypothesis: str) -> str:

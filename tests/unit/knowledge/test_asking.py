@@ -115,7 +115,7 @@ def test_what_is_not_ruled_out_is_said_and_what_was_never_tried(full_history: Hi
     )
     assert "is not ruled out: it is queued" in why_not_hypothesis(graph, "H-006", [], []).sentence
     never = why_not_values(graph, {"serving.threads": "16"}, [], [])
-    assert "never tried, and nothing forbids it" in never.sentence
+    assert "never tried, and nothing known here forbids it" in never.sentence
     none = why_not_values(graph, {"quantization.bits": "4"}, [], [])
     assert "never tried" in none.sentence
 
