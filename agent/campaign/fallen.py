@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from agent.campaign.desk import Desk
-from agent.campaign.facts import Incumbent
+from agent.campaign.incumbent import Incumbent
 from agent.campaign.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
 from agent.ranking.values import Shift
 
