@@ -90,7 +90,10 @@ class LiveGraph:
         hypotheses = _marked(
             self._hypotheses,
             _marks(
-                session, select(Hypothesis.id, Hypothesis.state).where(Hypothesis.state.in_(OPEN_HYPOTHESES))
+                session,
+                select(Hypothesis.id, Hypothesis.state, Hypothesis.state_changed_at).where(
+                    Hypothesis.state.in_(OPEN_HYPOTHESES)
+                ),
             ),
         ) | self._new(session, Hypothesis)
         experiments = _marked(

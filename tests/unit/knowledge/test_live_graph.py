@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from configs.errors import UsageError
 from db import events
+from db.clock import now
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis
 from db.session import open_database
@@ -105,6 +106,7 @@ class Written:
             row.state = (
                 HypothesisState.PROPOSED if row.state is HypothesisState.QUEUED else HypothesisState.QUEUED
             )
+            row.state_changed_at = now()
             row.change = {"changes": [{"knob": "drafting.method", "before": "none", "after": "ngram"}]}
             events.append(session, EventKind.HYPOTHESIS_PROPOSED, "It was put on the baseline.")
 
