@@ -21,6 +21,7 @@ from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
+from agent.proposers.port import Draft, Proposer
 from configs.errors import UsageError
 from db import events, queue, workers
 from db.event_kinds import EventKind
@@ -159,9 +160,9 @@ def test_the_queue_is_ranked_with_new_proposals_while_another_test_flies(
     asked: list[int] = []
     proposals = order.proposals
 
-    def counted(desk: Desk) -> list[object]:
+    def counted(desk: Desk, model: Proposer | None = None) -> list[Draft]:
         asked.append(len(bench.on()))
-        return proposals(desk)  # type: ignore[return-value]
+        return proposals(desk, model)
 
     monkeypatch.setattr(order, "proposals", counted)
     bench.drive(bench.nothing, bench.both_fly, bench.end("cuda:0"), bench.nothing, bench.both_fly)
