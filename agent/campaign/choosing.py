@@ -19,6 +19,9 @@ from configs.quantities import format_duration
 from db.labels import Noun, format_label
 from knowledge.approvals import quote_words
 
+NEARLY_AS_GOOD = 0.5
+"""The least share of the first one's expected gain per second with which another may go before it, once."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -84,13 +87,14 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
 
 def _pick(desk: Desk, fitting: list[Place], free_s: float, reserve_s: float) -> Choice:
     """The first in order that fits into `free_s`, which leaves `reserve_s`; before the first verdict the
-    cheapest that is worth testing.
+    cheapest that is worth testing, and no less than `NEARLY_AS_GOOD` of the first.
 
     A campaign's first experiment also shows that everything from launch to verdict works here, and
     a night is better not spent on finding out that it does not.
     """
     first = fitting[0]
-    worth = [place for place in fitting if place.worth >= WORTH]
+    least = NEARLY_AS_GOOD * first.score
+    worth = [place for place in fitting if place.worth >= WORTH and place.score >= least]
     if desk.facts.trials or first.is_wanted or not worth:
         return Choice(hypothesis=_queued(desk, first), reason=_why_before(desk, first, free_s, reserve_s))
     soonest = min(worth, key=lambda place: (place.cost_s, place.place))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.choosing import choose
+from agent.campaign.choosing import NEARLY_AS_GOOD, choose
 from agent.campaign.desk import QUESTIONS, Desk, combined
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import find_incumbent
@@ -26,6 +26,7 @@ from experiments.space.loading import load_space
 SPACE = load_space("reference").restrict({"serving.threads": (1, 2)})
 BASELINE = SPACE.configuration({"serving.dtype": "float32", "serving.threads": 1})
 COMPILED = SPACE.with_change(BASELINE, {"serving.compile": "cpp_wrapper"})
+NARROWER = SPACE.with_change(BASELINE, {"serving.dtype": "bfloat16"})
 PRUNED = SPACE.with_change(BASELINE, {"pruning.method": "depth"})
 LAYERS = ("linear_attention", "linear_attention", "linear_attention", "full_attention") * 3
 
@@ -75,12 +76,22 @@ def desk(*queue: Queued, trials: tuple[Trial, ...] = ()) -> Desk:
 
 
 def test_before_the_first_verdict_the_cheapest_worthwhile_test_goes_first() -> None:
-    found = desk(queued(1, COMPILED), queued(2, PRUNED))
+    found = desk(queued(1, COMPILED), queued(2, NARROWER))
     assert found.ranking.places[0].hypothesis_id == 1
     choice = choose(found, 400)
     assert choice.hypothesis is not None
     assert choice.hypothesis.id == 2
     assert "soonest" in choice.reason
+
+
+def test_what_promises_little_does_not_go_first_for_being_cheap() -> None:
+    found = desk(queued(1, COMPILED), queued(2, PRUNED))
+    first, cheaper = found.ranking.places
+    assert cheaper.cost_s < first.cost_s
+    assert cheaper.score < NEARLY_AS_GOOD * first.score
+    choice = choose(found, 400)
+    assert choice.hypothesis is not None
+    assert choice.hypothesis.id == 1
 
 
 def test_after_the_first_verdict_the_order_decides() -> None:
