@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from configs.addresses import without_secrets
 from configs.errors import UsageError
 from configs.fields import Fraction, Seconds
 
@@ -40,7 +41,7 @@ def checked_url(url: str) -> str:
     Raises `ValueError` for one that is none of HTTP's, and for one that carries a name, a password, a query
     or a fragment: those would be written down with every answer.
     """
-    told = f"{url[:60]!r} is no address of an endpoint"
+    told = f"{without_secrets(url)[:60]!r} is no address of an endpoint"
     if len(url) > LONGEST_URL or not url.isascii() or any(not " " < each < "\x7f" for each in url):
         raise ValueError(f"{told}: write one such as http://127.0.0.1:8000/v1")
     try:
@@ -159,7 +160,7 @@ def endpoint_of(
         return None
     if not name:
         raise UsageError(
-            f"No model is named to ask at {url[:LONGEST_URL]}.",
+            f"No model is named to ask at {without_secrets(url)[:LONGEST_URL]}.",
             "Name it as language_model.model in the campaign's file, or set AUTOINFER_LLM_MODEL.",
         )
     if not name.isprintable() or len(name) > LONGEST_NAME:

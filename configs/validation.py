@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from configs.addresses import without_secrets
 from configs.errors import UsageError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -92,7 +93,8 @@ def validated(model: type[Model], data: object, where: str, *, hint: str = "Corr
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first fault of a validation as a sentence: field, value, reason."""
+    """The first fault of a validation as a sentence: field, value (of an address nothing that may be a
+    secret), reason."""
     fault = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in fault["loc"])
     reason = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
@@ -104,6 +106,8 @@ def first_problem(error: ValidationError) -> str:
         word, held = _BOUNDS[fault["type"]]
         reason = f"it must be {word} {fault['ctx'][held]}"
     value = fault["input"]
+    if isinstance(value, str) and ("://" in value or field.endswith("_url")):
+        value = without_secrets(value)
     shown = f" is {value!r}" if isinstance(value, str | int | float | bool) or value is None else ""
     return f"{field}{shown}: {reason}." if field else f"{reason}."
 

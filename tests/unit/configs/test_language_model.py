@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from configs.addresses import without_secrets
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from configs.language_model import Endpoint, LanguageModelSpec, endpoint_of, is_here
@@ -95,6 +96,36 @@ def test_a_campaign_s_file_that_can_t_be_is_refused_in_one_sentence(
     with pytest.raises(UsageError) as refused:
         load_campaign("default", changes)
     assert why in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:hunter2@a.example/v1",
+        "https://me:hunter2/x@a.example:99999/v1",
+        "https://me:hunter2@[::1/v1",
+        "https://me:hunter2/v1",
+        "https://a.example/v1?key=hunter2",
+        "https://a.example/v1#hunter2",
+        "me:hunter2@a.example/v1",
+        " https://me:hunter2@a.example/v1",
+    ],
+)
+def test_a_password_in_an_address_is_not_repeated_wherever_it_was_given(url: str) -> None:
+    for changes in ({"base_url": url}, url):
+        with pytest.raises(UsageError) as refused:
+            load_campaign("default", ASKING | {"language_model": changes})
+        assert "language_model" in refused.value.message
+        assert "hunter2" not in str(refused.value)
+    for model in ("m", None):
+        with pytest.raises(UsageError) as refused:
+            endpoint_of(NONE, url, model, None)
+        assert "hunter2" not in str(refused.value)
+
+
+def test_an_address_without_a_secret_is_shown_as_it_is() -> None:
+    for url in ("ftp://a.example/v1", "http://[::1]:8000/v1", "http://a:99999/v1", "a.example/v1"):
+        assert without_secrets(url) == url
 
 
 def test_a_part_that_the_file_leaves_out_may_be_given_field_by_field() -> None:
