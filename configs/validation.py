@@ -106,7 +106,7 @@ def first_problem(error: ValidationError) -> str:
         word, held = _BOUNDS[fault["type"]]
         reason = f"it must be {word} {fault['ctx'][held]}"
     value = fault["input"]
-    if isinstance(value, str) and ("://" in value or field.endswith("_url")):
+    if isinstance(value, str) and ("://" in value or "@" in value or field.endswith("_url")):
         value = without_secrets(value)
     shown = f" is {value!r}" if isinstance(value, str | int | float | bool) or value is None else ""
     return f"{field}{shown}: {reason}." if field else f"{reason}."
