@@ -286,6 +286,9 @@ class WhyAnswer(Answer):
     state: str
     state_reason: Quoted | None
     verdict_reason: Quoted | None
+    why_not: Quoted | None = Field(
+        description="Why it is ruled out or not settled; None while it waits, is under test or is supported."
+    )
     claim: Quoted
     rationale: Quoted
     refuted_if: Quoted

@@ -30,6 +30,10 @@ Experiment = Annotated[
     str, Field(description="An experiment's label, such as E-0003.", max_length=LABEL_LENGTH)
 ]
 Finding = Annotated[str, Field(description="A finding's label, such as F-002.", max_length=LABEL_LENGTH)]
+Evident = Annotated[
+    str,
+    Field(description="The label of a hypothesis, an experiment or a finding.", max_length=LABEL_LENGTH),
+]
 Assignments = Annotated[
     list[Annotated[str, Field(max_length=500)]],
     Field(

@@ -28,6 +28,16 @@ def plain(text: str) -> str:
     return " ".join(kept.split())
 
 
+def document(text: str, most: int) -> tuple[str, int]:
+    """A text of several lines without what is not seen, cut after a line, and how many characters were cut.
+    """
+    kept = "".join(each for each in text if each == "\n" or unicodedata.category(each) not in _HIDDEN)
+    if len(kept) <= most:
+        return kept, 0
+    end = kept.rfind("\n", 0, most) + 1 or most
+    return kept[:end], len(kept) - end
+
+
 def quoted(text: str, most: int = SHORT) -> Quoted:
     """Mark a text as data, at most about so many characters of it; its end says how many were left out."""
     kept = plain(text)

@@ -63,7 +63,7 @@ class ReadTools:
         """Why a hypothesis stands where it does in the queue, or why it is ruled out.
 
         Gives the reason and the parts of its score, its last moves with their causes, its verdict and the
-        findings that it is evidence for or against.
+        findings that it is evidence for or against. The tool why_not adds bans, legality and other tests.
         """
         with self._source.read() as session:
             return reading.why(session, hypothesis)

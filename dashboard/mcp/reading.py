@@ -11,12 +11,11 @@ from agent.campaign.outcome import campaign_outcome
 from configs.errors import UsageError
 from dashboard.mcp import answers
 from dashboard.mcp.answers import changes, listed, measured, predicted
+from dashboard.mcp.asking import spoken_against, tested_campaign
 from dashboard.mcp.quoting import LONG, SHORT, maybe, quoted, told
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Campaign
-from db.noise import SERIES_NAME
 from db.states import Arm, ExperimentState, FindingStatus, HypothesisState, VerdictOutcome
 from knowledge.queries.campaigns import CampaignView, campaign_detail, list_campaigns
 from knowledge.queries.experiment_detail import experiment_detail
@@ -146,6 +145,7 @@ def why(session: Session, label: str) -> answers.WhyAnswer:
         state=found.state.value,
         state_reason=maybe(found.state_reason, LONG),
         verdict_reason=maybe(found.verdict_reason, LONG),
+        why_not=maybe(spoken_against(session, label), LONG),
         claim=quoted(found.claim, LONG),
         rationale=quoted(found.rationale, LONG),
         refuted_if=quoted(found.refuted_if),
@@ -403,10 +403,7 @@ def finding(session: Session, label: str) -> answers.FindingAnswer:
 
 def summary(session: Session, label: str | None) -> answers.SummaryAnswer:
     """A campaign as a story."""
-    campaign_id = campaign_of(session, label)
-    if session.get_one(Campaign, campaign_id).name == SERIES_NAME:
-        name = format_label(Noun.CAMPAIGN, campaign_id)
-        raise UsageError(f"{name} is an A/A series and tells no story.", f"See: autoinfer aa {name}")
+    campaign_id = tested_campaign(session, label)
     outcome = campaign_outcome(session, campaign_id)
     found = summarize(replace(campaign_facts(session, campaign_id), outcome=outcome))
     return answers.SummaryAnswer(

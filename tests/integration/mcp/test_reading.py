@@ -45,6 +45,11 @@ ONE_OF_EACH: dict[str, dict[str, Any]] = {
     "samples": {"experiment": "E-6", "limit": 200},
     "finding": {"finding": "F-1"},
     "preview": {"assignments": ["serving.threads=1"]},
+    "known": {"knob": "serving.threads"},
+    "why_not": {"subject": ["serving.threads=1"]},
+    "led_to": {"label": "F-1"},
+    "if_fell": {"label": "F-1"},
+    "story": {"whole": True},
 }
 
 
@@ -112,6 +117,38 @@ def test_why_a_hypothesis_is_ruled_out_leads_to_the_verdict_and_the_finding(fold
     assert found["verdict_reason"] == {"quoted": "It is 20 % slower instead."}
     assert found["experiments"] == ["E-0002: test, refuted"]
     assert [each.partition(":")[0] for each in found["findings"]] == ["F-002"]
+    ruled_out = "H-002 is ruled out: E-0002 found it refuted. It is 20 % slower instead."
+    assert found["why_not"] == {"quoted": ruled_out}
+    assert ask(folder, "why", hypothesis="H-5").structured["why_not"] is None
+
+
+@pytest.mark.usefixtures("legal")
+def test_the_graph_answers_down_to_the_samples_and_the_story_in_chapters(folder: Path) -> None:
+    async def asked() -> None:
+        async with in_process(folder) as client:
+            call = caller(client)
+            known = (await call("known", knob="serving.threads", on="example cpu")).structured
+            assert known["sentence"]["quoted"].startswith("serving.threads on example cpu: ")
+            lines = {each["title"]: each["lines"] for each in known["sections"]}
+            assert [each["id"] for each in lines["Findings"]] == ["F-001", "E-0001"]
+            assert [each["depth"] for each in lines["Findings"]] == [0, 1]
+            commands = [each["command"] for each in lines["Values that were tried"]]
+            assert "autoinfer show E-0001 --samples" in commands
+            refused = (await call("why_not", subject=["H-2"])).structured
+            assert "E-0002 found it refuted" in refused["sentence"]["quoted"]
+            verdict = refused["sections"][0]["lines"][0]
+            assert (verdict["id"], verdict["effect"]["interval"]) == ("E-0002", "95 %")
+            led = (await call("led_to", label="F-1")).structured
+            assert any(each["id"] == "E-0001" for part in led["sections"] for each in part["lines"])
+            fell = (await call("if_fell", label="E-1")).structured
+            assert any(each["id"] == "F-001" for part in fell["sections"] for each in part["lines"])
+            beside = (await call("untested")).structured["sections"][0]["lines"]
+            assert {each["effect"]["interval"] for each in beside} == {"80 % prediction"}
+            story = (await call("story")).structured
+            assert story["campaign"] == "C-1"
+            assert any("E-0001" in line["about"] for part in story["chapters"] for line in part["lines"])
+
+    asyncio.run(asked())
 
 
 def test_the_log_goes_on_from_where_it_was_read_to(folder: Path) -> None:
@@ -173,6 +210,11 @@ def test_text_of_others_stands_nowhere_but_where_it_is_marked_and_every_answer_i
                         assert under == "quoted", (name, under)
                         marked.add(name)
             assert len(marked) > len(READS) // 2, "hardly a tool tells the text that is looked for"
+            (written,) = (await client.read_resource("autoinfer://report")).contents
+            assert SEEN in written.text
+            assert not set(HARM) & {"\u202e", "\u200b", "\U000e0041"} & set(written.text)
+            assert len(written.text) < LARGEST_CHARACTERS
+            assert "characters more are left out here: autoinfer report C-1 --format md" in written.text
 
     asyncio.run(asked())
 
@@ -192,6 +234,14 @@ REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("samples", {"experiment": "E-2", "metric": "nothing"}, "no samples of 'nothing'"),
     ("experiments", {"outcome": ["splendid"]}, "outcome"),
     ("nothing", {}, "nothing"),
+    ("known", {"knob": "serving.nothing"}, "serving.nothing"),
+    ("known", {"knob": "serving.threads", "on": "a toaster"}, "a toaster"),
+    ("why_not", {"subject": []}, "subject"),
+    ("why_not", {"subject": ["  "]}, "Nothing was named."),
+    ("why_not", {"subject": ["E-1", "E-2"]}, "E-1"),
+    ("led_to", {"label": "C-1"}, "C-1"),
+    ("if_fell", {"label": "F-99"}, "F-099 does not exist"),
+    ("story", {"campaign": "C-7"}, "C-7 does not exist"),
 )
 
 
@@ -216,7 +266,14 @@ def test_resources_tell_what_the_tools_do_and_a_missing_one_is_refused(folder: P
             assert {each.uri for each in (await client.list_resources()).resources} == {
                 "autoinfer://queue",
                 "autoinfer://summary",
+                "autoinfer://report",
             }
+            (written,) = (await client.read_resource("autoinfer://report/C-1")).contents
+            assert written.mime_type == "text/markdown"
+            assert written.text.startswith("> Names, claims, reasons and messages in this report were")
+            assert "E-0002" in written.text
+            with pytest.raises(Exception, match="C-9 does not exist"):
+                await client.read_resource("autoinfer://report/C-9")
             with pytest.raises(Exception, match="E-0099 does not exist"):
                 await client.read_resource("autoinfer://experiment/E-99")
 
