@@ -1,5 +1,5 @@
 """Costs: quote, estimate and actual time of experiments by campaign, target, day, outcome and lever, what
-stopping early saved, and the dollars of rented machines."""
+stopping early saved, the dollars of rented machines, and those of questions to a language model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dashboard.page import MOMENT_S, Filters, Ground, Page, Request, Table
 from db.event_kinds import EventKind
 from knowledge.queries.costs import CostRow, CostsView, costs
 from knowledge.queries.lookup import campaign_filter
+from knowledge.queries.model_answers import QuestionsRow, questions_by_model
 from knowledge.queries.money import MoneyRow
 from knowledge.queries.paid_runs import (
     BY_BILL,
@@ -37,12 +38,13 @@ class CostsFilters(Filters):
 class CostsPageView(CostsView):
     """What was spent, as the page shows it. `in_flight` are the runs of every campaign that may still cost
     money, `known_targets` rented machines that a budget may be for; `can_end` is whether this server can ask
-    providers."""
+    providers; `questions` is what language models were asked."""
 
     runs: PaidRuns
     in_flight: tuple[PaidRunView, ...]
     known_targets: tuple[str, ...]
     can_end: bool
+    questions: tuple[QuestionsRow, ...]
 
     @property
     def groups(self) -> tuple[tuple[str, str, tuple[CostRow, ...]], ...]:
@@ -81,13 +83,22 @@ class CostsPageView(CostsView):
 
     @property
     def amount_words(self) -> str:
-        """What rented machines cost, as it stands in the sentence above."""
-        total = self.money.total
-        if not total.runs:
-            return "no money"
-        known = total.actual_usd + total.unknown_usd
-        most = f", at most {format_usd(total.reserved_usd)} in flight" if total.open else ""
-        return f"{format_usd(known)} of rented machines ({total.rests_on}){most}"
+        """What rented machines and questions to a language model cost, as it stands in the sentence above."""
+        total, asked = self.money.total, self.questions_usd
+        told = []
+        if total.runs:
+            known = total.actual_usd + total.unknown_usd
+            most = f", at most {format_usd(total.reserved_usd)} in flight" if total.open else ""
+            told.append(f"{format_usd(known)} of rented machines ({total.rests_on}){most}")
+        if asked is not None:
+            told.append(f"{format_usd(asked)} of questions to a language model")
+        return ", ".join(told) or "no money"
+
+    @property
+    def questions_usd(self) -> float | None:
+        """What the questions with a price cost; None where none has one."""
+        known = [each.usd for each in self.questions if each.usd is not None]
+        return sum(known) if known else None
 
     def share(self, row: CostRow) -> float:
         """A row's part of all the time, in per cent."""
@@ -107,6 +118,7 @@ def read(session: Session, request: Request[CostsFilters], ground: Ground) -> Co
         else runs_now(session),
         known_targets=rented_targets(session),
         can_end=ground.executor is not None,
+        questions=questions_by_model(session, campaign_id),
     )
 
 
@@ -117,8 +129,9 @@ def command(request: Request[CostsFilters]) -> str:
 
 
 def table(view: CostsPageView) -> Table:
-    """Every grouping in one table, in seconds, and those in dollars behind; then each run that is shown, with
-    its quote, estimate and actual under the same names."""
+    """Every grouping in one table, in seconds, and those in dollars behind; then what language models were
+    asked, a question as a run; then each run that is shown, with its quote, estimate and actual under the
+    same names."""
     columns = ("by", *CostRow.model_fields)
     dollars = tuple(name for name in MoneyRow.model_fields if name != "name")
     nothing = (None,) * len(dollars)
@@ -133,6 +146,10 @@ def table(view: CostsPageView) -> Table:
         for by, _, rows in view.paid
         for each in rows
     )
+    asked = (
+        ("language model", f"{each.campaign} {each.model}", *blank, *(_of_questions(each).get(name) for name in dollars))
+        for each in view.questions
+    )
     runs = (
         ("paid run", each.key, *blank, *(_of_run(each).get(name) for name in dollars), *_told(each))
         for each in view.runs.items
@@ -140,7 +157,7 @@ def table(view: CostsPageView) -> Table:
     short = (None,) * len(RUN_COLUMNS)
     return Table(
         (*columns, *dollars, *RUN_COLUMNS),
-        chain((row + short for row in chain(timed, paid)), runs),
+        chain((row + short for row in chain(timed, paid, asked)), runs),
     )
 
 
@@ -165,6 +182,11 @@ def _of_run(run: PaidRunView) -> dict[str, object]:
         "unknown_usd": run.bound_usd if not run.open and run.actual_usd is None else 0.0,
         "difference_usd": run.difference_usd,
     }
+
+
+def _of_questions(row: QuestionsRow) -> dict[str, object]:
+    """What one model was asked as a group of runs."""
+    return {"runs": row.asked, "settled": row.priced, "wall_s": row.wall_s, "actual_usd": row.usd}
 
 
 def _told(run: PaidRunView) -> tuple[object, ...]:
@@ -193,6 +215,8 @@ PAGE = Page(
         EventKind.JOB_CANCELLED,
         EventKind.JOB_SETTLED,
         EventKind.BUDGET_SET,
+        EventKind.MODEL_ANSWERED,
+        EventKind.MODEL_FAILED,
     ),
     lasts_s=MOMENT_S,
 )

@@ -24,6 +24,7 @@ from knowledge.queries.hypotheses import (
     list_hypotheses,
 )
 from knowledge.queries.lookup import campaign_filter, newest_campaign
+from knowledge.queries.model_answers import AskedView, asked_of_model
 from knowledge.queries.predictions import PredictionsView, predictions
 from knowledge.queries.proposers import ProposerView, proposers
 from knowledge.queries.standing import GROUPS, Group, StandingView, standing
@@ -111,7 +112,8 @@ class HypothesesFilters(Filters):
 
 class HypothesesView(View):
     """A page of hypotheses: `total` counts all that match; `standing` is of the campaign asked for, else of
-    the newest, None where there is none; `proposers` of the campaign asked for, else of all."""
+    the newest, None where there is none, and so is `asked`, what a language model was asked for it;
+    `proposers` of the campaign asked for, else of all."""
 
     items: tuple[HypothesisRow, ...]
     total: int
@@ -121,6 +123,7 @@ class HypothesesView(View):
     standing: StandingView | None
     predictions: PredictionsView
     proposers: tuple[ProposerView, ...]
+    asked: AskedView | None
 
     def count(self, group: str) -> int:
         """How many there are of a group's states."""
@@ -167,6 +170,7 @@ def read(session: Session, request: Request[HypothesesFilters], ground: Ground) 
         standing=None if shown is None else standing(session, shown),
         predictions=predictions(session, which, MOST_DRAWN),
         proposers=proposers(session, campaign_id),
+        asked=None if shown is None else asked_of_model(session, shown),
     )
 
 

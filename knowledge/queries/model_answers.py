@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.labels import Noun, format_label
@@ -76,6 +76,22 @@ class AskedView(View):
         )
 
 
+class QuestionsRow(View):
+    """What a campaign asked one model: questions (`failed` of them without an answer), tokens as the endpoint
+    counted them (those of a question that it did not count, as they count here), and dollars by the
+    campaign's prices; `priced` questions have any, and `usd` is None where none has."""
+
+    campaign: str
+    model: str
+    asked: int
+    failed: int
+    prompt_tokens: int
+    answer_tokens: int
+    priced: int
+    usd: float | None
+    wall_s: float
+
+
 def asked_of_model(session: Session, campaign_id: int) -> AskedView | None:
     """What a campaign asked altogether; None where it asked nothing. Two statements."""
     rows = session.execute(
@@ -120,14 +136,50 @@ def last_answered(session: Session, campaign_id: int) -> str | None:
     )
 
 
-def model_answers(session: Session, campaign_id: int, limit: int) -> tuple[AnswerRow, ...]:
-    """A campaign's answers, the newest first."""
-    rows = session.scalars(
-        select(ModelAnswer)
-        .where(ModelAnswer.campaign_id == campaign_id)
-        .order_by(ModelAnswer.id.desc())
-        .limit(limit)
-    ).all()
+def questions_by_model(session: Session, campaign_id: int | None = None) -> tuple[QuestionsRow, ...]:
+    """What was asked by campaign and model, of one campaign or of all, the newest first; one statement."""
+    answer = ModelAnswer
+    query = (
+        select(
+            answer.campaign_id,
+            answer.model,
+            func.count().label("asked"),
+            func.count(answer.failure).label("failed"),
+            func.sum(func.coalesce(answer.prompt_tokens, answer.counted_tokens)).label("prompt_tokens"),
+            func.coalesce(func.sum(answer.answer_tokens), 0).label("answer_tokens"),
+            func.count(answer.usd).label("priced"),
+            func.sum(answer.usd).label("usd"),
+            func.sum(answer.wall_s).label("wall_s"),
+        )
+        .group_by(answer.campaign_id, answer.model)
+        .order_by(answer.campaign_id.desc(), answer.model)
+    )
+    if campaign_id is not None:
+        query = query.where(answer.campaign_id == campaign_id)
+    return tuple(
+        QuestionsRow(
+            campaign=format_label(Noun.CAMPAIGN, row.campaign_id),
+            model=row.model,
+            asked=row.asked,
+            failed=row.failed,
+            prompt_tokens=row.prompt_tokens,
+            answer_tokens=row.answer_tokens,
+            priced=row.priced,
+            usd=row.usd,
+            wall_s=row.wall_s,
+        )
+        for row in session.execute(query)
+    )
+
+
+def model_answers(
+    session: Session, campaign_id: int, limit: int, before: int | None = None
+) -> tuple[AnswerRow, ...]:
+    """A campaign's answers, the newest first, or the newest before this one's number."""
+    query = select(ModelAnswer).where(ModelAnswer.campaign_id == campaign_id)
+    if before is not None:
+        query = query.where(ModelAnswer.id < before)
+    rows = session.scalars(query.order_by(ModelAnswer.id.desc()).limit(limit)).all()
     hypotheses = _hypotheses(session, campaign_id) if rows else {}
     return tuple(AnswerRow(**_fields(row, hypotheses.get(row.id, ()))) for row in rows)
 
