@@ -147,7 +147,12 @@ def table(view: CostsPageView) -> Table:
         for each in rows
     )
     asked = (
-        ("language model", f"{each.campaign} {each.model}", *blank, *(_of_questions(each).get(name) for name in dollars))
+        (
+            "language model",
+            f"{each.campaign} {each.model}",
+            *blank,
+            *(_of_questions(each).get(name) for name in dollars),
+        )
         for each in view.questions
     )
     runs = (
