@@ -40,9 +40,9 @@ MOST_DRAWN = 100
 CHANGED_BY = tuple(
     kind
     for kind in EventKind
-    if kind.value.partition(".")[0] in ("campaign", "hypothesis", "queue", "experiment", "directive")
+    if kind.value.partition(".")[0] in ("campaign", "hypothesis", "queue", "experiment", "directive", "model")
 )
-"""Events that change a hypothesis, its place or what is known of it."""
+"""Events that change a hypothesis, its place or what is known of it, and those of a language model."""
 
 
 class StateWord(StrEnum):
