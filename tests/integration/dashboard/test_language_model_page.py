@@ -50,7 +50,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
             (
                 an_answer(outcome={"proposed": ["a=1"], "refused": no}),
                 an_answer(
-                    failure="The endpoint says 503.", answer="", prompt_tokens=None, answer_tokens=None, usd=None
+                    failure="The endpoint says 503.",
+                    answer="",
+                    prompt_tokens=None,
+                    answer_tokens=None,
+                    usd=None,
                 ),
                 an_answer(outcome={"proposed": [], "refused": no[:1]}, usd=0.125),
             )
