@@ -184,7 +184,7 @@ def _lines(rows: Sequence[Row], believed: bool, depth: int = 0) -> Iterator[Grap
 
 
 def _shares(counts: Sequence[int], most: int) -> list[int]:
-    """How much of each count is told: `most` in all, an equal part each, and what one leaves to those behind."""
+    """How much of each count is told: `most` in all, equal parts, and what one leaves to those behind."""
     found: list[int] = []
     for place, count in enumerate(counts):
         left = most - sum(found)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from sqlalchemy import update
@@ -17,6 +18,7 @@ from db.models import Campaign, Event, Experiment, Finding, Hypothesis, Verdict
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
 from tests.integration.mcp.calling import ask, caller, in_process
+from tests.unit.agent.test_asked import on_the_desk
 
 LARGEST_CHARACTERS = 60_000
 """Of an answer with as many rows as may be asked for."""
@@ -159,6 +161,18 @@ def test_the_log_goes_on_from_where_it_was_read_to(folder: Path) -> None:
     assert (end["events"], end["last_id"]) == ([], 10_000)
 
 
+def test_what_is_untested_is_told_as_it_is_believed_and_only_as_much_as_fits(folder: Path) -> None:
+    with patch("dashboard.mcp.asking.ground_of", on_the_desk):
+        found = ask(folder, "untested").structured
+    had, withheld = found["sections"]
+    assert (had["title"], withheld["title"]) == ("Can be had", "Can't be had here")
+    assert {each["effect"]["interval"] for each in had["lines"]} == {"80 % prediction"}
+    with patch("dashboard.mcp.asking.ground_of", on_the_desk), patch("dashboard.mcp.asking.MOST_LINES", 4):
+        cut = ask(folder, "untested").structured["sections"][0]
+    assert cut["lines"] == had["lines"][:2]
+    assert cut["left_out"] == had["left_out"] + len(had["lines"]) - 2
+
+
 @pytest.mark.usefixtures("legal")
 def test_the_knobs_are_told_and_a_proposal_can_be_looked_at_before_it_is_made(folder: Path) -> None:
     space = ask(folder, "space").structured
@@ -209,8 +223,6 @@ def test_text_of_others_stands_nowhere_but_where_it_is_marked_and_every_answer_i
                     if SEEN in text:
                         assert under == "quoted", (name, under)
                         marked.add(name)
-            beside = (await caller(client)("untested")).structured["sections"][0]["lines"]
-            assert {each["effect"]["interval"] for each in beside} == {"80 % prediction"}
             assert len(marked) > len(READS) // 2, "hardly a tool tells the text that is looked for"
             (written,) = (await client.read_resource("autoinfer://report")).contents
             assert SEEN in written.text
