@@ -29,7 +29,7 @@ def plain(text: str) -> str:
 
 
 def document(text: str, most: int) -> tuple[str, int]:
-    """A text of several lines without what is not seen, cut after a line, and how many characters are gone."""
+    """A text of several lines without what is not seen, cut after a line; how many characters are gone."""
     kept = "".join(each for each in text if each == "\n" or unicodedata.category(each) not in _HIDDEN)
     if len(kept) <= most:
         return kept, 0
