@@ -9,8 +9,9 @@ from dashboard.report.document import Block, Figure, Listing, Paragraph, Points,
 from dashboard.report.whole import document
 from knowledge.report.view import ReportView
 
-_SPECIAL = re.compile(r"([\\*_\[\]<>#|~])")
-_KEPT = re.compile(r"(`[^`]+`|\*\*.+?\*\*)")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
+_KEPT = re.compile(r"((?<!`)`[^`]+`(?!`)|\*\*.+?\*\*)")
+_FENCE = "```"
 
 
 def as_markdown(view: ReportView) -> str:
@@ -39,7 +40,8 @@ def _block(block: Block) -> Iterator[str]:
         case Points():
             yield from (f"- {_text(item)}" for item in block.items)
         case Listing():
-            yield from ("```", *block.text.splitlines(), "```")
+            fence = max([_FENCE, *(f"{each}`" for each in re.findall("`{3,}", block.text))], key=len)
+            yield from (fence, *block.text.splitlines(), fence)
         case Figure():
             yield f"**Figure {block.number}.** {_text(block.caption)} *(Drawn in the HTML form.)*"
         case Table():
@@ -57,8 +59,10 @@ def _row(cells: Iterator[str] | tuple[str, ...]) -> str:
 
 def _text(text: str) -> str:
     """A text whose characters mean what they are; `code` and **words that lead** stay, on one line."""
-    one_line = " ".join(text.split())
-    return "".join(
-        part.replace("|", "\\|") if _KEPT.fullmatch(part) else _SPECIAL.sub(r"\\\1", part)
-        for part in _KEPT.split(one_line)
-    )
+    return "".join(map(_part, _KEPT.split(" ".join(text.split()))))
+
+
+def _part(part: str) -> str:
+    if not _KEPT.fullmatch(part):
+        return _SPECIAL.sub(r"\\\1", part)
+    return part.replace("|", "\\|") if part.startswith("`") else f"**{_text(part[2:-2])}**"

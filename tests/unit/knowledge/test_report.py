@@ -15,7 +15,7 @@ from configs.campaign import load_campaign
 from configs.errors import UsageError
 from dashboard.charts.search import MOST_MARKS, SearchPoint, search_plot
 from dashboard.report.html import as_html, inline, policy, style
-from dashboard.report.markdown import as_markdown
+from dashboard.report.markdown import _text, as_markdown
 from dashboard.report.whole import document
 from db import events
 from db.event_kinds import EventKind
@@ -235,6 +235,17 @@ def test_what_a_user_wrote_is_text_in_a_report() -> None:
     assert inline("see E-0001 and E-0002", {"E-0002"}) == (
         'see <span class="nb">E-0001</span> and <a href="#E-0002">E-0002</a>'
     )
+
+
+@pytest.mark.parametrize(
+    "wrote", ["**<script>x</script>**", "``<script>x</script>`", "`a` ` <script>x</script> `` b"]
+)
+def test_what_a_user_wrote_is_text_in_markdown_too(wrote: str) -> None:
+    text = _text(wrote)
+    code = re.sub(r"(?<![`\\])`[^`]*[^`\\]`", "", text)
+    assert "script" in code
+    assert re.search(r"(?<!\\)<", code) is None
+    assert _text("**so `a|b`**: 1 | 2") == "**so `a\\|b`**: 1 \\| 2"
 
 
 def test_the_path_of_a_long_search_is_drawn_as_dots() -> None:
