@@ -30,6 +30,7 @@ from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Experiment, Job, Verdict
+from db.models import Configuration as Stored
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from experiments.measurement.plan import Prediction, StoppingPlan
@@ -96,8 +97,8 @@ class Begun:
 def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> Begun:
     """Write the experiment and its job. `target` is another device of this machine than the recipe's own.
 
-    Raises `UsageError` where this database does not hold what the recipe rests on, and for a target that is
-    none, is rented, or can't serve one of the arms.
+    Raises `UsageError` where this database does not hold what the recipe rests on, or something else, and for
+    a target that is none, is rented, or can't serve one of the arms.
     """
     original = _original(session, recipe)
     facts = read_facts(session, original.campaign_id)
@@ -142,7 +143,28 @@ def _original(session: Session, recipe: Recipe) -> Experiment:
             f"{recipe.seal[:12]}.",
             "Name the database of the campaign: --data-dir DIR, or --db URL.",
         )
+    _check_unchanged(session, recipe, found)
     return found
+
+
+def _check_unchanged(session: Session, recipe: Recipe, original: Experiment) -> None:
+    """Raise `UsageError` for a file that would run, or blame, something else than what was measured."""
+    baseline = session.get_one(Campaign, original.campaign_id).baseline_configuration_id
+    arms = ((baseline, recipe.baseline), (original.candidate_configuration_id, recipe.configuration))
+    same = all(
+        Configuration.of(session.get_one(Stored, number).knobs) == Configuration.of(knobs)
+        for number, knobs in arms
+    )
+    named = {parse_label_of(Noun.EXPERIMENT, each) for each in recipe.rests_on}
+    own = select(Experiment.id).where(
+        Experiment.id.in_(named), Experiment.campaign_id == original.campaign_id
+    )
+    if not same or set(session.scalars(own)) != named:
+        raise UsageError(
+            f"The recipe was changed after it was written: it is not what {recipe.experiment} measured.",
+            f"Write it anew with: autoinfer export {format_label(Noun.CAMPAIGN, original.campaign_id)} "
+            "--recipe",
+        )
 
 
 def _there(facts: Facts, target: str, arms: dict[str, Configuration]) -> tuple[Facts, str]:

@@ -30,7 +30,7 @@ def files_of(recipe: Recipe) -> Mapping[str, str]:
     files = {
         RECIPE: recipe.model_dump_json(indent=2) + "\n",
         README: readme(recipe),
-        SERVE: _HEAD.format(what=f"Serves {recipe.model} as {recipe.experiment} measured it.")
+        SERVE: _HEAD.format(what=f"Serves {_one_line(recipe.model)} as {recipe.experiment} measured it.")
         + f"{recipe.serve.shell}\n",
         CHECK: _HEAD.format(what="Does the gain still hold? Ends with 0 where it does.")
         + f'autoinfer check {RECIPE} "$@"\n',
@@ -42,6 +42,11 @@ def files_of(recipe: Recipe) -> Mapping[str, str]:
             + f'autoinfer build {RECIPE} --to checkpoint "$@"\n'
         )
     return files
+
+
+def _one_line(name: str) -> str:
+    """A name as a comment can hold it: what follows the end of a line would be run."""
+    return " ".join(name.split())
 
 
 def pins(recipe: Recipe) -> tuple[str, ...]:

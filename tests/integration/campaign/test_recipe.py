@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log
@@ -21,6 +22,7 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Event, Experiment, Finding, Verdict
 from db.session import Database, open_database
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
+from experiments.engines.serve_command import ServeCommand
 from experiments.measurement.plan import StoppingPlan
 from knowledge.findings.staleness import StaleCause
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
@@ -91,6 +93,20 @@ def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
     assert files[SERVE].endswith(f"{recipe.serve.shell}\n")
     assert BUILD not in files, "nothing is built for it"
     assert read_recipe(files[RECIPE], "recipe.json") == recipe
+
+
+def test_a_name_with_the_end_of_a_line_in_it_runs_nothing(first: tuple[Path, Recipe], tmp_path: Path) -> None:
+    recipe = first[1]
+    words = ("true", "--model", "a 'b'\ntouch it; $(touch it)")
+    named = recipe.model_copy(
+        update={
+            "model": words[2],
+            "serve": recipe.serve.model_copy(update={"shell": ServeCommand(words, "").shell}),
+        }
+    )
+    (tmp_path / SERVE).write_text(files_of(named)[SERVE], encoding="utf-8")
+    subprocess.run(["sh", SERVE], cwd=tmp_path, check=True)
+    assert [each.name for each in tmp_path.iterdir()] == [SERVE]
 
 
 def test_a_check_that_holds_is_judged_at_what_was_promised_and_confirms_its_findings(
@@ -178,6 +194,23 @@ def test_another_database_than_the_campaign_s_is_refused(deployed: Deployed) -> 
     gone = deployed.recipe.model_copy(update={"experiment": "E-0099"})
     with pytest.raises(UsageError, match="E-0099"):
         deployed.check(gone)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"configuration": {"simulated.tpot_ms": 1.0}},
+        {"baseline": {"simulated.tpot_ms": 1.0}},
+        {"rests_on": ("E-0002", "E-0099")},
+    ],
+)
+def test_a_file_that_says_otherwise_than_what_was_measured_runs_and_blames_nothing(
+    deployed: Deployed, changed: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError, match="changed after it was written") as caught:
+        deployed.check(deployed.recipe.model_copy(update=changed))
+    assert "autoinfer export C-1 --recipe" in caught.value.hint
+    assert deployed.findings() == [(FindingStatus.HOLDS, None)]
 
 
 def test_a_rented_target_is_refused_with_what_to_do_instead(deployed: Deployed) -> None:
