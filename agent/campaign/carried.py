@@ -16,6 +16,7 @@ from agent.proposers.port import Trial
 from agent.surrogate.carried import Carried, workload_distance
 from agent.surrogate.levers import joined
 from configs.campaign import CampaignSpec
+from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import (
@@ -34,7 +35,6 @@ from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
-from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space
 from knowledge.findings.exchange import ToldVerdict
 from knowledge.findings.random_effects import Z
@@ -171,7 +171,8 @@ def _measured(
 def _imported(
     session: Session, campaign: Campaign, spec: CampaignSpec, here: tuple[int, int]
 ) -> list[Carried]:
-    """Verdicts of other databases on this engine and target: of other hardware their trial 0 is not told."""
+    """Verdicts of other databases on this engine and target: of other hardware their trial 0 is not told.
+    What is no configuration of this campaign's space is left out."""
     rows = session.execute(
         select(ImportedVerdict.told, ImportedVerdict.origin, Finding)
         .join(ImportedEvidence, ImportedEvidence.imported_verdict_id == ImportedVerdict.id)
@@ -184,14 +185,17 @@ def _imported(
         .order_by(ImportedVerdict.id.desc())
         .limit(MOST_CARRIED)
     ).all()
-    found = []
+    if not rows:
+        return []
+    found, space = [], load_space(spec.space)
     for stored, origin, finding in reversed(rows):
         told, bearing = ToldVerdict.model_validate(stored), _bearing(finding)
         if told.outcome is VerdictOutcome.CONFOUNDED or told.of_an_open_test or not bearing.believed:
             continue
-        control, candidate = (
-            settled(Configuration.of(each), spec.space) for each in (told.control, told.candidate)
-        )
+        try:
+            control, candidate = (space.configuration(each) for each in (told.control, told.candidate))
+        except UsageError:
+            continue  # what this space has no place for says nothing that is known of it
         at_once, tokens = (told.workload.get(name) for name in ("concurrency", "prompt_tokens"))
         workload = (at_once, tokens) if isinstance(at_once, int) and isinstance(tokens, int) else here
         error = None
@@ -202,7 +206,7 @@ def _imported(
             experiment_id=0,
             control=control,
             candidate=candidate,
-            lever=joined(load_space(spec.space).levers_between(control, candidate)),
+            lever=joined(space.levers_between(control, candidate)),
             outcome=Outcome(told.outcome.value),
             effect_log=told.effect_log,
             effect_se_log=error,

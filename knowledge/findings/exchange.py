@@ -41,22 +41,34 @@ MOST_LOG = 20.0
 """The largest effect that is believed, a natural logarithm: a factor of half a billion."""
 
 
+MOST_WHOLE = 2**53
+"""The largest whole number that is read: beyond it a float, which all of them become, is another number."""
+
+
+def _steers(character: str) -> bool:
+    """Whether a character steers a terminal, or the direction of what is read, instead of being read."""
+    if character in "\n\t":
+        return False
+    return unicodedata.category(character) in _STEERING or unicodedata.bidirectional(character) in _TURNING
+
+
 def _printable(text: str) -> str:
-    """Raises `ValueError` for what would steer a terminal instead of being read."""
-    if any(unicodedata.category(each) in _STEERING and each not in "\n\t" for each in text):
+    """Raises `ValueError` for what would steer instead of being read."""
+    if any(map(_steers, text)):
         raise ValueError("it holds characters that are no text")
     return text
 
 
 def readable(text: str) -> str:
-    """Return a text of here as a file may hold it: without what steers a terminal, and no longer than it may
-    be."""
-    kept = (each for each in text if unicodedata.category(each) not in _STEERING or each in "\n\t")
-    return "".join(kept)[:_LONGEST]
+    """Return a text of here as a file may hold it: without what steers, and no longer than it may be."""
+    return "".join(each for each in text if not _steers(each))[:_LONGEST]
 
 
 _STEERING = ("Cc", "Cs")
 """Categories of Unicode: control characters and halves of characters."""
+
+_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+"""Bidirectional classes of Unicode: what embeds, overrides or isolates a direction."""
 
 _LONGEST = 4_000
 """Characters of a text, at most."""
@@ -64,7 +76,8 @@ _LONGEST = 4_000
 Text = Annotated[StrictStr, Field(max_length=_LONGEST), AfterValidator(_printable)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Log = Annotated[float, Field(ge=-MOST_LOG, le=MOST_LOG)]
-KnobValues = dict[Name, StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=400)]]
+Whole = Annotated[StrictInt, Field(ge=-MOST_WHOLE, le=MOST_WHOLE)]
+KnobValues = dict[Name, StrictBool | Whole | StrictFloat | Annotated[StrictStr, Field(max_length=400)]]
 
 
 class ToldVerdict(BaseModel):
@@ -86,7 +99,7 @@ class ToldVerdict(BaseModel):
     target: Name
     engine: Name
     versions: dict[Name, Text]
-    workload: dict[Name, StrictBool | StrictInt | StrictFloat | Text | list[Text] | None]
+    workload: dict[Name, StrictBool | Whole | StrictFloat | Text | list[Text] | None]
     latency_only: StrictBool = False
     control: KnobValues
     candidate: KnobValues
@@ -101,8 +114,8 @@ class ToldVerdict(BaseModel):
     quality: StrictBool | None
     reason: Text
     of_an_open_test: StrictBool = False
-    launches: Annotated[int, Field(ge=0)]
-    samples: Annotated[int, Field(ge=0)]
+    launches: Annotated[int, Field(ge=0, le=MOST_WHOLE)]
+    samples: Annotated[int, Field(ge=0, le=MOST_WHOLE)]
     samples_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     @model_validator(mode="after")
@@ -180,7 +193,10 @@ def _first(error: ValueError) -> str:
     found = getattr(error, "errors", None)
     if found is None:
         return str(error)
-    first = found()[0]
+    every = found()
+    of_one_place = [each for each in every if each["loc"][:-1] == every[0]["loc"][:-1]]
+    # of the members of a union the one that had the right type says what is wrong
+    first = next((each for each in of_one_place if not each["type"].endswith("_type")), every[0])
     place = ".".join(str(part) for part in first["loc"])
     said = first["msg"].removeprefix("Value error, ").rstrip(".")
     said = said[:1].lower() + said[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ import pytest
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.ruled_out import asked_again, rules_out
 from agent.surrogate.carried import Carried
+from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Finding
 from db.states import FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
+from experiments.space.configuration import KnobValue
+from knowledge.findings.exchange import read_file
 from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.findings.staleness import StaleCause
 from knowledge.queries.carried import carried_view
@@ -102,6 +106,38 @@ def test_verdicts_of_another_database_are_carried_too_and_rule_nothing_out(
     assert (found.scope, found.finding, found.trial.effect_log) == ("C-1 of lab", "F-001", 0.0)
     assert rules_out(facts.ruled_out, BASE, ONE_THREAD, 1.0) is None
     assert "another database" in asked_again(facts.ruled_out, BASE, ONE_THREAD, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate"),
+    [
+        ({}, {"no.such_knob": 1}),
+        ({"serving.threads": "many"}, {"serving.threads": 1}),
+        ({"drafting.method": "mtp"}, {"drafting.method": "mtp", "drafting.draft_tokens": 1e300}),
+    ],
+)
+def test_a_verdict_on_what_this_space_has_no_place_for_is_not_carried(
+    history: History, tmp_path: Path, control: dict[str, KnobValue], candidate: dict[str, KnobValue]
+) -> None:
+    elsewhere = History(tmp_path / "elsewhere")
+    elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED)
+    with elsewhere.database.read() as session:
+        file = export_verdicts(session, "lab")
+    elsewhere.close()
+    hostile = file.verdicts[0].model_copy(update={"control": control, "candidate": candidate})
+    with history.database.write() as session:
+        imported = import_verdicts(session, file.model_copy(update={"verdicts": (hostile,)}))
+    assert imported.new == 1
+    assert begun_with(history, 1) == ()
+
+
+def test_a_number_that_no_float_holds_is_refused_with_its_place(history: History) -> None:
+    history.judge(history.propose({"serving.threads": 1}), SUPPORTED)
+    with history.database.read() as session:
+        told = json.loads(export_verdicts(session, "lab").model_dump_json())
+    told["verdicts"][0]["workload"]["concurrency"] = 10**400
+    with pytest.raises(UsageError, match=r"verdicts\.0\.workload\.concurrency"):
+        read_file(json.dumps(told), "lab.json")
 
 
 def test_what_was_refuted_there_is_ruled_out_in_the_same_scope_and_asked_again_in_another(

@@ -176,6 +176,8 @@ def test_a_note_closes_imported_evidence_too(history: History, elsewhere: Histor
         ({"candidate": {"serving.threads": {"a": 1}}}, "candidate"),
         ({"more": 1}, "more"),
         ({"reason": "\x1b[2J"}, "it holds characters that are no text"),
+        ({"target": "gpu:\u202eH200"}, "it holds characters that are no text"),
+        ({"workload": {"concurrency": 10**400}}, "should be less than or equal to"),
         ({"experiment": "E-1; rm"}, "experiment"),
     ],
 )
