@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from knowledge.figures import listed
 from knowledge.graph import Graph, NodeKind
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 12
 """Rows of a section that are shown; how many more there are is told."""
 
+TOLD = "R0-told"
+"""The rule of a finding that somebody wrote down."""
 
 Thing = TypeVar("Thing")
 
@@ -107,11 +110,7 @@ def row_of(
     """Return the row of a node: what it says, its state and its effect."""
     data = graph.nodes[node]
     kind = data["kind"]
-    text = data["title"]
-    if kind == NodeKind.FINDING:
-        text = short_claim(text)
-    elif kind == NodeKind.EXPERIMENT:
-        text = _experiment_words(data)
+    text = _experiment_words(data) if kind == NodeKind.EXPERIMENT else said_by(data)
     return Row(
         id=node,
         relation=relation,
@@ -123,14 +122,23 @@ def row_of(
     )
 
 
-def short_claim(claim: str) -> str:
-    """Return the claim of a finding without the scope at its end."""
-    return claim.partition(" on model ")[0].removesuffix(";")
+def said_by(data: dict[str, Any]) -> str:
+    """Return what a node says: of a finding that was derived without the scope at the end of its claim, of
+    everything else, what a person wrote above all, the whole."""
+    title = str(data["title"])
+    derived = data["kind"] == NodeKind.FINDING and data.get("rule") != TOLD
+    return title.partition(" on model ")[0].removesuffix(";") if derived else title
+
+
+def some(labels: Sequence[str], most: int) -> str:
+    """Return the first `most` labels as in a sentence, and how many more there are."""
+    left = len(labels) - most
+    return listed([*labels[:most], *([f"{left} more"] if left > 0 else [])])
 
 
 def named(graph: Graph, node: str) -> str:
     """Return a node by its label and what it says, in quotes."""
-    title = short_claim(graph.nodes[node]["title"]).rstrip(".")
+    title = said_by(graph.nodes[node]).rstrip(".")
     if graph.nodes[node]["kind"] == NodeKind.EXPERIMENT:
         return f"{node} ({_experiment_words(graph.nodes[node])})"
     return f"{node} (“{title}”)"

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge.asking.answer import Answer, Question, Section, named, row_of, section
+from knowledge.asking.answer import Answer, Question, Section, named, row_of, section, some
 from knowledge.asking.walking import (
     AGREEING,
     campaign_of_node,
@@ -26,6 +26,9 @@ from knowledge.figures import counted, listed
 from knowledge.graph import Graph, NodeKind, Relation
 
 WAITING = ("proposed", "queued", "testing")
+
+MOST_NAMED = 4
+"""Findings that a sentence names; how many more there are is told."""
 
 
 @dataclass(frozen=True)
@@ -225,9 +228,10 @@ def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str])
         told.append(f"{listed([campaign for campaign, _ in found.bests])} would have another best")
     others = [each for each in found.findings if each != subject]
     if others:
-        told.append(f"{listed(others[:4])} would fall")
+        told.append(f"{some(others, MOST_NAMED)} would fall")
     if found.weaker:
-        told.append(f"{listed(list(found.weaker[:4]))} would have fewer verdicts behind it")
+        them = "it" if len(found.weaker) == 1 else "them"
+        told.append(f"{some(found.weaker, MOST_NAMED)} would have fewer verdicts behind {them}")
     if resting:
         rest = counted(len(resting), "hypothesis rests", "hypotheses rest")
         told.append(f"{rest} on it, {waiting or 'none'} of which {'wait' if waiting != 1 else 'waits'}")

@@ -16,6 +16,7 @@ from knowledge.asking.answer import (
     row_of,
     section,
     section_of,
+    some,
 )
 from knowledge.asking.walking import change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.figures import listed
@@ -23,6 +24,9 @@ from knowledge.graph import Graph, NodeKind, Relation
 
 AGAINST_RULES = ("R2-no-effect", "R3-quality", "R4-infeasible", "R6-contradicted")
 """Rules of findings that speak against a change."""
+
+MOST_NAMED = 3
+"""Hypotheses that a sentence names, the newest; how many more there are is told."""
 
 AGAINST = ("refuted", "infeasible", "confounded")
 """Outcomes that speak against a change, or leave it unusable as evidence."""
@@ -265,14 +269,14 @@ def _of_values(
     beside = "" if exact or not hypotheses else " It was never tested alone."
     if against and supported:
         return (
-            f"{words} is not ruled out everywhere: against it {listed(against[-3:])}, for it "
-            f"{listed(supported[-3:])}.{beside}"
+            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, for it "
+            f"{some(supported[::-1], MOST_NAMED)}.{beside}"
         )
     if against:
         more = f" and {len(against) - 1} more" if len(against) > 1 else ""
         return f"{words} is ruled out by {against[-1]}{more}: {_why(graph, against[-1])}{beside}"
     if supported:
-        return f"{words} is not ruled out: {listed(supported[-3:])} support it.{beside}"
+        return f"{words} is not ruled out: {some(supported[::-1], MOST_NAMED)} support it.{beside}"
     if hypotheses:
         return f"{words} is not ruled out: nothing that was tried with it is decided."
     return f"{words} is not ruled out: it was never tried, and nothing known here forbids it."

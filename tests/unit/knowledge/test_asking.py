@@ -9,12 +9,13 @@ from configs.errors import UsageError
 from db.labels import Noun
 from db.models import Campaign, Hypothesis
 from db.states import VerdictOutcome
-from knowledge.asking.answer import Answer, Row
+from knowledge.asking.answer import Answer, Row, some
 from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
 from knowledge.asking.walking import label_in
 from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
+from knowledge.findings.told import Telling, tell
 from knowledge.graph import Graph, neighbourhood
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
@@ -207,6 +208,20 @@ def test_what_another_verdict_supports_too_does_not_fall(chain: History) -> None
     found = fall(graph_of(chain), "E-0001")
     assert (found.hypotheses, found.on_top, found.bests) == ((), (), ())
     assert found.weaker == ("F-001",)
+
+
+def test_a_sentence_says_how_many_it_does_not_name() -> None:
+    assert some(["F-1", "F-2", "F-3"], 3) == "F-1, F-2 and F-3"
+    assert some(["F-1", "F-2", "F-3", "F-4"], 3) == "F-1, F-2, F-3 and 1 more"
+
+
+def test_what_a_person_wrote_down_is_told_whole(full_history: History) -> None:
+    claim = "Two threads do nothing on model copies of mine."
+    with full_history.database.write() as session:
+        number = tell(session, Telling(claim, ("serving.threads=2",)), 1).id
+    graph = graph_of(full_history)
+    assert claim.rstrip(".") in led_to(graph, f"F-{number:03}").asked
+    assert claim in [each.text for each in rows(known(graph, "serving.threads", None, ()), "Findings")]
 
 
 def test_a_label_that_there_is_not_is_refused_with_the_last_there_is(full_history: History) -> None:
