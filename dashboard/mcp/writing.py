@@ -163,10 +163,8 @@ def telling_of(
         tuple(assignments),
         parse_saying(says),
         effect,
-        model,
-        target,
-        engine,
-        tuple(versions),
+        *(None if each is None else plain(each) for each in (model, target, engine)),
+        tuple(map(plain, versions)),
         author,
     )
 

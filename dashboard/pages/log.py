@@ -76,9 +76,9 @@ def command(request: Request[LogFilters]) -> str:
     asked = request.filters
     words = ["autoinfer log"]
     if asked.kind:
-        words.append(f"--kind {asked.kind}")
+        words.append(f"--kind {shlex.quote(asked.kind)}")
     if asked.campaign:
-        words.append(f"--campaign {asked.campaign}")
+        words.append(f"--campaign {shlex.quote(asked.campaign)}")
     if asked.q:
         words.append(f"--search {shlex.quote(asked.q)}")
     words.append("--follow" if asked.since is None else f"--since {asked.since}")
