@@ -21,8 +21,9 @@ def read_profile(checkpoint: Path) -> ModelProfile:
     try:
         config = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
         raise AutoinferError(
-            f"{path} can't be read ({error}).", "Name a folder with a whole checkpoint."
+            f"{path} can't be read ({why}).", "Name a folder with a whole checkpoint."
         ) from error
     stored = stored_parameters(checkpoint)
     layers = None if stored is None else stored.mtp_layers
