@@ -163,7 +163,9 @@ def telling_of(
         tuple(assignments),
         parse_saying(says),
         effect,
-        *(None if each is None else plain(each) for each in (model, target, engine)),
+        None if model is None else plain(model),
+        None if target is None else plain(target),
+        None if engine is None else plain(engine),
         tuple(map(plain, versions)),
         author,
     )
