@@ -36,7 +36,7 @@ from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
-from knowledge.findings.exchange import ToldVerdict
+from knowledge.findings.exchange import MOST_WHOLE, ToldVerdict
 from knowledge.findings.random_effects import Z
 from knowledge.findings.staleness import StaleCause
 
@@ -196,8 +196,8 @@ def _imported(
             control, candidate = (space.configuration(each) for each in (told.control, told.candidate))
         except UsageError:
             continue  # what this space has no place for says nothing that is known of it
-        at_once, tokens = (told.workload.get(name) for name in ("concurrency", "prompt_tokens"))
-        workload = (at_once, tokens) if isinstance(at_once, int) and isinstance(tokens, int) else here
+        at_once, tokens = (_count(told.workload.get(name)) for name in ("concurrency", "prompt_tokens"))
+        workload = here if at_once is None or tokens is None else (at_once, tokens)
         error = None
         if told.low_log is not None and told.high_log is not None:
             error = max((told.high_log - told.low_log) / (2 * Z), 1e-4)
@@ -228,6 +228,13 @@ def _imported(
             )
         )
     return found
+
+
+def _count(value: object) -> int | None:
+    """A number of requests or tokens that was told; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 < value <= MOST_WHOLE else None
 
 
 def _lost(quality: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -26,7 +26,7 @@ from pydantic import (
 
 from configs.errors import UsageError
 from db.states import VerdictOutcome
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from knowledge.findings.rules import VerdictFact
 from knowledge.scope import Scope
@@ -42,26 +42,21 @@ MOST_LOG = 20.0
 
 
 MOST_WHOLE = 2**53
-"""The largest whole number that is read: beyond it a float, which all of them become, is another number."""
-
-
-def _steers(character: str) -> bool:
-    """Whether a character steers a terminal, or the direction of what is read, instead of being read."""
-    if character in "\n\t":
-        return False
-    return unicodedata.category(character) in _STEERING or unicodedata.bidirectional(character) in _TURNING
+"""The largest whole number that is taken in: beyond it a float, which all of them become, is another one."""
 
 
 def _printable(text: str) -> str:
-    """Raises `ValueError` for what would steer instead of being read."""
-    if any(map(_steers, text)):
+    """Raises `ValueError` for what would steer a terminal instead of being read."""
+    if any(unicodedata.category(each) in _STEERING and each not in "\n\t" for each in text):
         raise ValueError("it holds characters that are no text")
     return text
 
 
 def readable(text: str) -> str:
-    """Return a text of here as a file may hold it: without what steers, and no longer than it may be."""
-    return "".join(each for each in text if not _steers(each))[:_LONGEST]
+    """Return a text of here as a file may hold it: without what steers a terminal, and no longer than it may
+    be."""
+    kept = (each for each in text if unicodedata.category(each) not in _STEERING or each in "\n\t")
+    return "".join(each for each in kept if unicodedata.bidirectional(each) not in _TURNING)[:_LONGEST]
 
 
 _STEERING = ("Cc", "Cs")
@@ -76,8 +71,7 @@ _LONGEST = 4_000
 Text = Annotated[StrictStr, Field(max_length=_LONGEST), AfterValidator(_printable)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Log = Annotated[float, Field(ge=-MOST_LOG, le=MOST_LOG)]
-Whole = Annotated[StrictInt, Field(ge=-MOST_WHOLE, le=MOST_WHOLE)]
-KnobValues = dict[Name, StrictBool | Whole | StrictFloat | Annotated[StrictStr, Field(max_length=400)]]
+KnobValues = dict[Name, StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=400)]]
 
 
 class ToldVerdict(BaseModel):
@@ -99,7 +93,7 @@ class ToldVerdict(BaseModel):
     target: Name
     engine: Name
     versions: dict[Name, Text]
-    workload: dict[Name, StrictBool | Whole | StrictFloat | Text | list[Text] | None]
+    workload: dict[Name, StrictBool | StrictInt | StrictFloat | Text | list[Text] | None]
     latency_only: StrictBool = False
     control: KnobValues
     candidate: KnobValues
@@ -114,8 +108,8 @@ class ToldVerdict(BaseModel):
     quality: StrictBool | None
     reason: Text
     of_an_open_test: StrictBool = False
-    launches: Annotated[int, Field(ge=0, le=MOST_WHOLE)]
-    samples: Annotated[int, Field(ge=0, le=MOST_WHOLE)]
+    launches: Annotated[int, Field(ge=0)]
+    samples: Annotated[int, Field(ge=0)]
     samples_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
     @model_validator(mode="after")
@@ -183,9 +177,27 @@ def read_file(text: str, name: str) -> VerdictFile:
     """Return what a file holds; raises `UsageError` with the first place that is wrong for anything else."""
     hint = "Such a file is written by: autoinfer finding export --output FILE"
     try:
-        return VerdictFile.model_validate_json(text)
+        found = VerdictFile.model_validate_json(text)
+        _check_taken_in(found.model_dump(mode="json"), "")
     except ValueError as error:
         raise UsageError(f"{name} is no file of verdicts: {_first(error)}.", hint) from None
+    return found
+
+
+def _check_taken_in(value: Json, place: str) -> None:
+    """Raise `ValueError` with the place for what was stored before and is taken in no more: text that turns
+    the direction in which it is read, and numbers that no float holds."""
+    if isinstance(value, dict | list):
+        entries = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, each in entries:
+            here = f"{place}.{name}".lstrip(".")
+            _check_taken_in(each, here)
+            if isinstance(name, str):
+                _check_taken_in(name, place)
+    if isinstance(value, str) and any(unicodedata.bidirectional(each) in _TURNING for each in value):
+        raise ValueError(f"{place}: it holds characters that are no text")
+    if isinstance(value, int) and abs(value) > MOST_WHOLE:
+        raise ValueError(f"{place}: it is a number beyond {MOST_WHOLE}")
 
 
 def _first(error: ValueError) -> str:
@@ -193,10 +205,7 @@ def _first(error: ValueError) -> str:
     found = getattr(error, "errors", None)
     if found is None:
         return str(error)
-    every = found()
-    of_one_place = [each for each in every if each["loc"][:-1] == every[0]["loc"][:-1]]
-    # of the members of a union the one that had the right type says what is wrong
-    first = next((each for each in of_one_place if not each["type"].endswith("_type")), every[0])
+    first = found()[0]
     place = ".".join(str(part) for part in first["loc"])
     said = first["msg"].removeprefix("Value error, ").rstrip(".")
     said = said[:1].lower() + said[1:]
