@@ -5,6 +5,9 @@ What was sealed stands in more than one place: in the job that was run, in the e
 the hypothesis, and as a hash in all three and in the event log. All of them must still say the same. That
 finds what was changed by accident or by hand; who rewrites every copy and makes the hash anew is not found.
 A verdict carries the hash too, once there is one.
+
+A field that a version added after a job was stored is in no copy of it, and was not sealed: what is held
+against the plan is what the job has written down, and never what this version would fill in.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def tampered(session: Session, experiment: Experiment) -> str | None:
 def _changed(session: Session, experiment: Experiment, spec: TestJob) -> Iterator[str]:
     """Everything that contradicts the seal, as clauses; what names a field comes before what names a hash."""
     sealed = spec.preregistration_digest
-    plan = spec.plan.model_dump(mode="json")
+    plan = spec.plan.model_dump(mode="json", exclude_unset=True)
     job_broken = broken_seal(spec)
     other = "its job has" if job_broken else "was sealed"
     for name, now, then in _differing(experiment.plan, plan):
@@ -62,13 +65,12 @@ def _changed(session: Session, experiment: Experiment, spec: TestJob) -> Iterato
     yield from _other_verdict(session, experiment.id, sealed)
     if experiment.kind is ExperimentKind.TEST and experiment.hypothesis_id is not None:
         hypothesis = session.get_one(Hypothesis, experiment.hypothesis_id)
-        yield from _other_hypothesis(session, hypothesis, spec, plan)
+        yield from _other_hypothesis(session, hypothesis, spec)
         yield from _other_event(session, hypothesis, experiment.id, spec)
 
 
-def _other_hypothesis(
-    session: Session, hypothesis: Hypothesis, spec: TestJob, plan: Mapping[str, Json]
-) -> Iterator[str]:
+def _other_hypothesis(session: Session, hypothesis: Hypothesis, spec: TestJob) -> Iterator[str]:
+    plan: Mapping[str, Json] = spec.plan.model_dump(mode="json")
     label = format_label(Noun.HYPOTHESIS, hypothesis.id)
     for name, now in (
         ("prediction", hypothesis.prediction),

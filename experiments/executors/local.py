@@ -39,7 +39,7 @@ from experiments.executors.process_group import end_group, leader_is_alive
 from experiments.job.journal import Journal
 from experiments.job.launching import LAUNCH_LOGS
 from experiments.job.place import PLACE_NAME, RECORDS_NAME, SPEC_NAME, Place
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, job_data
 from experiments.measurement.evidence import Stage
 
 JOB_COMMAND = (sys.executable, "-P", "-m", "experiments.job")
@@ -111,7 +111,7 @@ class LocalExecutor:
             folder.mkdir(parents=True, exist_ok=True)
             with _locked(folder):
                 if not (folder / _PROCESS_NAME).exists():
-                    (folder / SPEC_NAME).write_text(spec.model_dump_json())
+                    (folder / SPEC_NAME).write_text(json.dumps(job_data(spec)))
                     (folder / PLACE_NAME).write_text(self._place.model_dump_json())
                     self._start(key, folder)
         return key

@@ -9,7 +9,9 @@ Not sealed: ids, and what a hypothesis says in words;
 nor what a calibration corpus holds, which the artifacts built from it know.
 
 A job from before judges were sealed with their version carries the hash of plan and arms alone, and is held
-to it; one from before texts were sealed is held to the rest.
+to it; one from before texts were sealed is held to the rest. So is one from before any field: a job is stored
+with all fields that there were, and what a later version added is not in it. The seal is over what is in the
+job (`whole`), so that it neither covers what was not there nor overlooks what was taken away.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _FORM = 2
 
 
 def seal_of(spec: TestJob) -> str:
-    """SHA-256 over the sealed parts of a job, 64 hexadecimal digits; equal for equal parts, whatever wrote
-    them."""
+    """SHA-256 over the sealed parts of a job as it is stored, 64 hexadecimal digits; equal for equal parts,
+    whatever wrote them."""
     control, candidate = Configuration.of(spec.control), Configuration.of(spec.candidate)
     if spec.judge_version is None:
         return spec.plan.digest(control.digest, candidate.digest)
@@ -40,13 +42,13 @@ def seal_of(spec: TestJob) -> str:
         "control": dict(control),
         "candidate": dict(candidate),
         "reference": None if reference is None else dict(reference),
-        "plan": spec.plan.model_dump(mode="json", exclude_none=True),
+        "plan": spec.plan.model_dump(mode="json", exclude_none=True, exclude_unset=True),
         "judge": [spec.judge, spec.judge_version],
         "engine": spec.engine,
         "model_fingerprint": spec.model_fingerprint,
         "device": spec.device,
         "seed": spec.seed,
-        "noise": spec.noise.model_dump(mode="json"),
+        "noise": spec.noise.model_dump(mode="json", exclude_unset=True),
         "pinned_keys": list(spec.pinned_keys),
     }
     if spec.texts is not None:
@@ -60,8 +62,14 @@ def seal_of(spec: TestJob) -> str:
 
 
 def sealed(spec: TestJob) -> TestJob:
-    """The job with its seal in it."""
-    return spec.model_copy(update={"preregistration_digest": seal_of(spec)})
+    """The job with its seal in it, and with every field that this version has."""
+    job = whole(spec)
+    return job.model_copy(update={"preregistration_digest": seal_of(job)})
+
+
+def whole(spec: TestJob) -> TestJob:
+    """The same job with all its defaults written down, as it is stored."""
+    return TestJob.model_validate(spec.model_dump(mode="json"))
 
 
 def broken_seal(spec: TestJob) -> str | None:

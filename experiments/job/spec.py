@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -136,6 +136,13 @@ class AaJob(_JobSpec):
 AnyJob: TypeAlias = BaselineJob | TestJob | AaJob
 JobSpec = Annotated[AnyJob, Field(discriminator="kind")]
 _ADAPTER: TypeAdapter[AnyJob] = TypeAdapter(JobSpec)
+
+
+def job_data(spec: AnyJob) -> dict[str, Any]:
+    """A job spec as JSON data with the fields that it was given alone, from which `parse_job` reads it again:
+    what a version added after a job was stored stays out of it, because its seal does not cover it."""
+    given = spec.model_dump(mode="json", exclude_unset=True)
+    return {"version": spec.version, "kind": spec.kind, **given}
 
 
 def parse_job(data: object) -> AnyJob:

@@ -29,7 +29,8 @@ from db.models import (
 from db.session import open_database
 from db.states import ExperimentState, HypothesisState, JobState
 from experiments.job.result import Failure
-from experiments.job.seal import TAMPERED, broken_seal
+from experiments.job.seal import TAMPERED, broken_seal, seal_of
+from experiments.job.spec import TestJob, parse_job
 from experiments.measurement.evidence import Arm
 from experiments.measurement.judging import Outcome
 from experiments.recording import load_test_spec
@@ -80,13 +81,13 @@ def change_hypothesis(session: Session, it: Dispatched, **fields: Any) -> None:
         setattr(session.get_one(Hypothesis, it.hypothesis_id), name, value)
 
 
-def change_log(session: Session, it: Dispatched) -> None:
+def change_log(session: Session, it: Dispatched, seal: str = "e" * 64) -> None:
     kind = EventKind.HYPOTHESIS_PREREGISTERED.value
     event = session.scalars(select(Event).where(Event.kind == kind)).one()
     session.execute(
         update(Event)
         .where(Event.id == event.id)
-        .values(data={**(event.data or {}), "preregistration_digest": "e" * 64})
+        .values(data={**(event.data or {}), "preregistration_digest": seal})
     )
 
 
@@ -190,6 +191,32 @@ def test_what_was_changed_after_the_fact_is_not_judged(dispatched: Dispatched, w
         told = events.read(session, kinds=[EventKind.EXPERIMENT_FAILED])
         assert [each.subject for each in told] == ["E-0002"]
     goes_on(dispatched)
+
+
+def test_a_plan_from_before_a_field_was_not_altered(dispatched: Dispatched) -> None:
+    """As a database has it in which a version without the field sealed and stored the test."""
+    with dispatched.database.write() as session:
+        experiment = session.get_one(Experiment, dispatched.experiment_id)
+        job = session.scalars(select(Job).where(Job.experiment_id == experiment.id)).one()
+        plan = {name: value for name, value in experiment.plan.items() if name != "latency_only"}
+        spec = parse_job({**job.spec, "plan": plan})
+        assert isinstance(spec, TestJob)
+        seal = seal_of(spec)
+        assert seal != experiment.preregistration_digest
+        experiment.plan, experiment.preregistration_digest = plan, seal
+        job.spec = {**job.spec, "plan": plan, "preregistration_digest": seal}
+        session.get_one(Hypothesis, dispatched.hypothesis_id).preregistration_digest = seal
+        change_log(session, dispatched, seal)
+    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+    dispatched.learn()
+    with dispatched.database.write() as session:
+        experiment = session.get_one(Experiment, dispatched.experiment_id)
+        assert (experiment.failure, tampered(session, experiment)) == (None, None)
+        assert session.scalars(select(Verdict)).one().judge["name"] == "launch-interval"
+        change_plan(session, dispatched, latency_only=True)
+        assert "latency_only of its plan is True, and was sealed nothing" in str(
+            tampered(session, experiment)
+        )
 
 
 def goes_on(it: Dispatched) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.job.seal import broken_seal, other_judge, other_texts, seal_of, sealed
-from experiments.job.spec import NoiseState, TestJob, parse_job
+from experiments.job.spec import NoiseState, TestJob, job_data, parse_job
 from experiments.measurement.plan import Margins, Prediction, StoppingPlan
 from tests.simulated.judges import OnePairJudge
 from tests.simulated.specs import PLAN, a_test_job
+
+RECORDED = Path(__file__).parents[2] / "recorded/job_sealed_before_latency_only.json"
+"""A job as the version before `latency_only` sealed and stored it."""
 
 SPEC = a_test_job(
     judge_version="3",
@@ -92,3 +96,30 @@ def test_the_judge_that_was_sealed_is_the_one_that_may_judge() -> None:
     judge = OnePairJudge()
     assert other_judge(sealed(SPEC.model_copy(update={"judge_version": judge.version})), judge) is None
     assert "in version 3, and version 1 is installed" in str(other_judge(SPEC, judge))
+
+
+def older(**plan: Any) -> TestJob:
+    """The recorded job with other fields in its plan; None takes one away."""
+    data = json.loads(RECORDED.read_text())
+    fields = {name: value for name, value in (data["plan"] | plan).items() if value is not None}
+    spec = parse_job(data | {"plan": fields})
+    assert isinstance(spec, TestJob)
+    return spec
+
+
+def test_a_job_from_before_a_field_is_held_to_the_fields_that_it_has() -> None:
+    assert "latency_only" not in json.loads(RECORDED.read_text())["plan"]
+    assert broken_seal(older()) is None
+    assert broken_seal(older(latency_only=True)) is not None
+
+
+def test_a_job_from_before_a_field_is_handed_to_its_process_as_it_was_sealed() -> None:
+    there = parse_job(json.loads(json.dumps(job_data(older()))))
+    assert isinstance(there, TestJob)
+    assert broken_seal(there) is None
+    assert job_data(SPEC) == SPEC.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("name", ["alpha", "min_effect", "margins", "workload", "validation_pairs"])
+def test_a_field_that_was_taken_away_is_missed_though_this_version_would_fill_it_in(name: str) -> None:
+    assert broken_seal(older(**{name: None})) is not None
