@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from pydantic import ValidationError
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -20,9 +21,12 @@ from knowledge.latency_only import latency_only
 from knowledge.queries.devices import devices_left_out
 from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
-from knowledge.stored import alpha_of
+from knowledge.stored import alpha_of, configuration_of
 
 Found = TypeVar("Found", bound=View)
+
+NOT_KEPT = "why was not written down"
+"""What stands for the reason of an older campaign that has none."""
 
 
 class SpentView(View):
@@ -66,7 +70,7 @@ class GpuView(View):
 
 class StartView(View):
     """What a campaign begins from, where that is not the engine's own default: `words` is what is set of it,
-    `why` a clause, `told` the same whole."""
+    `why` a clause, `told` the same whole. Of an older campaign, which kept no words, they are all knobs."""
 
     words: str
     why: str
@@ -161,7 +165,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             hub=_found(HubView, each, "hub"),
             target=each.target,
             gpu=_found(GpuView, each, "gpu"),
-            begins_from=_found(StartView, each, "start"),
+            begins_from=_begins_from(each),
             devices=_devices(each),
             devices_out=_devices_out(session, each),
             state=each.state,
@@ -190,10 +194,27 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
 
 
 def _found(view: type[Found], campaign: Campaign, name: str) -> Found | None:
-    """What a stored campaign keeps of its ground under a name; None where it keeps nothing."""
+    """What a stored campaign keeps of its ground under a name; None where it keeps nothing that this version
+    reads: an older row is shown without it, and stands in the way of no list."""
+    kept = _kept(campaign, name)
+    try:
+        return None if kept is None else view.model_validate(kept)
+    except ValidationError:
+        return None
+
+
+def _begins_from(campaign: Campaign) -> StartView | None:
+    kept = _kept(campaign, "start")
+    if kept is None:
+        return None
+    words = str(kept.get("words") or configuration_of(kept.get("configuration") or {}))
+    return StartView(words=words, why=kept.get("why") or NOT_KEPT, told=kept.get("told") or words)
+
+
+def _kept(campaign: Campaign, name: str) -> JsonObject | None:
     ground = campaign.spec.get("found")
     kept = ground.get(name) if isinstance(ground, dict) else None
-    return view.model_validate(kept) if isinstance(kept, dict) else None
+    return kept if isinstance(kept, dict) else None
 
 
 def _spent(campaign: Campaign, experiments: tuple[int, float], present: datetime) -> SpentView:

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from configs.errors import UsageError
 from db.labels import Noun
-from db.models import Event, Finding, Hypothesis
+from db.models import Campaign, Event, Finding, Hypothesis
 from db.states import Arm, ExperimentState, FindingStatus, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
 from knowledge.graph_building import build_graph
@@ -249,6 +249,22 @@ def test_findings_are_filtered_and_carry_their_evidence(full_history: History) -
     assert {each.id for each in holding.items} == {"F-001", "F-003"}
     assert elsewhere.total == 0
     assert [(each.experiment, each.relation) for each in detail.evidence] == [("E-0001", "supports")]
+
+
+def test_a_campaign_that_an_older_version_stored_stands_in_the_list_with_what_it_kept(
+    full_history: History,
+) -> None:
+    kept = {"configuration": {"serving.threads": 2}, "why": "the default does not fit", "told": None}
+    old = {"start": kept, "hub": {"repo": "owner/name"}, "gpu": {"name": "Example GPU"}}
+    with full_history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.spec = {**campaign.spec, "found": old}
+    with full_history.database.read() as session:
+        (found,) = list_campaigns(session, limit=9).items
+    assert found.begins_from is not None
+    assert found.begins_from.words == found.begins_from.told == "serving.threads=2"
+    assert found.begins_from.why == "the default does not fit"
+    assert found.hub is None, "a commit can't be told that was not kept"
 
 
 def test_a_campaign_counts_its_hypotheses_and_what_it_spent(full_history: History) -> None:
