@@ -26,7 +26,7 @@ from db.states import ExperimentKind, ExperimentState, JobState, VerdictOutcome
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import effect
 from knowledge.findings.keeping import update_findings
-from knowledge.queries.verification import judgement
+from knowledge.queries.verification import is_said_again, judgement
 from knowledge.replication import Agreement, compare
 
 
@@ -91,7 +91,10 @@ def unfinished_reproduction(session: Session, experiment_id: int, after: int = 0
         )
         .order_by(Experiment.id.desc())
     )
+    original = session.get(Experiment, experiment_id)
     for each in session.scalars(query):
+        if original is None or not is_said_again(original, each):  # the check of a recipe
+            continue
         if not is_broken(each) and unsealed(session, each) is None:
             return each.id
     return None

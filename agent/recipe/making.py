@@ -15,7 +15,7 @@ from agent.recipe.recipe import FORMAT, Build, Promise, Recipe, Serve
 from configs.errors import AutoinferError, UsageError
 from configs.targets import device_there
 from db.event_kinds import EventKind
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import Artifact, Campaign, Configuration, Event, Experiment, Launch, Verdict
 from db.models.base import JsonObject
 from db.noise import SERIES_NAME
@@ -70,7 +70,7 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
         campaign=label,
         experiment=format_label(Noun.EXPERIMENT, experiment.id),
         seal=experiment.preregistration_digest or "",
-        rests_on=_rests_on(session, campaign_id),
+        rests_on=_rests_on(session, campaign_id, after),
         model=campaign.model,
         model_fingerprint=campaign.model_fingerprint,
         hub=(campaign.spec.get(FOUND) or {}).get("hub"),
@@ -141,13 +141,23 @@ def _promise(session: Session, campaign: Campaign, experiment: Experiment, verdi
     )
 
 
-def _rests_on(session: Session, campaign_id: int) -> tuple[str, ...]:
-    """The tests that made a best, in their order: what it is was found by them."""
+def _rests_on(session: Session, campaign_id: int, best: Point) -> tuple[str, ...]:
+    """The tests that made a best and whose change is still a part of `best`, in their order: what it is was
+    found by them. What another best took back again is not deployed, and no check speaks of it."""
     made = session.scalars(
         select(Event).where(of_kind(EventKind.CAMPAIGN_BEST, campaign_id)).order_by(Event.id)
     )
-    found = [each.experiment for each in bests_told(list(made))]
-    return tuple(dict.fromkeys(each for each in found if each.startswith("E-")))
+    labels = dict.fromkeys(each.experiment for each in bests_told(list(made)))
+    return tuple(each for each in labels if each.startswith("E-") and _is_part(session, each, best))
+
+
+def _is_part(session: Session, label: str, best: Point) -> bool:
+    experiment = session.get_one(Experiment, parse_label_of(Noun.EXPERIMENT, label))
+    control, candidate = (
+        Point.of(session.get_one(Configuration, each).knobs)
+        for each in (experiment.control_configuration_id, experiment.candidate_configuration_id)
+    )
+    return all(best.get(each.knob) == each.after for each in control.changes_to(candidate))
 
 
 def _served(

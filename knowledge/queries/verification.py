@@ -24,7 +24,7 @@ from knowledge.figures import counted, listed
 from knowledge.latency_only import latency_only
 from knowledge.queries.view import EffectView, View, effect_view, verdict_effect
 from knowledge.replication import RULE, Agreement, Judgement, compare
-from knowledge.stored import verdict_metric
+from knowledge.stored import min_effect_of, verdict_metric
 
 
 class Standing(StrEnum):
@@ -169,16 +169,27 @@ def fresh_runs(session: Session, experiment_id: int) -> tuple[FreshView, ...]:
     if first is None:
         return ()
     query = (
-        select(Verdict)
+        select(Verdict, Experiment)
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(
             Experiment.reproduces_experiment_id == experiment_id, Experiment.kind == ExperimentKind.REPRODUCE
         )
         .order_by(Verdict.experiment_id)
     )
-    again = session.scalars(query).all()
+    original = session.get_one(Experiment, experiment_id)
+    again = [each for each, fresh in session.execute(query) if is_said_again(original, fresh)]
     built = _built(session, [each.experiment_id for each in again])
     return tuple(_view(first, each, built) for each in again)
+
+
+def is_said_again(first: Experiment, fresh: Experiment) -> bool:
+    """Whether a fresh run asks what the first one asked: of the same arms, by the same margin. The check of a
+    recipe does not: it holds the whole of it against the baseline, by what was promised."""
+    return (
+        first.control_configuration_id == fresh.control_configuration_id
+        and first.candidate_configuration_id == fresh.candidate_configuration_id
+        and min_effect_of(first.plan) == min_effect_of(fresh.plan)
+    )
 
 
 def judgement(verdict: Verdict) -> Judgement:
@@ -290,7 +301,14 @@ def _fresh(
         )
         .order_by(Experiment.id)
     )
-    rows = session.execute(query).all()
+    originals = {
+        each.id: each for each in session.scalars(select(Experiment).where(Experiment.id.in_(experiments)))
+    }
+    rows = [
+        row
+        for row in session.execute(query).all()
+        if is_said_again(originals[row.Experiment.reproduces_experiment_id or 0], row.Experiment)
+    ]
     built = _built(session, [experiment.id for experiment, *_ in rows])
     found: dict[int, tuple[FreshView | None, str | None]] = {}
     for experiment, verdict, is_over in rows:
@@ -317,7 +335,8 @@ def _built(session: Session, experiments: Sequence[int]) -> dict[int, tuple[str,
     )
     found: dict[int, tuple[str, ...]] = {}
     for experiment_id, stage in session.execute(query):
-        found[experiment_id] = (*found.get(experiment_id, ()), stage)
+        known = found.get(experiment_id, ())
+        found[experiment_id] = known if stage in known else (*known, stage)
     return found
 
 

@@ -1,6 +1,6 @@
 """A test that was dispatched under its seal, in a campaign whose baseline is measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from experiments.measurement.evidence import Arm, LaunchRecord
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration as Point
+from experiments.space.configuration import KnobValue
 from tests.simulated.by_hand import launch, measure_baseline
 from tests.simulated.campaign import start
 
@@ -44,16 +45,28 @@ class Dispatched:
 
 
 def propose(database: Database, campaign_id: int, tpot_ms: float, proposer: str = "rules") -> int:
+    return propose_change(database, campaign_id, {"simulated.tpot_ms": tpot_ms}, proposer=proposer)
+
+
+def propose_change(
+    database: Database,
+    campaign_id: int,
+    change: Mapping[str, KnobValue],
+    on: Mapping[str, KnobValue] | None = None,
+    proposer: str = "rules",
+) -> int:
+    """Propose a change of the baseline, or of the baseline with the knobs `on`."""
     with database.write() as session:
         facts = read_facts(session, campaign_id)
         space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
         assert facts.baseline is not None
-        candidate = space.with_change(facts.baseline, {"simulated.tpot_ms": tpot_ms})
+        control = space.with_change(facts.baseline, on or {})
+        candidate = space.with_change(control, change)
         draft = Draft(
             claim="It is faster.",
-            control=facts.baseline,
+            control=control,
             candidate=candidate,
-            lever=joined(space.levers_between(facts.baseline, candidate)),
+            lever=joined(space.levers_between(control, candidate)),
             prediction=Prediction(log_ratio_mean=-0.3, log_ratio_sd=0.1),
             min_effect=0.03,
             refuted_if="It is not.",
