@@ -91,8 +91,8 @@ def run(database: Database, folder: Path, device: str) -> None:
     run_worker(database, simulated_executor(folder), device, times=times, once=True)
 
 
-def measured(folder: Path) -> Judged:
-    database, campaign_id = start(folder)
+def measured(folder: Path, **changes: object) -> Judged:
+    database, campaign_id = start(folder, **changes)
     measure_baseline(database, campaign_id)
     hypothesis_id = propose(database, campaign_id, 7.0)
     assert dispatch(database, campaign_id, hypothesis_id) == ORIGINAL

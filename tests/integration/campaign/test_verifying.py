@@ -3,6 +3,7 @@
 The database, the queue, the sealing, the judge and the findings are the real ones; launches are given.
 """
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from agent.campaign.verify import Limits, Runner, verify
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
-from db.models import Campaign, Experiment, Finding, Launch, Verdict
+from db.models import Artifact, Campaign, Experiment, Finding, Launch, Verdict
 from db.noise import SERIES_NAME
 from db.session import Database
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
@@ -26,11 +27,17 @@ from experiments.job.result import Failure
 from experiments.job.spec import TestJob
 from experiments.measurement.evidence import Arm, LaunchRecord, Stage
 from experiments.space.configuration import Configuration as Point
-from knowledge.queries.verification import Standing, VerificationView, fresh_runs, verification
+from knowledge.queries.verification import (
+    Standing,
+    VerificationView,
+    VerifiedRow,
+    fresh_runs,
+    verification,
+)
 from tests.integration.campaign.sealed import dispatch, propose
 from tests.integration.campaign.test_promoting import measured, run
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
-from tests.simulated.campaign import start
+from tests.simulated.campaign import SPACE, start
 
 HERE = Limits()
 
@@ -103,21 +110,29 @@ def campaign(tmp_path: Path) -> Iterator[Campaigned]:
     database.close()
 
 
-def test_real_processes_that_score_quality_anew_say_the_same(tmp_path: Path) -> None:
-    judged = measured(tmp_path)
-    found = verify(
-        judged.database,
-        judged.campaign_id,
-        Runner(lambda device: run(judged.database, judged.folder, device)),
-        HERE,
-    )
-    (row,) = found.verdicts
-    assert row.standing is Standing.AGREES, row.why
+LAYERS = "  - {name: simulated.layers, lever: depth, values: [3, 2], default: 3, help: What stays.}\n"
+"""A knob for which a stage builds a checkpoint."""
+
+
+def test_real_processes_score_quality_anew_and_build_what_is_gone_and_say_the_same(tmp_path: Path) -> None:
+    judged = measured(tmp_path, space_text=SPACE + LAYERS)
+
+    def verified() -> VerifiedRow:
+        runner = Runner(lambda device: run(judged.database, judged.folder, device))
+        (row,) = verify(judged.database, judged.campaign_id, runner, HERE).verdicts
+        assert row.standing is Standing.AGREES, row.why
+        return row
+
+    first = verified()
     with judged.database.read() as session:
-        (again,) = fresh_runs(session, 2)
+        assert fresh_runs(session, 2) == (first.fresh,)
         verdicts = session.scalars(select(Verdict).order_by(Verdict.id)).all()
-    assert row.fresh == again
+        path = Path(session.scalars(select(Artifact.path).where(Artifact.kind == "checkpoint")).one())
     assert [(each.quality or {})["state"] for each in verdicts] == ["held", "held"]
+    shutil.rmtree(path.parent)
+    second = verified()
+    assert path.is_dir()
+    assert [each.fresh and each.fresh.built for each in (first, second)] == [(), ("prune",)]
     judged.database.close()
 
 
