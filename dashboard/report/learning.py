@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dashboard.rendering.figures import NARROW, whole
 from dashboard.rendering.linking import came_up
-from dashboard.report import drawings, opening, words
+from dashboard.report import drawings, opening, said_again, words
 from dashboard.report.document import Block, Figure, Paragraph, Points, Row, Section, table
+from dashboard.report.origins import origins
 from db.states import VerdictOutcome
-from knowledge.figures import counted, listed
+from knowledge.figures import counted
 from knowledge.report.view import ReportView, TrialView
 
 RULED_OUT = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
@@ -17,7 +18,7 @@ OPEN = (VerdictOutcome.INCONCLUSIVE, VerdictOutcome.CONFOUNDED)
 def path(view: ReportView) -> Section:
     """The tests in their order, and what moved the queue between them."""
     title = "Path of the search"
-    blocks: list[Block] = [Paragraph(_proposed(view))]
+    blocks = origins(view)
     if not view.trials:
         blocks.append(Paragraph("No test was begun."))
         return Section(title, tuple(blocks))
@@ -73,15 +74,6 @@ def path(view: ReportView) -> Section:
             )
         )
     return Section(title, tuple(blocks))
-
-
-def _proposed(view: ReportView) -> str:
-    found = view.search.proposed
-    if not found:
-        return "Nobody proposed a hypothesis."
-    who = listed([f"{count} by {'the user' if name == 'user' else name}" for name, count in found.items()])
-    out = f"; {view.search.withdrawn} were withdrawn without a test" if view.search.withdrawn else ""
-    return f"{counted(sum(found.values()), 'hypothesis was', 'hypotheses were')} proposed: {who}{out}."
 
 
 def _trial(each: TrialView) -> Row:
@@ -223,32 +215,5 @@ def beliefs(view: ReportView) -> Section:
     blocks.append(
         Points(told) if told else Paragraph("Nothing is supported, so nothing supported can be false.")
     )
-    if view.again:
-        blocks.append(
-            table(
-                "Tests run once more: in fresh processes, or on another target.",
-                ("Run", "Kind", "Of", "Target", "Outcome", ">Effect"),
-                [
-                    Row(
-                        (
-                            each.experiment,
-                            each.kind.value,
-                            each.of,
-                            each.target,
-                            each.outcome.value if each.outcome else each.state.value,
-                            words.effect(each.effect),
-                        ),
-                        anchor=each.experiment,
-                        mark=each.outcome.value if each.outcome else None,
-                    )
-                    for each in view.again
-                ],
-            )
-        )
-    else:
-        blocks.append(
-            Paragraph(
-                "No test was run once more beyond the fresh pairs that every supported one was validated by."
-            )
-        )
+    blocks += [*said_again.verified(view), said_again.again(view)]
     return Section("How far it may be believed", tuple(blocks))

@@ -71,8 +71,10 @@ def _abstract(view: ReportView) -> list[str]:
         said.append("No hypothesis was tested.")
     bounds = [] if campaign.discovery is None else [discovery_sentence(campaign.discovery)]
     said += [f"{each[:1].upper()}{each[1:]}." for each in bounds if each]
-    confirmed = [each for each in view.again if each.outcome is not None]
-    if confirmed:
+    confirmed = [each for each in view.again if each.outcome is not None and not each.is_check]
+    if view.verification.verdicts and view.verification.begun_event is not None:
+        said.append(f"{view.verification.sentence}.")
+    elif confirmed:
         held = sum(each.outcome is VerdictOutcome.SUPPORTED for each in confirmed)
         said.append(
             f"{counted(len(confirmed), 'test was', 'tests were')} run once more, {held} supported again."

@@ -18,12 +18,16 @@ from knowledge.answers_sentence import answer_sentence
 from knowledge.queries.answers import campaign_answers
 from knowledge.queries.calibration import calibration
 from knowledge.queries.campaigns import CampaignView, campaign_detail
+from knowledge.queries.carried import carried_view
 from knowledge.queries.costs import costs
 from knowledge.queries.findings import FindingView, list_findings
 from knowledge.queries.hypotheses import Asked
+from knowledge.queries.model_answers import asked_of_model
 from knowledge.queries.now_reached import best_of
 from knowledge.queries.pareto import pareto
 from knowledge.queries.predictions import predictions
+from knowledge.queries.proposers import ProposerView, proposers
+from knowledge.queries.verification import verification
 from knowledge.report import evidence
 from knowledge.report import trials as path
 from knowledge.report.view import AnsweredView, ReportView
@@ -64,6 +68,10 @@ def report(session: Session, campaign_id: int, made_at: datetime) -> ReportView:
         trials=tested,
         again=path.again(session, campaign_id),
         search=path.search(session, campaign_id),
+        proposers=_proposers(session, campaign_id),
+        asked=asked_of_model(session, campaign_id),
+        carried=carried_view(session, campaign_id),
+        verification=verification(session, campaign_id),
         findings=_findings(session, campaign_id),
         predictions=predictions(session, Asked(campaign_id)),
         calibration=calibration(session, campaign_id),
@@ -81,6 +89,12 @@ def _settled(found: CampaignView) -> CampaignView:
     if found.ended_at is not None:
         return found
     return found.model_copy(update={"spent": found.spent.model_copy(update={"wall_s": None})})
+
+
+def _proposers(session: Session, campaign_id: int) -> tuple[ProposerView, ...]:
+    """Who proposed, without the chance that rests on what other campaigns came to since."""
+    found = proposers(session, campaign_id)
+    return tuple(each.model_copy(update={"chance": None}) for each in found)
 
 
 def _baseline(session: Session, campaign: Campaign) -> JsonObject | None:

@@ -15,6 +15,7 @@ from knowledge.latency_only import plan_is_latency_only
 from knowledge.queries.now_best import bests_told, margin_of, of_kind
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import Placed, each_over_baseline
+from knowledge.queries.verification import is_said_again
 from knowledge.queries.view import EffectView, changes_between, effect_view, prediction_view, verdict_effect
 from knowledge.report.view import AgainView, MoveCauseView, SearchView, TrialView
 from knowledge.stored import metric_of
@@ -80,9 +81,11 @@ def trials(session: Session, campaign: Campaign) -> tuple[TrialView, ...]:
 
 
 def again(session: Session, campaign_id: int) -> tuple[AgainView, ...]:
-    """The reproductions and confirmations of a campaign, oldest first; one statement."""
+    """The reproductions, confirmations and checks of a campaign, oldest first; one statement."""
+    original = aliased(Experiment)
     query = (
-        select(Experiment, Verdict)
+        select(Experiment, Verdict, original)
+        .join(original, original.id == Experiment.reproduces_experiment_id)
         .outerjoin(Verdict, Verdict.experiment_id == Experiment.id)
         .where(Experiment.campaign_id == campaign_id, Experiment.reproduces_experiment_id.is_not(None))
         .order_by(Experiment.id)
@@ -96,8 +99,9 @@ def again(session: Session, campaign_id: int) -> tuple[AgainView, ...]:
             state=each.state,
             outcome=None if verdict is None else verdict.outcome,
             effect=None if verdict is None else verdict_effect(verdict),
+            is_check=not is_said_again(first, each),
         )
-        for each, verdict in session.execute(query)
+        for each, verdict, first in session.execute(query)
     )
 
 

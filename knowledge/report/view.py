@@ -14,11 +14,15 @@ from db.models.base import JsonObject
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
 from knowledge.queries.calibration import CalibrationView
 from knowledge.queries.campaigns import CampaignView
+from knowledge.queries.carried import CarriedView
 from knowledge.queries.costs import CostsView
 from knowledge.queries.findings import FindingView
+from knowledge.queries.model_answers import AskedView
 from knowledge.queries.now_best import BestView, MarginView
 from knowledge.queries.pareto import ParetoView
 from knowledge.queries.predictions import PredictionsView
+from knowledge.queries.proposers import ProposerView
+from knowledge.queries.verification import VerificationView
 from knowledge.queries.view import ChangeView, EffectView, View
 
 FORMAT: Literal["autoinfer-report-1"] = "autoinfer-report-1"
@@ -67,7 +71,8 @@ class TrialView(View):
 
 
 class AgainView(View):
-    """A test once more: a reproduction in fresh processes, or on another target."""
+    """A test once more: a reproduction in fresh processes, or on another target. `is_check`: the check of a
+    recipe, which holds the whole of it against the baseline."""
 
     experiment: str
     kind: ExperimentKind
@@ -76,6 +81,7 @@ class AgainView(View):
     state: ExperimentState
     outcome: VerdictOutcome | None
     effect: EffectView | None
+    is_check: bool = False
 
 
 class MoveCauseView(View):
@@ -165,7 +171,8 @@ class CommandView(View):
 
 class ReportView(View):
     """A campaign as a report. Nothing but `made_at` depends on when it is made; `written_at` is the last
-    event that it knows of."""
+    event that it knows of. `asked` is what a language model was asked, `carried` what other campaigns' outcomes
+    count, both None where there is none."""
 
     format: Literal["autoinfer-report-1"] = FORMAT
     made_at: datetime
@@ -185,6 +192,10 @@ class ReportView(View):
     trials: tuple[TrialView, ...]
     again: tuple[AgainView, ...]
     search: SearchView
+    proposers: tuple[ProposerView, ...]
+    asked: AskedView | None
+    carried: CarriedView | None
+    verification: VerificationView
     findings: tuple[FindingView, ...]
     predictions: PredictionsView
     calibration: CalibrationView

@@ -14,6 +14,7 @@ from agent.campaign.create import create_campaign
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from dashboard.charts.search import MOST_MARKS, SearchPoint, search_plot
+from dashboard.rendering.figures import NARROW
 from dashboard.report.html import as_html, inline, policy, style
 from dashboard.report.markdown import _text, as_markdown
 from dashboard.report.whole import document
@@ -22,7 +23,9 @@ from db.event_kinds import EventKind
 from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
 from db.noise import SERIES_NAME
 from db.states import CampaignState, VerdictOutcome
+from knowledge.queries.model_answers import AskedView
 from knowledge.queries.pareto_ratios import Ratio, chained, each_over_baseline
+from knowledge.queries.verification import Standing
 from knowledge.report.gathering import report
 from knowledge.report.view import ReportView
 from tests.history.asking_history import AskingHistory
@@ -153,6 +156,62 @@ def test_tests_stand_in_their_order_with_what_became_of_each(full_history: Histo
     assert "no C++ compiler" in text
     assert "Left open: inconclusive" in text
     assert f"3fa9{'0' * 4}" in text.replace("<wbr>", ""), "the artifact's digest"
+
+
+def verify_again(history: History) -> None:
+    with history.database.write() as session:
+        data = {"after_experiment": 5}
+        events.append(session, EventKind.CAMPAIGN_VERIFYING, "It begins.", campaign_id=1, data=data)
+    history.judge(1, VerdictOutcome.SUPPORTED, effect=(-0.11, -0.13, -0.09), reproduces=1)
+
+
+def test_what_fresh_runs_said_of_each_supported_verdict_is_told(full_history: History) -> None:
+    assert "None of 1 supported verdict was verified yet" in as_markdown(read(full_history))
+    verify_again(full_history)
+    found = read(full_history)
+    (row,) = found.verification.verdicts
+    assert (row.experiment, row.standing, row.fresh and row.fresh.experiment) == (
+        "E-0001",
+        Standing.AGREES,
+        "E-0006",
+    )
+    assert "Of 1 supported verdict 1 agreed in a fresh run." in document(found).abstract
+    (line,) = [each for each in as_markdown(found).splitlines() if each.startswith("| E-0001 | H-001 | −10.0")]
+    assert "| E-0006 | −11.0" in line
+    assert "| agrees |" in line
+
+
+def test_the_check_of_a_recipe_is_told_as_one_and_is_no_fresh_run_of_a_verdict(full_history: History) -> None:
+    verify_again(full_history)
+    before = read(full_history).verification
+    full_history.judge(1, VerdictOutcome.REFUTED, min_effect=0.2, reproduces=1, learn=False)
+    found = read(full_history)
+    assert [each.is_check for each in found.again] == [False, True]
+    assert found.verification == before
+    assert "| E-0007 | check | E-0001 |" in as_markdown(found)
+
+
+def test_who_proposed_what_a_model_was_asked_and_what_was_carried_over_is_told(full_history: History) -> None:
+    carried = {
+        "weight": 0.62,
+        "outcomes": 3,
+        "campaigns": {"C-7": 0.62},
+        "findings": ["F-001", "F-009"],
+        "judged": 4,
+    }
+    text = as_markdown(read(full_history))
+    assert "| rules | 7 | 4 | 1 | 25 % [1, 81] |" in text.replace(NARROW, " ")
+    assert "Carried over" not in text
+    assert "language model" not in text
+    with full_history.database.write() as session:
+        events.append(session, EventKind.CAMPAIGN_CARRIED, "Carried.", campaign_id=1, data=carried)
+    asked = AskedView(asked=2, failed=1, hypotheses=3, refused=1, tokens=900, usd=None, wall_s=4.0)
+    found = read(full_history)
+    assert all(each.chance is None for each in found.proposers), "other campaigns don't change a report"
+    text = as_markdown(found.model_copy(update={"asked": asked}))
+    assert "3 outcomes of other campaigns began its beliefs, and count 62 % now (C-7 62 %)." in text
+    assert "They bear on F-001 and F-009." in text
+    assert "The language model was put 2 questions, 1 without an answer; 3 hypotheses came of them" in text
 
 
 def test_a_campaign_that_runs_says_so_and_does_not_tell_its_age(full_history: History) -> None:

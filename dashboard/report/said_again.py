@@ -1,0 +1,74 @@
+"""What fresh processes said again: the newest verification, and every test that was run once more."""
+
+from __future__ import annotations
+
+from dashboard.report import words
+from dashboard.report.document import Block, Paragraph, Row, table
+from knowledge.queries.verification import Standing, VerifiedRow
+from knowledge.report.view import AgainView, ReportView
+
+
+def verified(view: ReportView) -> list[Block]:
+    """Each supported verdict with what a fresh run says of it; nothing where nothing is supported."""
+    found = view.verification
+    if not found.verdicts:
+        return []
+    if found.begun_event is None:
+        return [Paragraph(f"{found.sentence}; `autoinfer verify {found.campaign}` does.")]
+    return [
+        Paragraph(f"{found.sentence}. A verdict {found.rule}."),
+        table(
+            "Supported verdicts and what a fresh run says of each, under the same sealed plan. The difference "
+            "is reproduced less claimed, with its 95 % interval.",
+            ("Verdict", "Hypothesis", ">Claimed", "Fresh run", ">Reproduced", ">Difference", "Says", "Why"),
+            [_verified(each) for each in found.verdicts],
+        ),
+    ]
+
+
+def _verified(each: VerifiedRow) -> Row:
+    fresh = each.fresh
+    why = [] if each.standing is Standing.AGREES else [each.why]
+    why += [f"built anew: {', '.join(fresh.built)}"] if fresh is not None and fresh.built else []
+    why += ["the best rests on it"] if each.recommended else []
+    return Row(
+        (
+            each.experiment,
+            each.hypothesis or words.NONE,
+            words.effect(each.claimed),
+            words.NONE if fresh is None else fresh.experiment,
+            words.effect(None if fresh is None else fresh.effect),
+            words.effect(None if fresh is None else fresh.difference),
+            each.standing.value,
+            "; ".join(why) or words.NONE,
+        )
+    )
+
+
+def again(view: ReportView) -> Block:
+    """The reproductions, confirmations and checks."""
+    if not view.again:
+        return Paragraph(
+            "No test was run once more beyond the fresh pairs that every supported one was validated by."
+        )
+    return table(
+        "Tests run once more: in fresh processes, or on another target. The check of a recipe holds the whole "
+        "of it against the baseline.",
+        ("Run", "Kind", "Of", "Target", "Outcome", ">Effect"),
+        [_again(each) for each in view.again],
+    )
+
+
+def _again(each: AgainView) -> Row:
+    return Row(
+        (
+            each.experiment,
+            "check" if each.is_check else each.kind.value,
+            each.of,
+            each.target,
+            each.outcome.value if each.outcome else each.state.value,
+            words.effect(each.effect),
+        ),
+        anchor=each.experiment,
+        mark=each.outcome.value if each.outcome else None,
+    )
