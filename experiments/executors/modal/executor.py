@@ -49,7 +49,7 @@ from experiments.executors.modal.run_folder import (
 from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, RunState, Status
 from experiments.job.longest import whole_limit_s
 from experiments.job.place import Place
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, job_data
 from experiments.kill_points import KillPoint, reached
 
 _LOG = logging.getLogger(__name__)
@@ -253,7 +253,7 @@ class ModalExecutor:
             version=spec.version,
             key=key,
             gpu=gpu,
-            spec=spec.model_dump(mode="json"),
+            spec=job_data(spec),
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
             run_generated_code=self._place.run_generated_code,

@@ -34,7 +34,7 @@ from experiments.executors.runpod.following import Copy, Lock, Patience, Pods, f
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target
 from experiments.job.longest import limit_sentence, whole_limit_s
 from experiments.job.place import RECORDS_NAME, Place
-from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob
+from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, job_data
 from experiments.kill_points import KillPoint, reached
 
 _LOG = logging.getLogger(__name__)
@@ -424,7 +424,7 @@ class RunPodExecutor:
         return Asked(
             version=spec.version,
             gpu=self.gpu,
-            spec=spec.model_dump(mode="json"),
+            spec=job_data(spec),
             limits_s=self._place.limits_s,
             load_limit_s=self._place.load_limit_s,
             usd_per_hr=rate or most_usd_per_hr(self._api, self.gpu, self._account.cloud)[0],
