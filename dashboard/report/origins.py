@@ -24,8 +24,8 @@ def origins(view: ReportView) -> list[Block]:
         blocks.append(
             table(
                 "Who proposed, and what became of it. The share of the judged that was supported has its "
-                "exact 95 % interval; means are of the tests that measured what was predicted, and inside "
-                "are those within their 80 % prediction.",
+                f"exact 95{NARROW}% interval; means are of the tests that measured what was predicted, and "
+                f"inside are those within their 80{NARROW}% prediction.",
                 (
                     "Proposed by",
                     ">Proposed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dashboard.rendering.figures import NARROW
 from dashboard.report import words
 from dashboard.report.document import Block, Paragraph, Row, table
 from knowledge.queries.verification import Standing, VerifiedRow
@@ -18,9 +19,9 @@ def verified(view: ReportView) -> list[Block]:
     return [
         Paragraph(f"{found.sentence}. A verdict {found.rule}."),
         table(
-            "Supported verdicts and what a fresh run says of each, under the same sealed plan. The difference "
-            "is reproduced less claimed, with its 95 % interval.",
-            ("Verdict", "Hypothesis", ">Claimed", "Fresh run", ">Reproduced", ">Difference", "Says", "Why"),
+            "Supported verdicts and what a fresh run says of each, under the same sealed plan. The "
+            f"difference is reproduced less claimed, with its 95{NARROW}% interval.",
+            ("Verdict", "Hypothesis", ">Claimed", "Fresh run", ">Reproduced", ">Difference", "Says", "Note"),
             [_verified(each) for each in found.verdicts],
         ),
     ]
@@ -52,8 +53,8 @@ def again(view: ReportView) -> Block:
             "No test was run once more beyond the fresh pairs that every supported one was validated by."
         )
     return table(
-        "Tests run once more: in fresh processes, or on another target. The check of a recipe holds the whole "
-        "of it against the baseline.",
+        "Tests run once more: in fresh processes, or on another target. The check of a recipe holds the "
+        "whole of it against the baseline.",
         ("Run", "Kind", "Of", "Target", "Outcome", ">Effect"),
         [_again(each) for each in view.again],
     )

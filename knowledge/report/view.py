@@ -171,8 +171,8 @@ class CommandView(View):
 
 class ReportView(View):
     """A campaign as a report. Nothing but `made_at` depends on when it is made; `written_at` is the last
-    event that it knows of. `asked` is what a language model was asked, `carried` what other campaigns' outcomes
-    count, both None where there is none."""
+    event that it knows of. `asked` is what a language model was asked, `carried` what other campaigns'
+    outcomes count, both None where there is none."""
 
     format: Literal["autoinfer-report-1"] = FORMAT
     made_at: datetime

@@ -176,7 +176,8 @@ def test_what_fresh_runs_said_of_each_supported_verdict_is_told(full_history: Hi
         "E-0006",
     )
     assert "Of 1 supported verdict 1 agreed in a fresh run." in document(found).abstract
-    (line,) = [each for each in as_markdown(found).splitlines() if each.startswith("| E-0001 | H-001 | −10.0")]
+    lines = as_markdown(found).splitlines()
+    (line,) = [each for each in lines if each.startswith("| E-0001 | H-001 | −10.0")]
     assert "| E-0006 | −11.0" in line
     assert "| agrees |" in line
 
@@ -200,7 +201,7 @@ def test_who_proposed_what_a_model_was_asked_and_what_was_carried_over_is_told(f
         "judged": 4,
     }
     text = as_markdown(read(full_history))
-    assert "| rules | 7 | 4 | 1 | 25 % [1, 81] |" in text.replace(NARROW, " ")
+    assert "| rules | 7 | 4 | 1 | 25 % [1, 81] |" in text.replace(NARROW, " ").replace("\\", "")
     assert "Carried over" not in text
     assert "language model" not in text
     with full_history.database.write() as session:
