@@ -167,7 +167,7 @@ def test_a_report_of_it_is_whole_and_what_there_is_to_deploy_is_written_or_refus
 
 def test_the_summary_and_the_graph_speak_of_it(data_dir: Path, outcome: dict[str, Any]) -> None:
     assert "baseline" in autoinfer(data_dir, "summary").stdout.lower()
-    graph = document(data_dir, "graph", "show")
+    graph = document(data_dir, "graph", "export")
     assert any("H-001" in json.dumps(node) for node in graph["nodes"])
 
 
