@@ -22,11 +22,18 @@ from knowledge.queries.verification import VerificationView, verification
 from knowledge.queries.view import EffectView, View, effect_view
 from knowledge.story import StoryView
 
+MOST_TOLD = 300
+"""Experiments of a campaign up to which its page tells the story and the verification unasked: both are read
+from all of its verdicts, which takes a second of thousands."""
+
 
 class CampaignFilters(Filters):
     """How much of the story; the address names the campaign."""
 
-    story: bool = Field(default=False, description="All of the story, not only what fits on a screen.")
+    story: bool = Field(
+        default=False,
+        description="All of the story, not only what fits on a screen; and at all, of a large campaign.",
+    )
 
 
 class ContrastRow(View):
@@ -57,28 +64,31 @@ class CampaignPageView(CampaignRow):
     calibration: CalibrationView
     carried: CarriedView | None
     questions: tuple[QuestionView, ...]
-    story: StoryView
-    verification: VerificationView
+    story: StoryView | None = Field(description="None of a large campaign, where it was not asked for.")
+    verification: VerificationView | None = Field(description="None where the story is.")
 
     @property
     def verified(self) -> str:
         """What fresh processes said, in a sentence; empty where there is nothing to say again."""
-        return f"{self.verification.sentence}." if self.verification.verdicts else ""
+        found = self.verification
+        return "" if found is None or not found.verdicts else f"{found.sentence}."
 
 
 def read(session: Session, request: Request[CampaignFilters], ground: Ground) -> CampaignPageView:
     """Read the campaign that the address names; `UsageError` where there is none."""
     number = labelled(session, Noun.CAMPAIGN, request.path["label"])
     asks = session.get_one(Campaign, number).spec.get("questions")
+    detail = campaign_detail(session, number)
+    told = request.filters.story or detail.spent.experiments <= MOST_TOLD
     return CampaignPageView(
-        campaign=campaign_detail(session, number),
+        campaign=detail,
         best=bests(session, [number]).get(number),
         standing=standing(session, number),
         calibration=calibration(session, number),
         carried=carried_view(session, number),
         questions=_questions(session, number) if asks else (),
-        story=campaign_story(session, number, whole=request.filters.story),
-        verification=verification(session, number),
+        story=campaign_story(session, number, whole=request.filters.story) if told else None,
+        verification=verification(session, number) if told else None,
     )
 
 

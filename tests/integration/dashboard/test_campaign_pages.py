@@ -14,6 +14,7 @@ from agent.campaign.create import Ground, create_campaign
 from configs.campaign import load_campaign
 from configs.settings import Settings
 from dashboard.app import create_app
+from dashboard.pages import campaign
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis, Verdict
@@ -68,6 +69,18 @@ def test_a_campaign_has_its_best_with_its_interval_and_what_it_settled(full: Tes
         assert "[1.09, 1.14]" in page
         assert "/hypotheses?campaign=C-1&amp;state=ruled-out" in page
     assert "1 hypothesis is under test; 2 hypotheses in the queue." in page
+
+
+def test_a_large_campaign_tells_its_story_where_it_is_asked_for(
+    full: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert full.get("/campaigns/C-1.json").json()["story"] is not None
+    monkeypatch.setattr(campaign, "MOST_TOLD", 0)
+    unasked = full.get("/campaigns/C-1.json").json()
+    assert (unasked["story"], unasked["verification"]) == (None, None)
+    assert 'href="/campaigns/C-1?story=true#ca-s">tell their story' in full.get("/campaigns/C-1").text
+    assert full.get("/campaigns/C-1.json?story=true").json()["story"]["chapters"]
+    assert "How it began" in full.get("/campaigns/C-1?story=true").text
 
 
 def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -> None:
