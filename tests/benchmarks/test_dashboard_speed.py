@@ -195,7 +195,7 @@ def statements(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_a_page_takes_as_many_statements_over_a_large_database_as_over_a_small_one(
+def test_a_page_takes_no_more_statements_over_a_large_database_than_over_a_small_one(
     large: Path, tmp_path: Path
 ) -> None:
     large_history(tmp_path, SMALL).close()
@@ -204,7 +204,11 @@ def test_a_page_takes_as_many_statements_over_a_large_database_as_over_a_small_o
         print(
             f"{name}: {few[name][1]} statements over the small database, {many[name][1]} over the large one"
         )
-    missed = {name: (few[name], many[name]) for name in few if few[name] != many[name] or few[name][0] != 200}
+    missed = {
+        name: (few[name], many[name])
+        for name in few
+        if many[name][1] > few[name][1] or (few[name][0], many[name][0]) != (200, 200)
+    }
     assert not missed, f"pages that fail or whose statements grow (status, count; small, large): {missed}"
 
 

@@ -72,15 +72,18 @@ def test_a_campaign_has_its_best_with_its_interval_and_what_it_settled(full: Tes
 
 
 def test_a_large_campaign_tells_its_story_where_it_is_asked_for(
-    full: TestClient, monkeypatch: pytest.MonkeyPatch
+    full: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert full.get("/campaigns/C-1.json").json()["story"] is not None
     monkeypatch.setattr(campaign, "MOST_TOLD", 0)
-    unasked = full.get("/campaigns/C-1.json").json()
+    history = a_full_history(tmp_path)
+    large = client(tmp_path, history)
+    unasked = large.get("/campaigns/C-1.json").json()
     assert (unasked["story"], unasked["verification"]) == (None, None)
-    assert 'href="/campaigns/C-1?story=true#ca-s">tell their story' in full.get("/campaigns/C-1").text
-    assert full.get("/campaigns/C-1.json?story=true").json()["story"]["chapters"]
-    assert "How it began" in full.get("/campaigns/C-1?story=true").text
+    assert 'href="/campaigns/C-1?story=true#ca-s">tell their story' in large.get("/campaigns/C-1").text
+    assert large.get("/campaigns/C-1.json?story=true").json()["story"]["chapters"]
+    assert "How it began" in large.get("/campaigns/C-1?story=true").text
+    history.close()
 
 
 def test_costs_are_summed_every_way_and_no_price_is_invented(full: TestClient) -> None:
