@@ -202,7 +202,7 @@ def _start_or_continue(
     alone: bool,
     new: bool,
 ) -> int:
-    from agent.campaign.create import survey
+    from agent.campaign.survey import survey
     from agent.noise.series import AaAsked, configuration_of, create_series, interrupted_series, resize
 
     ground = survey(spec, where)

@@ -24,7 +24,8 @@ def answers(
     """What became of the questions that a campaign asks, as a page of Markdown."""
     from cli.opening import reading
     from cli.output import print_json, say
-    from configs.errors import AutoinferError, UsageError
+    from cli.output_file import write_output
+    from configs.errors import UsageError
     from knowledge.answers import answers_markdown
     from knowledge.figures import counted
     from knowledge.queries.answers import campaign_answers
@@ -39,11 +40,7 @@ def answers(
         )
     page = answers_markdown(view)
     if out is not None:
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text(page, encoding="utf-8")
-        except (IsADirectoryError, FileExistsError, NotADirectoryError) as error:
-            raise AutoinferError(f"{out} can't be written: {error.strerror}.", "Name a file.") from None
+        write_output(out, page, makes_folder=True)
     if as_json:
         print_json(view)
     elif out is not None:

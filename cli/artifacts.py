@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from db.event_kinds import EventKind
     from db.models.base import JsonObject
-    from experiments.artifacts.store import ArtifactStore, StoredArtifact
+    from experiments.artifacts.store import ArtifactStore
+    from experiments.artifacts.stored import StoredArtifact
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="List, measure, share or prune what lies on the disk."

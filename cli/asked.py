@@ -26,19 +26,19 @@ def campaign_asked(name: str, options: Mapping[str, object], baseline: Sequence[
     """The campaign of this packaged name or file; `options` by its fields, None for one that was not given;
     `baseline` as `start_asked` takes it.
 
-    On a GPU a packaged campaign, which is written for the CPU, is served by the GPU's engine in the space of
-    that engine, unless the options name an engine. Raises `UsageError` as `load_campaign`, and for what is no
-    target.
+    A packaged campaign is written for the CPU and the reference engine: on a GPU it is served by the GPU's
+    engine, or, anywhere, by the one that the options name, in the space of that engine. A file's own word
+    holds. Raises `UsageError` as `load_campaign`, and for what is no target.
     """
     from configs.campaign import load_campaign
     from configs.catalog import Kind, packaged_names, read_document
     from configs.targets import serving_on
 
-    target, engine = options.get("target"), options.get("engine")
     becomes: Mapping[str, object] = {}
-    if isinstance(target, str):
-        by_user = engine is not None or name not in packaged_names(Kind.CAMPAIGNS)
-        becomes = serving_on(target, engine_named=by_user)
+    if name in packaged_names(Kind.CAMPAIGNS):
+        target = options.get("target") or load_campaign(name).target
+        engine = options.get("engine")
+        becomes = serving_on(str(target), None if engine is None else str(engine))
     given = {field: value for field, value in options.items() if value is not None}
     replaced = {**becomes, **given}
     spec = load_campaign(name, replaced)

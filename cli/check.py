@@ -33,12 +33,15 @@ def check(
 
     Ends with exit code 1 where it does not, and where that is left open.
     """
+    import os
     import time
     from dataclasses import asdict
+    from math import inf
 
     from agent.campaign.worker_process import WorkerProcess
     from agent.recipe.checking import Holding
     from agent.recipe.checking import check as run_check
+    from agent.recipe.planning import CHECK_S
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
@@ -46,15 +49,16 @@ def check(
     from cli.reproduce import WORKER_LOG
     from cli.worker_command import worker_command
     from configs.core_shares import shares_here
-    from configs.quantities import format_duration
 
     found = recipe_in(recipe)
     settings = settings_of(ctx)
     process: WorkerProcess | None = None
+    late_at = inf
     interrupt = Interrupt()
 
     def begun(asked: Begun) -> None:
-        nonlocal process
+        nonlocal process, late_at
+        late_at = time.monotonic() + max(CHECK_S, asked.short.most_s)
         if worker:
             process = WorkerProcess(
                 worker_command(ctx, settings, asked.device, "local"),
@@ -64,12 +68,19 @@ def check(
         if not as_json:
             say(
                 f"{asked.label} measures the recipe of {found.experiment} against its baseline on "
-                f"{asked.device}, "
-                f"about {format_duration(round(asked.expected_s))}; what it does: autoinfer log --follow"
+                f"{asked.device}: {asked.short.words}.",
+                *([f"{asked.otherwise[:1].upper()}{asked.otherwise[1:]}."] if asked.otherwise else []),
+                "What it does: autoinfer log --follow",
             )
 
     def wait() -> None:
+        nonlocal late_at
         interrupt.check()
+        if time.monotonic() > late_at:
+            late_at = inf
+            if not as_json:
+                load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+                say(f"It takes longer than the first test did: is this machine busy beside it ({load})?")
         if process is not None:
             process.keep_alive()
             process.wait(settings.job_poll_s)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from agent.campaign.create import Ground
+    from agent.campaign.ground import Ground
     from agent.campaign.worker_process import WorkerProcess
     from agent.plan.price_elsewhere import ConfirmTerms
     from configs.campaign import CampaignSpec

@@ -89,7 +89,9 @@ def drive(
     interrupt = Interrupt()
     with dashboard_beside(ctx, settings, as_json=as_json) if beside.dashboard else nullcontext() as dashboard:
         address = None if dashboard is None else dashboard.address
-        teller.header(spec, database.shown, address, begun.plan, begun.warning, begun.prices, begun.there)
+        told = begun.warning, _come_first(database, begun)
+        warning = " ".join(filter(None, told)) or None
+        teller.header(spec, database.shown, address, begun.plan, warning, begun.prices, begun.there)
         workers = Workers(_workers(ctx, settings, begun, beside))
 
         def announce() -> None:
@@ -174,6 +176,14 @@ def _workers(
         )
         for device in spec.devices
     }
+
+
+def _come_first(database: Database, begun: Begun) -> str | None:
+    """What to say of jobs that run before this campaign's."""
+    from agent.campaign.waiting import come_first
+
+    with database.read() as session:
+        return come_first(session, begun.campaign_id, begun.spec.devices)
 
 
 def _still_paid(database: Database, campaign_id: int) -> list[str]:

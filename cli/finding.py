@@ -130,6 +130,7 @@ def export(
 
     from cli.opening import reading
     from cli.output import print_json, say
+    from cli.output_file import write_output
     from knowledge.figures import counted
     from knowledge.findings.importing import export_verdicts
     from knowledge.queries.lookup import campaign_filter
@@ -139,7 +140,7 @@ def export(
     if output is None:
         print(file.model_dump_json(indent=1))
         return
-    output.write_text(file.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    write_output(output, file.model_dump_json(indent=1) + "\n")
     if as_json:
         print_json({"output": str(output), "origin": file.origin, "verdicts": len(file.verdicts)})
         return

@@ -36,6 +36,7 @@ def findings(
     from cli.opening import reading
     from cli.output import console, fields, pager_line, print_json, say, state
     from cli.vocabulary import members
+    from configs.authors import author_words
     from db.states import FindingStatus
     from knowledge.figures import listed
     from knowledge.findings.rules import Rule
@@ -65,7 +66,7 @@ def findings(
     for finding in page.items:
         relations = [f"{each.named} {each.relation.value}" for each in finding.evidence]
         places = " · ".join(str(finding.scope.get(name)) for name in ("model", "target"))
-        writer = finding.scope.get(TOLD_BY, "you")
+        writer = author_words(str(finding.scope.get(TOLD_BY, "you")))
         written = f"Written down by {writer}, for {places}." if finding.rule == Rule.TOLD else None
         out.print(finding.id, state(finding.status.value), finding.strength, sep="  ")
         out.print(

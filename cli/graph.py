@@ -108,12 +108,13 @@ def _read(ctx: typer.Context, campaign: str | None, around: str | None, depth: i
 def _write(output: Path, found: Graph, wanted: GraphFormat) -> None:
     import json
 
+    from cli.output_file import write_output
     from knowledge.graph import graphml, node_link
 
     text = (
         graphml(found) if wanted is GraphFormat.GRAPHML else json.dumps(node_link(found), ensure_ascii=False)
     )
-    output.write_text(text + "\n", encoding="utf-8")
+    write_output(output, text + "\n")
 
 
 def _print_text(found: Graph, *, listed: bool) -> None:

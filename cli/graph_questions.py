@@ -30,7 +30,7 @@ def known(
     as_json: Json = False,
 ) -> None:
     """What is known about a knob: findings, values tried and with what, what does not run."""
-    from agent.campaign.asked import knobs_known, what_is_known
+    from agent.asking.answers import knobs_known, what_is_known
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
@@ -49,19 +49,19 @@ def why_not(
     as_json: Json = False,
 ) -> None:
     """Why something is ruled out: verdicts, failures, bans, confounding, legality."""
-    from agent.campaign import asked
-    from agent.campaign.preview import read_ground
+    from agent.asking import answers
+    from agent.asking.preview import read_ground
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
     with reading(ctx) as session:
-        found = asked.why_not(session, build_graph(session), subject, campaign, read_ground)
+        found = answers.why_not(session, build_graph(session), subject, campaign, read_ground)
     _show(found, as_json)
 
 
 def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
     """What led to a hypothesis, an experiment or a finding."""
-    from agent.campaign.asked import what_led_to
+    from agent.asking.answers import what_led_to
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
@@ -72,8 +72,8 @@ def led_to(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
 
 def if_fell(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
     """What would change if a finding or a verdict fell."""
-    from agent.campaign.asked import what_if_fell
-    from agent.campaign.preview import read_ground
+    from agent.asking.answers import what_if_fell
+    from agent.asking.preview import read_ground
     from cli.opening import reading
     from knowledge.graph_building import build_graph
 
@@ -84,8 +84,8 @@ def if_fell(ctx: typer.Context, label: Label, as_json: Json = False) -> None:
 
 def untested(ctx: typer.Context, campaign: CampaignLabel = None, as_json: Json = False) -> None:
     """What no experiment covered next to the best, with what is believed of it."""
-    from agent.campaign.asked import what_is_untested
-    from agent.campaign.preview import read_ground
+    from agent.asking.answers import what_is_untested
+    from agent.asking.preview import read_ground
     from cli.opening import reading
 
     with reading(ctx) as session:

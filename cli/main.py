@@ -82,8 +82,10 @@ COMMANDS = (
     Entry("dashboard", "cli.dashboard:dashboard", "All of it in a browser, live.", _LOOK),
     Entry("mcp", "cli.mcp:mcp", "The same for coding agents: read, and propose where you allow it.", _LOOK),
     Entry("campaign", "cli.campaign:app", "List, pause, resume or stop campaigns.", _STEER),
-    Entry("focus", "cli.steer:focus", "Rank the hypotheses of one lever before all others.", _STEER),
-    Entry("boost", "cli.steer:boost", "Raise the hypotheses of one lever in the ranking.", _STEER),
+    Entry(
+        "focus", "cli.steer:focus", "Rank one lever's hypotheses as if they paid five times as much.", _STEER
+    ),
+    Entry("boost", "cli.steer:boost", "Rank one lever's hypotheses as if they paid twice as much.", _STEER),
     Entry("ban", "cli.steer:ban", "Test nothing of one lever any more.", _STEER),
     Entry("cap", "cli.steer:cap", "Give one lever at most so many tests, so much time or share.", _STEER),
     Entry("reserve", "cli.steer:reserve", "Give one lever at least a share of all tests.", _STEER),

@@ -73,7 +73,8 @@ def _print_rows(label: str, words: str | None, rows: tuple[AnswerRow, ...]) -> N
             ", ".join(each.hypotheses) or "none",
             str(len(each.refused)),
             _tokens(each),
-            "—" if each.usd is None else f"{each.usd:.4f}",
+            ("—" if each.usd is None else f"{each.usd:.4f}")
+            + (f" (≤ {each.untold_usd:.4f} more)" if each.untold_usd else ""),
             f"{each.wall_s:.1f}",
             each.failure or "; ".join(f"{no.what}: {no.reason}" for no in each.refused) or "—",
         )
@@ -84,8 +85,17 @@ def _print_rows(label: str, words: str | None, rows: tuple[AnswerRow, ...]) -> N
 
 
 def _tokens(row: AnswerRow) -> str:
-    asked = f"~{row.counted_tokens}" if row.prompt_tokens is None else str(row.prompt_tokens)
-    return f"{asked} + {'?' if row.answer_tokens is None else row.answer_tokens}"
+    here = "?" if row.untold_tokens is not None else f"~{row.counted_tokens}"
+    asked = here if row.prompt_tokens is None else str(row.prompt_tokens)
+    told = f"{asked} + {'?' if row.answer_tokens is None else row.answer_tokens}"
+    return told + (f" (≤ {row.untold_tokens} more)" if row.untold_tokens else "")
+
+
+def _cost(found: AnswerView) -> str:
+    if found.usd is None:
+        return "not known"
+    more = f", at most {found.untold_usd:.4f} USD more that was not told" if found.untold_usd else ""
+    return f"{found.usd:.4f} USD{more}"
 
 
 def _print_answer(found: AnswerView) -> None:
@@ -98,7 +108,7 @@ def _print_answer(found: AnswerView) -> None:
                 ("answer", f"{found.id} in {found.campaign}, {when(found.at)}"),
                 ("model", f"{found.model} at {found.base_url}"),
                 ("tokens", f"{_tokens(found)}; the prompt counts as {found.counted_tokens} here"),
-                ("cost", "not known" if found.usd is None else f"{found.usd:.4f} USD"),
+                ("cost", _cost(found)),
                 ("took", f"{found.wall_s:.1f} s, {found.attempts} requests, form {found.form}"),
                 ("failure", found.failure),
                 ("hypotheses", ", ".join(found.hypotheses) or None),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import typer
     from sqlalchemy.orm import Session
 
-    from agent.campaign.create import Ground
+    from agent.campaign.ground import Ground
     from agent.plan.footing import Footing
     from agent.plan.plan import Plan
     from agent.plan.price import Prices

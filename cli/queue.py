@@ -35,7 +35,7 @@ def queue(
     from cli.output import console, pager_line, print_json, say
     from db.labels import Noun, format_label
     from knowledge.queries.lookup import campaign_of
-    from knowledge.queries.queue import queue_page
+    from knowledge.queries.queue import awaits_baseline, queue_page
 
     if what_if is not None:
         from cli.what_if import show_what_if
@@ -49,6 +49,7 @@ def queue(
     with reading(ctx) as session:
         campaign_id = campaign_of(session, campaign)
         page = queue_page(session, campaign_id, limit=limit, offset=offset, awaiting=awaiting)
+        begins = awaits_baseline(session, campaign_id)
     label = format_label(Noun.CAMPAIGN, campaign_id)
     if as_json:
         print_json({"campaign": label, **page.model_dump(mode="json")})
@@ -57,7 +58,9 @@ def queue(
         say(f"Nothing in {label} waits for your approval.")
         return
     if page.total == 0:
-        say(f"The queue of {label} is empty.", 'Add to it with: autoinfer enqueue "CLAIM" --set KNOB=VALUE')
+        why = ": hypotheses are proposed once the baseline and its profile are known" if begins else ""
+        how = 'Add to it with: autoinfer enqueue "CLAIM" --set KNOB=VALUE'
+        say(f"The queue of {label} is empty{why}.", how)
         return
     out = console()
     for row in page.items:
@@ -88,7 +91,7 @@ def _print_row(out: Console, row: QueueRow) -> None:
                 ("   held" if row.held else "   under test on", row.held or row.device),
                 ("   why here", row.reason),
                 ("   to approve", approval),
-                ("   moved by", row.cause),
+                ("   moved", row.move_reason),
             ]
         )
     )

@@ -64,6 +64,7 @@ def replay(
     planner.
     """
     from agent.replay.course import Budget
+    from agent.replay.made_with import made_with
     from agent.replay.read import Asked as Chosen
     from agent.replay.read import read_table
     from agent.replay.replay import Asked, workers
@@ -73,14 +74,17 @@ def replay(
     from configs.quantities import parse_percent
 
     chosen = Chosen(metric, _conditions(where or []), space, parse_percent(quality_limit))
-    asked = Asked(tuple(dict.fromkeys(planner or [])), seeds, Budget.parse(budget), tuple(permute or ()))
+    planners, turned = (tuple(dict.fromkeys(given or [])) for given in (planner, permute))
+    asked = Asked(planners, seeds, Budget.parse(budget), turned)
     measured = read_table(table, chosen)
+    if svg is not None:
+        _check_drawable(svg)
     with workers(processes) as pool:
         found = replayed_of(measured, asked, pool)
     if svg is not None:
         _draw(found, svg)
     if as_json:
-        print_json(document(found))
+        print_json(document(found, made_with()))
     else:
         _say(found)
     if svg is not None and not as_json:
@@ -105,30 +109,37 @@ def _conditions(given: list[str]) -> dict[str, str]:
     return found
 
 
+def _check_drawable(path: Path) -> None:
+    """Raise `UsageError` for a picture that can't be written, before minutes of replaying."""
+    from configs.errors import UsageError
+
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"can't be written: there is no folder {path.parent}"
+        raise UsageError(f"{path} {what}.", "Name a file in a folder that is there with --svg.")
+
+
 def _draw(found: Replayed, path: Path) -> None:
     from agent.replay.regret_svg import regret_svg
-    from configs.errors import AutoinferError
+    from cli.output_file import write_output
 
     title = f"{found.table.name}: share of the best gain that is still missing"
     subtitle = (
         f"mean of {found.asked.seeds} seeds, {len(found.table.rows)} configurations, {found.table.metric}"
     )
-    try:
-        path.write_text(regret_svg(found.scores, title, subtitle), encoding="utf-8")
-    except OSError as error:
-        raise AutoinferError(
-            f"{path} can't be written: {error.strerror}.", "Name another file with --svg."
-        ) from None
+    write_output(path, regret_svg(found.scores, title, subtitle))
 
 
 def _say(found: Replayed) -> None:
     from agent.replay.calibration import calibration
+    from agent.replay.made_with import made_with
     from agent.replay.report import (
         CALIBRATION,
         COLUMNS,
         calibration_row,
         difference_columns,
         difference_rows,
+        regret_columns,
+        regret_rows,
         rows,
     )
     from cli.output import console, say
@@ -138,6 +149,7 @@ def _say(found: Replayed) -> None:
     say(
         f"{table.name}: {len(table.rows)} configurations, {table.metric} {table.baseline_ms:g} at trial 0, "
         f"{table.best_ms:g} at best; {asked.seeds} seeds, {asked.budget.words}",
+        f"Made with {made_with().words}",
         *table.left_out,
         *(f"Not run: {name}. {why}" for name, why in found.missing.items()),
     )
@@ -145,7 +157,9 @@ def _say(found: Replayed) -> None:
         say(f"In every seed the labels of {', '.join(asked.permute)} are turned round.")
     scores = found.scores
     console().print()
-    console().print(laid_out(COLUMNS, rows(scores)))
+    console().print(laid_out(COLUMNS, rows(scores, found.missing)))
+    say("", "Mean regret, % of the best gain that is still missing:")
+    console().print(laid_out(regret_columns(scores), regret_rows(scores)))
     compared = difference_rows(scores)
     if compared:
         say("", "Regret less that of random, % of the best gain, mean and 95 % interval (below 0 is better):")

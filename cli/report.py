@@ -43,6 +43,7 @@ def report(
     import json
 
     from cli.output import print_json, say
+    from cli.output_file import write_output
     from configs.errors import UsageError
 
     if to is None and as_json and format_ not in (None, ReportFormat.JSON):
@@ -58,12 +59,7 @@ def report(
     if to is None:
         print(text, end="")
         return
-    try:
-        to.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{to} can't be written: {error.strerror}.", "Name a file in a folder that is there."
-        ) from None
+    write_output(to, text)
     if as_json:
         print_json({"output": str(to), "format": asked.value, "bytes": len(text.encode())})
     else:

@@ -26,6 +26,14 @@ def reproduce(
     worker: Annotated[
         bool, typer.Option("--worker/--no-worker", help="Run a worker for it here, or wait for another one.")
     ] = True,
+    budget_usd: Annotated[
+        str | None,
+        typer.Option(
+            "--budget-usd",
+            metavar="USD",
+            help="Add so many dollars to the campaign's budget, for a rented machine.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run an experiment again in fresh processes, judge it, and say whether it agrees.
@@ -36,31 +44,44 @@ def reproduce(
     from dataclasses import asdict
 
     from agent.campaign.devices import device_of
+    from agent.campaign.fresh_price import price_watch
+    from agent.campaign.reproduce import allow_reproduction
     from agent.campaign.reproduce import reproduce as run_again
     from cli.interrupt import Interrupt
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from configs.errors import AutoinferError
+    from configs.quantities import parse_usd
     from db.labels import Noun, format_label
     from db.models import Campaign, Experiment
     from knowledge.queries.lookup import labelled
 
     settings = settings_of(ctx)
+    more_usd = 0.0 if budget_usd is None else parse_usd(budget_usd)
     with database_of(ctx) as database:
         with database.read() as session:
             original = labelled(session, Noun.EXPERIMENT, experiment)
             campaign = session.get_one(Campaign, session.get_one(Experiment, original).campaign_id)
             device = device_of(session, original) or str(campaign.spec.get("target", "cpu"))
+            session.expunge(campaign)
+        with database.write() as session:
+            allow_reproduction(session, original, device, more_usd)
         process = fresh_worker(ctx, settings, campaign, device)
 
         label = format_label(Noun.EXPERIMENT, original)
         waits = 0
-
+        look_at_price = price_watch(
+            database,
+            original,
+            device,
+            lambda why: None if as_json else say(f"{label} runs again {why}"),
+        )
         interrupt = Interrupt()
 
         def wait() -> None:
             nonlocal waits
             interrupt.check()
+            look_at_price()
             if waits == 0 and not as_json:
                 say(f"{label} runs again on {device}; what it does: autoinfer log --follow")
             waits += 1

@@ -64,8 +64,8 @@ def resume_campaign(
     """Go on with the campaign of this label, with so much more of each budget; raises `UsageError` for one
     that can't."""
     from agent.campaign.allowance import extend, extended_s, more_dollars
-    from agent.campaign.create import survey
     from agent.campaign.reading_facts import read_facts
+    from agent.campaign.survey import survey
     from cli.executor import check_folders
     from configs.campaign import ApprovalSpec
     from configs.quantities import parse_duration_s

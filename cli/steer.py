@@ -26,7 +26,7 @@ def focus(
     campaign: CampaignLabel = None,
     as_json: Json = False,
 ) -> None:
-    """Rank the hypotheses of one lever before all others."""
+    """Rank one lever's hypotheses as if they paid five times as much."""
     _steer(ctx, "focus", lever, clear, campaign, as_json)
 
 
@@ -37,7 +37,7 @@ def boost(
     campaign: CampaignLabel = None,
     as_json: Json = False,
 ) -> None:
-    """Raise the hypotheses of one lever in the ranking."""
+    """Rank one lever's hypotheses as if they paid twice as much."""
     _steer(ctx, "boost", lever, clear, campaign, as_json)
 
 

@@ -27,6 +27,7 @@ def export(
     """Export a table as CSV: a row for each configuration and workload, failures with their causes."""
     from agent.tables.journal import read_journal
     from cli.output import print_json, say
+    from cli.output_file import write_output
 
     lines = list(read_journal(_journal(table)))
     made = _exported(lines, bandwidth)
@@ -35,8 +36,7 @@ def export(
     elif to is None:
         print(made.csv(), end="")
     if to is not None:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(made.csv(), encoding="utf-8")
+        write_output(to, made.csv(), makes_folder=True)
         if not as_json:
             say(f"{len(made.rows)} rows are in {to}.")
 
@@ -64,15 +64,15 @@ def archive(
     from agent.tables.archive import archived
     from agent.tables.journal import read_journal
     from cli.output import print_json, say
+    from cli.output_file import write_output
 
     journals = [list(read_journal(_journal(table))) for table in tables]
     text = "".join(
         json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
         for line in archived(journals, gaps_up_to)
     )
-    to.parent.mkdir(parents=True, exist_ok=True)
     fresh = to.with_name(f".{to.name}.new")
-    fresh.write_text(text, encoding="utf-8")
+    write_output(fresh, text, makes_folder=True)
     fresh.replace(to)
     lines = text.count("\n")
     if as_json:
@@ -96,14 +96,14 @@ def page(
     from agent.tables.prepared import READY
     from agent.tables.trained_page import trained_page
     from cli.output import print_json, say
+    from cli.output_file import write_output
 
     lines = list(read_journal(_journal(table)))
     commands = dict.fromkeys(line["command"] for line in lines if line["kind"] == "begin")
     trained = any(line["kind"] == READY for line in lines)
     made = (trained_page if trained else page_of)(lines, _exported(lines, bandwidth), title, list(commands))
     if to is not None:
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(made, encoding="utf-8")
+        write_output(to, made, makes_folder=True)
     if as_json:
         print_json({"page": made, "file": None if to is None else str(to)})
     elif to is None:

@@ -25,6 +25,14 @@ def verify(
     budget: Annotated[
         str | None, typer.Option("--budget", metavar="TIME", help="Begin nothing more after it: 30m, 2h.")
     ] = None,
+    budget_usd: Annotated[
+        str | None,
+        typer.Option(
+            "--budget-usd",
+            metavar="USD",
+            help="Add so many dollars to the campaign's budget, for rented machines.",
+        ),
+    ] = None,
     afresh: Annotated[
         bool, typer.Option("--afresh", help="Begin anew where an earlier verification was left unfinished.")
     ] = False,
@@ -45,12 +53,17 @@ def verify(
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from cli.reproduce import fresh_worker
-    from configs.quantities import parse_duration_s
+    from configs.quantities import parse_duration_s, parse_usd
     from db.models import Campaign
     from knowledge.queries.lookup import campaign_of
 
     settings = settings_of(ctx)
-    limits = Limits(target, None if budget is None else parse_duration_s(budget), afresh)
+    limits = Limits(
+        target,
+        None if budget is None else parse_duration_s(budget),
+        0.0 if budget_usd is None else parse_usd(budget_usd),
+        afresh,
+    )
     processes: dict[str, WorkerProcess] = {}
     with database_of(ctx) as database:
         with database.read() as session:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from agent.campaign.assumed import Assumed
+    from agent.asking.assumed import Assumed
+    from agent.asking.what_if import Consequence
     from agent.campaign.desk import Desk
-    from agent.campaign.what_if import Consequence
     from db.models.base import JsonObject
 
 
@@ -17,8 +17,8 @@ def show_what_if(
     ctx: typer.Context, asked: str, campaign: str | None, most_shifts: int, as_json: bool
 ) -> None:
     """Print what would follow from `H-007=supported:-12%`, or from each outcome of `H-007`."""
-    from agent.campaign.preview import read_ground
-    from agent.campaign.what_if import what_if
+    from agent.asking.preview import read_ground
+    from agent.asking.what_if import what_if
     from cli.opening import reading
     from cli.output import print_json
     from configs.errors import UsageError
@@ -50,7 +50,7 @@ def show_what_if(
 
 
 def _asked(text: str) -> tuple[str, tuple[Assumed, ...]]:
-    from agent.campaign.assumed import EACH, parse_assumed
+    from agent.asking.assumed import EACH, parse_assumed
 
     name, equals, verdict = text.partition("=")
     return name, (parse_assumed(verdict),) if equals else EACH
@@ -59,6 +59,7 @@ def _asked(text: str) -> tuple[str, tuple[Assumed, ...]]:
 def _print(desk: Desk, number: int, found: Consequence) -> None:
     from cli.output import console as the_console
     from cli.output import fields, say
+    from cli.words import places_words
     from db.labels import Noun, format_label
 
     out = the_console()
@@ -71,7 +72,7 @@ def _print(desk: Desk, number: int, found: Consequence) -> None:
     rows += [
         (
             f"  {format_label(Noun.HYPOTHESIS, each.hypothesis_id)}",
-            f"{each.from_place} → {each.to_place}: {each.why}",
+            f"{places_words(each.from_place, each.to_place)}: {each.why}",
         )
         for each in found.shifts
     ]

@@ -49,6 +49,11 @@ def value_words(value: object) -> str:
     return str(value)
 
 
+def places_words(before: int | None, after: int | None) -> str:
+    """Return two places of a hypothesis, one after a test has left: `5 → 3`, or that it does not rise."""
+    return f"stays at {after}, where others move up" if before == after else f"{before} → {after}"
+
+
 def rank_words(rank: int | None, moved_from: int | None, moved: bool) -> str:
     """Return a rank with its last move: `2`, `2 (was 5)`, `2 (new)`."""
     if rank is None:

@@ -93,10 +93,11 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def format_bytes(size: int) -> str:
-    """Bytes of memory as vendors of cards count them: `12.6 GB`, below one of these `557 MB`."""
+def format_bytes(size: int, digits: int = 1) -> str:
+    """Bytes of memory as vendors of cards count them: `12.6 GB` with so many digits, below one of these
+    `557 MB` with one less."""
     unit = "GB" if size >= BYTES_IN["GB"] else "MB"
-    return f"{size / BYTES_IN[unit]:.{1 if unit == 'GB' else 0}f} {unit}"
+    return f"{size / BYTES_IN[unit]:.{digits if unit == 'GB' else digits - 1}f} {unit}"
 
 
 _USD = re.compile(r"\$?([0-9]{1,9}(?:\.[0-9]{1,6})?)\$?", re.ASCII)

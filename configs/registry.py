@@ -46,10 +46,11 @@ def registered(port: Port, name: str) -> Any:
     found = _entry_points(port, tuple(sys.path))
     try:
         return found[name].load()
-    except Exception as error:  # a package of somebody else's, which may do anything when it is imported
+    except (Exception, SystemExit) as error:  # a package of others may do anything when it is imported
         missing = isinstance(error, ImportError) and port == Port.ENGINE
+        why = f"it ends the process (exit code {error})" if isinstance(error, SystemExit) else error
         raise UsageError(
-            f"The {noun} {name!r} can't be loaded: {error}.",
+            f"The {noun} {name!r} can't be loaded: {why}.",
             "Install what it needs: pip install 'autoinfer[reference]'"
             if missing
             else "Install what its package needs, or mend it.",

@@ -19,7 +19,8 @@ SWEEP_FOR: Mapping[str, Mapping[str, list[str]]] = {
     "vllm": {"serving.gdn_prefill_backend": ["auto", "triton"]}
 }
 """What the sweep before trial 0 crosses with an engine. vLLM's own choice of kernels that read prompts is
-compiled when it first runs and is not to be had everywhere; Triton's come with vLLM."""
+compiled when it first runs and is not to be had everywhere; Triton's come with vLLM. Its build for a CPU has
+neither, so nothing is swept there."""
 
 ALL_GPUS = "cuda:all"
 """The target that stands for every GPU of a machine of the kind of its first."""
@@ -100,15 +101,19 @@ def check_one_device(target: str, what: str) -> None:
         )
 
 
-def serving_on(target: str, *, engine_named: bool) -> dict[str, object]:
-    """What of a packaged campaign becomes another on a target, by field: its engine, and with that the space
-    and the knobs that its sweep crosses.
+def serving_on(target: str, engine: str | None = None) -> dict[str, object]:
+    """What of a packaged campaign becomes another on a target, by field: its engine, `engine` where a user
+    named one, and with that the space and the knobs that its sweep crosses.
 
-    Nothing where a user named an engine, who then says the rest, and on the CPU, for which packaged campaigns
-    are written. Raises `UsageError` for what is no target.
+    Nothing on the CPU where none was named, for that is what packaged campaigns are written for, and of an
+    engine that is served in their own spaces. Raises `UsageError` for what is no target.
     """
     kind = kind_of(target)
-    if engine_named or kind == CPU:
+    chosen = engine or ENGINE_FOR[kind]
+    if chosen not in SPACE_FOR:
         return {}
-    chosen = ENGINE_FOR[kind]
-    return {"engine": chosen, "space": SPACE_FOR[chosen], "baseline.sweep": SWEEP_FOR[chosen]}
+    return {
+        "engine": chosen,
+        "space": SPACE_FOR[chosen],
+        "baseline.sweep": [] if kind == CPU else SWEEP_FOR[chosen],
+    }

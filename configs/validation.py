@@ -84,6 +84,24 @@ _BOUNDS = {
 """Pydantic's faults of a bounded number: our word for the bound, and where the fault holds it."""
 
 
+KINDS = {
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a number",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "none_required": "nothing",
+}
+"""Pydantic's faults of a wrong type: what would do."""
+
+
 def validated(model: type[Model], data: object, where: str, *, hint: str = "Correct it there.") -> Model:
     """The data as `model`; raises `UsageError` that names the place, the field and the value, with `hint`."""
     try:
@@ -110,6 +128,21 @@ def first_problem(error: ValidationError) -> str:
         value = without_secrets(value)
     shown = f" is {value!r}" if isinstance(value, str | int | float | bool) or value is None else ""
     return f"{field}{shown}: {reason}." if field else f"{reason}."
+
+
+def alternatives(error: ValidationError) -> tuple[tuple[str | int, ...], str] | None:
+    """The place of the first fault and what would do there, where it may be one of several kinds of value;
+    None where there is one kind alone.
+
+    Pydantic then tells a fault for each kind, of which the first alone would say something wrong.
+    """
+    faults = error.errors(include_url=False)
+    place, value = faults[0]["loc"][:-1], faults[0]["input"]
+    same = [each for each in faults if each["loc"][:-1] == place and each["input"] == value]
+    kinds = list(dict.fromkeys(KINDS[each["type"]] for each in same if each["type"] in KINDS))
+    if len(same) < 2 or len(kinds) < 2:
+        return None
+    return place, f"{', '.join(kinds[:-1])} or {kinds[-1]}"
 
 
 def nearest(name: str, known: Iterable[str], *, otherwise: str) -> str:

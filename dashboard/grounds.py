@@ -8,10 +8,10 @@ from threading import Lock
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.assumed import Assumed
+from agent.asking.assumed import Assumed
+from agent.asking.preview import Ground, read_ground
+from agent.asking.what_if import Consequence, what_if
 from agent.campaign.order import newest_cause
-from agent.campaign.preview import Ground, read_ground
-from agent.campaign.what_if import Consequence, what_if
 
 MOST_KEPT = 4
 MOST_CONSEQUENCES = 64

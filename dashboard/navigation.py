@@ -16,20 +16,26 @@ class Place(StrEnum):
 
 @dataclass(frozen=True)
 class Entry:
-    """A page, and where it is listed."""
+    """A page, and where it is listed; `also` are pages that belong to it, though their address is not below
+    its own."""
 
     name: str
     title: str
     path: str
     letter: str
     place: Place = Place.BAR
+    also: tuple[str, ...] = ()
+
+    def holds(self, path: str) -> bool:
+        """Whether a page with this path belongs to it."""
+        return path in self.also or (self.path != "/" and path.startswith(f"{self.path}/"))
 
 
 ENTRIES = (
     Entry("now", "Now", "/", "n"),
-    Entry("queue", "Queue", "/queue", "q"),
-    Entry("experiments", "Experiments", "/experiments", "e"),
-    Entry("hypotheses", "Hypotheses", "/hypotheses", "h", Place.WIDE),
+    Entry("queue", "Queue", "/queue", "q", also=("/enqueue",)),
+    Entry("experiments", "Experiments", "/experiments", "e", also=("/compare",)),
+    Entry("hypotheses", "Hypotheses", "/hypotheses", "h", Place.WIDE, ("/predictions", "/language-model")),
     Entry("knowledge", "Knowledge", "/knowledge", "k"),
     Entry("pareto", "Pareto", "/pareto", "p", Place.WIDE),
     Entry("gpus", "GPUs", "/gpus", "u", Place.WIDE),

@@ -109,13 +109,12 @@ def short_target(target: str) -> str:
 
 
 def _link(entry: Entry, path: str | None, campaign: str | None, queued: int) -> Link:
-    below = path is not None and path.startswith(f"{entry.path}/")
     return Link(
         title=entry.title,
         url=entry.path if campaign is None else _url(entry.path, {"campaign": campaign}),
         letter=entry.letter,
         place=entry.place,
-        current="page" if path == entry.path else "true" if below and entry.path != "/" else None,
+        current="page" if path == entry.path else "true" if path is not None and entry.holds(path) else None,
         count=queued if entry.name == "queue" and queued else None,
     )
 

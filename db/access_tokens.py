@@ -80,6 +80,7 @@ def all_tokens(session: Session) -> list[AccessToken]:
     return list(session.scalars(select(AccessToken).order_by(AccessToken.id)))
 
 
-def live_digests(session: Session) -> frozenset[str]:
-    """The digests of the tokens that open the dashboard."""
-    return frozenset(session.scalars(select(AccessToken.digest).where(AccessToken.revoked_at.is_(None))))
+def live_names(session: Session) -> dict[str, str]:
+    """The names of the tokens that open the dashboard, by their digests."""
+    query = select(AccessToken.digest, AccessToken.name).where(AccessToken.revoked_at.is_(None))
+    return {row.digest: row.name for row in session.execute(query)}

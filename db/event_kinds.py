@@ -66,6 +66,10 @@ class EventKind(StrEnum):
         "hypothesis.refused",
         "A draft was refused, with the reason, such as an earlier duplicate.",
     )
+    DRAFTS_LEFT_OUT = (
+        "drafts.left_out",
+        "Drafts did not enter the queue, since nothing is expected of them: how many, of whom, and why.",
+    )
     MODEL_ANSWERED = (
         "model.answered",
         "A language model answered: how many hypotheses, how many refused, tokens and cost.",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
+from configs.authors import author_words
 from db.event_kinds import EventKind
 from db.models.base import JsonObject
 from db.models.event import Event
@@ -27,10 +28,10 @@ user."""
 
 def sign(session: Session, by: str) -> None:
     """Let every event that this session appends from now on say who caused it: in its data, and at the end of
-    its sentence where that does not name them.
+    its sentence where that does not begin with them.
 
-    For writers beside the user, such as a coding agent (`mcp:NAME`): whatever door they come through, the log
-    tells them apart.
+    For writers beside the user, such as a coding agent (`mcp:NAME`, its own word for itself): whatever door
+    they come through, the log tells them apart.
     """
     session.info[BY] = by
 
@@ -56,8 +57,10 @@ def append(
     """
     by = author_of(session)
     if by is not None:
-        data = {**(data or {}), BY: by}
-        text = text if by in text else f"{text.rstrip('.')} (by {by})."
+        data, words = {**(data or {}), BY: by}, author_words(by)
+        # only at its beginning: further on it may stand in what somebody wrote
+        named = text[: len(words)].lower() == words.lower()
+        text = text if named else f"{text.rstrip('.')} (by {words})."
     row = {
         "kind": kind.value,
         "text": text,
@@ -96,6 +99,17 @@ def latest(
     """Return the last `limit` events, oldest first; filters as in `read`."""
     query = select(Event).where(*_filters(kinds, campaign_id, words)).order_by(Event.id.desc())
     return list(session.scalars(query.limit(limit)))[::-1]
+
+
+def of_kind(kind: EventKind, campaign_id: int) -> ColumnElement[bool]:
+    """Which events are of a rare kind and of a campaign, found by their kind: the sum keeps a database from
+    walking through all events of the campaign instead."""
+    return (Event.kind == kind.value) & (Event.campaign_id + 0 == campaign_id)
+
+
+def of_kinds(kinds: Collection[EventKind], campaign_id: int) -> ColumnElement[bool]:
+    """As `of_kind`, of several."""
+    return Event.kind.in_([kind.value for kind in kinds]) & (Event.campaign_id + 0 == campaign_id)
 
 
 def last_id(session: Session) -> int:

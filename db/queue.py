@@ -41,6 +41,7 @@ __all__ = [
     "Reaped",
     "bind_process",
     "cancel",
+    "cancel_reason",
     "claim",
     "claim_one",
     "claimed_job",
@@ -172,6 +173,13 @@ def is_cancel_requested(session: Session, job_id: int, attempt: int) -> bool:
     return asked is None or asked
 
 
+def cancel_reason(session: Session, claimed: ClaimedJob) -> str | None:
+    """Why the attempt is to stop, as who cancelled its job said; None where nobody did, or gave no reason."""
+    fence = {"given_id": claimed.id, "given_attempt": claimed.attempt}
+    reason: str | None = session.connection().execute(sql.CANCEL_REASON, fence).scalar_one_or_none()
+    return reason
+
+
 def bind_process(session: Session, job_id: int, attempt: int, process: BoundProcess) -> bool:
     """Record the process group that works for the attempt, so that a successor on its host can end it.
 
@@ -262,14 +270,16 @@ def reap(session: Session) -> list[Reaped]:
     )
 
 
-def cancel(session: Session, job_id: int) -> JobState | None:
-    """Cancel a queued job at once, or ask the owner of a running one to stop.
+def cancel(session: Session, job_id: int, why: str | None = None) -> JobState | None:
+    """Cancel a queued job at once, or ask the owner of a running one to stop; `why`, a sentence, is kept as
+    its `error`.
 
     Returns the state the job is in now (`running` until its owner obeys), None when there is no such job.
     """
     connection, which = session.connection(), {"given_id": job_id}
-    connection.execute(sql.CANCEL_QUEUED, which)
-    connection.execute(sql.CANCEL_RUNNING, which)
+    asked = which | {"given_error": why}
+    connection.execute(sql.CANCEL_QUEUED, asked)
+    connection.execute(sql.CANCEL_RUNNING, asked)
     state: JobState | None = connection.execute(sql.STATE, which).scalar_one_or_none()
     return state
 

@@ -259,12 +259,22 @@ REAP = (
 CANCEL_QUEUED = (
     update(JOB)
     .where(JOB.c.id == bindparam("given_id"), _is(JobState.QUEUED))
-    .values(state=JobState.CANCELLED, cancel_requested=True, finished_at=now())
+    .values(
+        state=JobState.CANCELLED,
+        cancel_requested=True,
+        finished_at=now(),
+        error=bindparam("given_error", type_=String),
+    )
 )
 
 CANCEL_RUNNING = (
-    update(JOB).where(JOB.c.id == bindparam("given_id"), _is(JobState.RUNNING)).values(cancel_requested=True)
+    update(JOB)
+    .where(JOB.c.id == bindparam("given_id"), _is(JobState.RUNNING), JOB.c.cancel_requested.is_(False))
+    .values(cancel_requested=True, error=bindparam("given_error", type_=String))
 )
+"""Who asks first gives the reason."""
+
+CANCEL_REASON = select(JOB.c.error).where(HELD, JOB.c.cancel_requested.is_(True))
 
 STATE = select(JOB.c.state).where(JOB.c.id == bindparam("given_id"))
 

@@ -11,12 +11,16 @@ from sqlalchemy.orm import Session
 
 from db.models.base import Base
 from db.models.experiment import Launch, Measurement
+from db.states import Arm
 
 _INSERT = insert(Base.metadata.tables[Measurement.__tablename__])
 
 
 OF_LAUNCH = (Launch.arm, Launch.index, Launch.stage)
 """What tells which launch of its experiment a sample is of."""
+
+IN_ORDER_OF_LAUNCHES = (Launch.attempt, Launch.index, (Launch.arm == Arm.CONTROL).desc(), Launch.id)
+"""The order in which launches, and samples by them, are listed: in each pair the control first."""
 
 OF_SAMPLE = (
     Measurement.block,
@@ -59,15 +63,7 @@ def insert_samples(session: Session, launch_id: int, samples: Iterable[Sample]) 
 
 def read_samples(session: Session, launch_id: int, metric: str | None = None) -> list[Sample]:
     """Return the samples of a launch in the order they were stored, of one `metric` when given."""
-    query = select(
-        Measurement.block,
-        Measurement.position,
-        Measurement.item,
-        Measurement.seq,
-        Measurement.metric,
-        Measurement.unit,
-        Measurement.value,
-    ).where(Measurement.launch_id == launch_id)
+    query = select(*OF_SAMPLE).where(Measurement.launch_id == launch_id)
     if metric is not None:
         query = query.where(Measurement.metric == metric)
     return [Sample(*row) for row in session.execute(query.order_by(Measurement.id))]

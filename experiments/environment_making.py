@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from configs.errors import AutoinferError
 from experiments.other_python import package_versions
+from experiments.scratch import ScratchFolder
 
 LOG_NAME = "install.log"
 """What pip said, in the folder of the environment."""
@@ -18,9 +20,23 @@ Run = Callable[[Sequence[str], Path], int]
 
 
 def run_logged(command: Sequence[str], log_path: Path) -> int:
-    """Run a command in a process; see `Run`."""
-    with log_path.open("ab") as log:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+    """Run a command in a process; see `Run`.
+
+    Its temporary files, gigabytes of unpacked packages, lie beside the log: on the disk that has room for the
+    environment, and swept by the next run where this one is killed. A `TMPDIR` that the user set holds.
+    """
+    chosen = os.environ.get("TMPDIR")
+    with (
+        ScratchFolder("autoinfer-install", Path(chosen) if chosen else log_path.parent) as temporary,
+        log_path.open("ab") as log,
+    ):
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        )
     return done.returncode
 
 

@@ -11,7 +11,7 @@ from knowledge.answers_scope import SHOWN_DIGITS, commands_again, scope_blocks
 from knowledge.answers_sentence import SETTLED, answer_sentence, verdict_word
 from knowledge.draws import read_against_draws
 from knowledge.figures import better, counted, effect, listed, margin, metric_word, milliseconds, signed, size
-from knowledge.queries.answers import AnswersView, AnswerView, ArmView, ContrastView
+from knowledge.queries.answers_view import AnswersView, AnswerView, ArmView, ContrastView
 from knowledge.queries.stages import RankCorrelation, StageReport
 
 _TASKS = "task_correct"

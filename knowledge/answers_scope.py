@@ -9,7 +9,7 @@ from configs.quantities import format_duration
 from configs.questions import is_latency
 from experiments.space.configuration import Configuration
 from knowledge.figures import metric_word
-from knowledge.queries.answers import AnswersView
+from knowledge.queries.answers_view import AnswersView
 
 SHOWN_DIGITS = 12
 """Hexadecimal digits of a digest or fingerprint."""

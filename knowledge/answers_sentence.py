@@ -9,7 +9,7 @@ from db.states import HypothesisState, VerdictOutcome
 from knowledge.draws import Reading, read_against_draws
 from knowledge.figures import effect, listed
 from knowledge.lost_quality import lost_quality
-from knowledge.queries.answers import ContrastView
+from knowledge.queries.answers_view import ContrastView
 
 _SAMPLES = "With these calibration samples: "
 _AGAINST = {

@@ -98,6 +98,12 @@ def change_in_words(changes: Sequence[Change]) -> str:
     return text + (f" ({', '.join(left)})" if left else "")
 
 
+def change_in_short(changes: Sequence[Change]) -> str:
+    """What the phrases say and no more, as a title: `Quantizing to 4 bits by awq in groups of 128`."""
+    text = ", ".join(each.text for each in phrases(changes))
+    return text[:1].upper() + text[1:]
+
+
 def joined(texts: Sequence[str]) -> str:
     """Phrases as one subject: `a, b and c together`."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]} together"

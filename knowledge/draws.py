@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowledge.queries.answers import ContrastView
+    from knowledge.queries.answers_view import ContrastView
 
 DRAW = "quantization.seed"
 """The knob that chooses the draw; active wherever text calibrates."""

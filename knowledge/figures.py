@@ -160,6 +160,11 @@ def listed(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
+def clause(sentence: str) -> str:
+    """Return a sentence as a part of another one: on one line, without its full stop."""
+    return " ".join(sentence.split()).rstrip(".")
+
+
 def better(metric: str) -> str:
     """Return what a change that makes `metric` better does to it: `lowers` or `raises`."""
     return "raises" if metric in SHARES or metric in HIGHER_IS_BETTER.values() else "lowers"

@@ -65,6 +65,9 @@ class Relation(StrEnum):
     """A hypothesis follows from another."""
     BUILDS_ON = "builds_on"
     """A hypothesis was proposed because of a finding, or takes its dispute with another apart."""
+    RESTS_ON = "rests_on"
+    """A campaign began with what a finding of other campaigns bears on; `weight` is how far all of that is
+    believed in it now."""
     FOLLOWS_UP = "follows_up"
     """A hypothesis separates what confounded an experiment, or confirms it on another target."""
     CHANGES = "changes"

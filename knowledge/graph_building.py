@@ -10,7 +10,7 @@ from functools import lru_cache
 from sqlalchemy import ColumnElement, Text, cast, null, select
 from sqlalchemy.orm import Session
 
-from db.labels import Noun, format_label
+from db.labels import Noun, format_label, parse_label_of
 from db.models import (
     Campaign,
     Experiment,
@@ -41,6 +41,7 @@ from knowledge.graph_pieces import (
     word,
 )
 from knowledge.graph_sketch import Sketch
+from knowledge.queries.carried import findings_carried
 from knowledge.queries.ties import experiment_relations
 from knowledge.stored import findings_behind, separates_of
 
@@ -61,8 +62,8 @@ class Part:
 
 
 def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
-    """Return the graph of everything in the database, or of one campaign and the findings its verdicts bear
-    on."""
+    """Return the graph of everything in the database, or of one campaign and the findings that its verdicts
+    bear on or that it began with."""
     if campaign_id is None:
         return sketch_graph(session).graph()
     verdicts = (
@@ -71,13 +72,15 @@ def build_graph(session: Session, campaign_id: int | None = None) -> Graph:
         .join(Experiment, Experiment.id == Verdict.experiment_id)
         .where(Experiment.campaign_id == campaign_id)
     )
+    began, _ = findings_carried(session, [campaign_id]).get(campaign_id, ((), 0.0))
+    carried = [parse_label_of(Noun.FINDING, each) for each in began]
     return _build(
         session,
         Where(
             campaigns=(Campaign.id == campaign_id,),
             hypotheses=(Hypothesis.campaign_id == campaign_id,),
             experiments=(Experiment.campaign_id == campaign_id,),
-            findings=(Finding.id.in_(verdicts),),
+            findings=(Finding.id.in_(verdicts) | Finding.id.in_(carried),),
         ),
     ).graph()
 
@@ -135,7 +138,19 @@ def _build(
     _add_experiments(graph, session, where, effects=effects)
     add_findings(graph, session, where.findings, effects=effects)
     _join_follows(graph, follows)
+    _join_carried(graph, session)
     return graph
+
+
+def _join_carried(graph: Sketch, session: Session) -> None:
+    """Edges from the campaigns of the sketch to the findings that they began with."""
+    for campaign, (findings, weight) in findings_carried(session).items():
+        label = format_label(Noun.CAMPAIGN, campaign)
+        if label not in graph.nodes:
+            continue
+        for finding in findings:
+            if graph.has(finding):
+                graph.add_edge(label, finding, word(Relation.RESTS_ON), {"weight": round(weight, 3)})
 
 
 def _add_campaigns(graph: Sketch, session: Session, where: Where) -> None:

@@ -28,13 +28,14 @@ LEVER_DIRECTIVES = (
 )
 """The directives that name a lever."""
 
-_SENTENCES = {
-    DirectiveKind.FOCUS: "Rank what changes {} before everything else.",
-    DirectiveKind.BOOST: "Raise what changes {} in the ranking.",
+SENTENCES = {
+    DirectiveKind.FOCUS: "Rank what changes {} as if it paid five times as much.",
+    DirectiveKind.BOOST: "Rank what changes {} as if it paid twice as much.",
     DirectiveKind.BAN: "Test nothing that changes {}.",
     DirectiveKind.CAP: "Give {} at most {}.",
     DirectiveKind.RESERVE: "Give {} at least {}.",
 }
+"""What a directive is told as; how many times focus and boost count is the ranking's to say."""
 
 
 def give_directive(
@@ -69,7 +70,7 @@ def give_directive(
     if earlier is not None:
         earlier.active = False  # the event of the new one says what holds from now on
     words = "" if allowance is None else allowance.words
-    text = _SENTENCES[kind].format(lever, words)
+    text = SENTENCES[kind].format(lever, words)
     value = None if allowance is None else allowance.stored
     return add(session, campaign_id, kind, text, lever=lever, value=value)
 

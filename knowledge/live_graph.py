@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql import Select
 
 from db import events
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label
 from db.models import (
     Campaign,
@@ -77,6 +78,7 @@ class LiveGraph:
     def _take_in(self, session: Session) -> bool:
         named = _named_by_events(session, self.event_id)
         campaigns, hypotheses, experiments, findings = self._look(session)
+        campaigns |= _carried_since(session, self.event_id)
         hypotheses |= named.get(Noun.HYPOTHESIS, set())
         experiments |= named.get(Noun.EXPERIMENT, set())
         part = _with_what_hangs_on(session, campaigns, hypotheses, experiments, findings)
@@ -165,7 +167,7 @@ def _edges_of(graph: Graph, label: str) -> list[tuple[str, str, str]]:
 
 def _belongs_to_target(graph: Graph, edge: tuple[str, str, str]) -> bool:
     found = graph.nodes[edge[1]]["kind"] == NodeKind.FINDING
-    return found and edge[2] != Relation.BUILDS_ON.value
+    return found and edge[2] not in (Relation.BUILDS_ON.value, Relation.RESTS_ON.value)
 
 
 def _marks(session: Session, query: Executable) -> Marks:
@@ -183,12 +185,21 @@ def _marked(known: Marks, now: Marks) -> set[int]:
 def _named_by_events(session: Session, after_id: int) -> dict[Noun, set[int]]:
     """What the events since are about: a verdict that changed, a hypothesis that was brought back."""
     found: dict[Noun, set[int]] = {}
-    query = select(Event.subject).where(Event.id > after_id, Event.subject.is_not(None)).distinct()
-    for subject in session.scalars(query):
+    # What is said twice is left out here: to leave it out itself, a database goes through all subjects.
+    query = select(Event.subject).where(Event.id > after_id, Event.subject.is_not(None))
+    for subject in set(session.scalars(query)):
         if subject and subject[:2] in ("H-", "E-"):
             noun, number = parse_label(subject)
             found.setdefault(noun, set()).add(number)
     return found
+
+
+def _carried_since(session: Session, after_id: int) -> set[int]:
+    """The campaigns that told since what they began with of others."""
+    query = select(Event.campaign_id).where(
+        Event.id > after_id, Event.kind == EventKind.CAMPAIGN_CARRIED.value, Event.campaign_id.is_not(None)
+    )
+    return {number for number in session.scalars(query.distinct()) if number is not None}
 
 
 def _with_what_hangs_on(

@@ -9,7 +9,7 @@ its interval lies beyond the margin.
 from __future__ import annotations
 
 from configs.questions import is_latency
-from knowledge.queries.answers import ContrastView
+from knowledge.queries.answers_view import ContrastView
 from knowledge.queries.quality_tests import BITS, KL, TASKS, QualityTestView
 
 _JUDGED = {"nll_bits": BITS, "task_correct": TASKS}

@@ -41,6 +41,10 @@ FROM_MODEL = "from_model"
 builds on."""
 
 
+UNDER_WAY = "under_way"
+"""What the `outcome` of a language model's answer says as long as none was seen; gone once it is settled."""
+
+
 def answer_of(change: Mapping[str, object]) -> int | None:
     """Return the id of the language model's answer that a hypothesis is of, from its `change`."""
     told = change.get(FROM_MODEL)

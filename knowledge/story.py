@@ -25,13 +25,15 @@ from datetime import datetime
 
 from configs.quantities import format_duration, format_usd
 from db.states import CampaignState, VerdictOutcome
+from knowledge.facts import CampaignFacts, JudgedFact
 from knowledge.figures import against_control, better, counted, effect, margin, metric_word, milliseconds
 from knowledge.latency_only import LATENCY_ONLY
 from knowledge.queries.bests import BestView
 from knowledge.queries.verification import VerificationView
 from knowledge.queries.view import View
 from knowledge.stored import number
-from knowledge.summary import CampaignFacts, JudgedFact, PartView, summarize
+from knowledge.summary import summarize
+from knowledge.summary_part import PartView
 
 SHORT_LINES = 2
 """Things named in a chapter of the short story; the others are counted."""
@@ -138,7 +140,7 @@ class _Teller:
         self._facts = facts
         self._campaign = facts.campaign
         self._most = most
-        self._summary = summarize(facts.campaign, most)
+        self._summary = summarize(facts.campaign, most, short=most != ALL_LINES)
 
     def began(self) -> ChapterView:
         facts, campaign = self._facts, self._campaign
@@ -168,13 +170,7 @@ class _Teller:
         tpot_ms = number(told.get("tpot_ms")) if isinstance(told, dict) else None
         about = () if facts.baseline_experiment is None else (facts.baseline_experiment,)
         if tpot_ms is None:
-            broken = facts.baseline_failure
-            return self._line(
-                "Trial 0, the baseline, is not measured yet"
-                if broken is None
-                else f"Trial 0, the baseline, could not be measured: {_clause(broken)}",
-                *about,
-            )
+            return self._line(f"Trial 0, the baseline, {self._not_measured()}", *about)
         naive = self._campaign.outcome.get("naive")
         naive_ms = number(naive.get("tpot_ms")) if isinstance(naive, dict) else None
         longer = (
@@ -186,6 +182,15 @@ class _Teller:
         return self._line(
             f"Trial 0, the baseline, takes {milliseconds(tpot_ms)} a token{longer}{where}", *about
         )
+
+    def _not_measured(self) -> str:
+        broken, campaign = self._facts.baseline_failure, self._campaign
+        if broken is not None:
+            return f"could not be measured: {_clause(broken)}"
+        if campaign.state is not CampaignState.STOPPED:
+            return "is not measured yet"
+        why = campaign.stopped_because
+        return "was not measured" + (f": {_clause(why)}" if why else "")
 
     def found_first(self) -> ChapterView:
         title = "Found first"
@@ -314,7 +319,7 @@ class _Teller:
                 if left:
                     more += int(left[1])
                 else:
-                    lines.append(self._line(each if self._most == ALL_LINES else _in_short(each)))
+                    lines.append(self._line(each))
         return ChapterView(title=title, lines=tuple(lines), more=more)
 
     def _in(self, at: datetime) -> str:
@@ -347,16 +352,6 @@ def _lowered(text: str) -> str:
     """A sentence as the rest of another: its first word small, unless it is a name."""
     first = text.split(" ", 1)[0]
     return f"{text[:1].lower()}{text[1:]}" if first[1:].islower() or first in ("A", "The") else text
-
-
-def _in_short(text: str) -> str:
-    """The text up to its first semicolon that stands in no parentheses."""
-    depth = 0
-    for place, sign in enumerate(text):
-        depth += {"(": 1, ")": -1}.get(sign, 0)
-        if sign == ";" and depth == 0:
-            return text[:place]
-    return text
 
 
 def _clause(sentence: str) -> str:

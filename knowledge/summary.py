@@ -19,125 +19,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import replace
 
+from configs.authors import author_words
 from configs.quantities import format_duration
 from db.models.base import JsonObject
 from db.states import CampaignState, HypothesisState, VerdictOutcome
 from experiments.space.configuration import Configuration
+from knowledge import summary_verdicts as verdicts
+from knowledge.facts import CampaignFacts, WaitingFact
 from knowledge.figures import (
     against_control,
-    changed,
+    clause,
     counted,
-    effect,
     listed,
     machine_changed,
-    metric_word,
     milliseconds,
     signed,
-    unit_of,
 )
 from knowledge.latency_only import FASTEST
-from knowledge.queries.calibration import CalibrationView, score_interval
 from knowledge.queries.carried import CarriedView
-from knowledge.queries.discovery import DiscoveryView, discovery_sentence, outside_sentence
 from knowledge.queries.model_answers import AskedView
 from knowledge.queries.night import QuestionView
 from knowledge.queries.proposers import ProposerView
 from knowledge.queries.view import View
+from knowledge.statements import first_statement
 from knowledge.stored import number
-
-MOST_NAMED = 5
-"""Hypotheses named in one part; the rest are counted."""
-
-
-@dataclass(frozen=True)
-class JudgedFact:
-    """A hypothesis with its verdict; effects and the predicted interval are natural logs, or differences of
-    shares, as the metric has them."""
-
-    id: str
-    experiment: str
-    claim: str
-    metric: str
-    outcome: VerdictOutcome
-    reason: str
-    effect_log: float | None
-    low_log: float | None
-    high_log: float | None
-    predicted_log: tuple[float, float, float] | None
-    """Mean, low and high of the prediction's 80 % interval."""
-    follow_ups: tuple[str, ...] = ()
-    """The hypotheses that separate the causes, of a confounded one."""
-
-    @property
-    def surprise(self) -> float:
-        """How far the effect lies outside the predicted interval, in half-widths of it; 0 inside."""
-        if self.effect_log is None or self.predicted_log is None:
-            return 0.0
-        _, low, high = self.predicted_log
-        outside = max(low - self.effect_log, self.effect_log - high, 0.0)
-        return outside / ((high - low) / 2)
-
-
-@dataclass(frozen=True)
-class WaitingFact:
-    """A hypothesis under test (`stage` says how far it is, `device` where) or in the queue (`reason` says why
-    there)."""
-
-    id: str
-    claim: str
-    stage: str | None
-    reason: str | None
-    device: str | None = None
-
-
-@dataclass(frozen=True)
-class CampaignFacts:
-    """All that a summary says, as values; `spent_s` of `budget_s` in seconds, without pauses, None before it
-    started."""
-
-    campaign: str
-    name: str
-    model: str
-    target: str
-    state: CampaignState
-    stopped_because: str | None
-    started_at: datetime | None
-    spent_s: float | None
-    budget_s: float | None
-    experiments: int
-    experiment_s: float
-    hypotheses: dict[str, int]
-    testing: tuple[WaitingFact, ...]
-    next: tuple[WaitingFact, ...]
-    judged: tuple[JudgedFact, ...]
-    approve_above_s: float | None = None
-    """The expected seconds of a test above which the user is asked; None where nothing waits for approval."""
-    awaiting: int = 0
-    """Hypotheses that wait for approval."""
-    question: QuestionView | None = None
-    """The question of the night."""
-    carried: CarriedView | None = None
-    """What other campaigns found that it began with, and how far that is believed now."""
-    proposers: tuple[ProposerView, ...] = ()
-    """Who proposed, and what became of it."""
-    asked: AskedView | None = None
-    """What a language model was asked, and what that cost; None where none was."""
-    discovery: DiscoveryView | None = None
-    """What the online control of false discoveries bounds."""
-    outcome: JsonObject = field(default_factory=dict)
-    """What it came to: `baseline`, `naive` and `best`, each with `tpot_ms`; empty before trial 0 is
-    measured."""
-
-
-class PartView(View):
-    """One part of a summary: a sentence that stands alone, and lines under it."""
-
-    title: str
-    sentence: str
-    lines: tuple[str, ...] = ()
+from knowledge.summary_part import MOST_NAMED, PartView
 
 
 class SummaryView(View):
@@ -178,11 +86,13 @@ class SummaryView(View):
         )
 
 
-def summarize(facts: CampaignFacts, most: int = MOST_NAMED) -> SummaryView:
-    """Return the campaign in words, with at most `most` named in a part; equal facts give equal words."""
-    by_outcome = {
-        outcome: [fact for fact in facts.judged if fact.outcome is outcome] for outcome in VerdictOutcome
-    }
+def summarize(facts: CampaignFacts, most: int = MOST_NAMED, *, short: bool = False) -> SummaryView:
+    """Return the campaign in words, with at most `most` named in a part, and of a verdict's reason the first
+    statement alone where it is to be `short`; equal facts give equal words."""
+    judged = facts.judged
+    if short:
+        judged = tuple(replace(fact, reason=first_statement(fact.reason)) for fact in judged)
+    by_outcome = {outcome: [fact for fact in judged if fact.outcome is outcome] for outcome in VerdictOutcome}
     return SummaryView(
         campaign=facts.campaign,
         state=facts.state,
@@ -190,11 +100,11 @@ def summarize(facts: CampaignFacts, most: int = MOST_NAMED) -> SummaryView:
         question=_question(facts.question),
         validating=validating(facts.testing, facts.next, facts.hypotheses),
         waiting=_waiting(facts),
-        supported=_supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
-        ruled_out=_ruled_out(by_outcome, most),
-        inconclusive=_inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE], most),
-        confounded=_confounded(by_outcome[VerdictOutcome.CONFOUNDED], most),
-        surprised=_surprised(
+        supported=verdicts.supported(by_outcome[VerdictOutcome.SUPPORTED], facts.discovery, most),
+        ruled_out=verdicts.ruled_out(by_outcome, most),
+        inconclusive=verdicts.inconclusive(by_outcome[VerdictOutcome.INCONCLUSIVE], most),
+        confounded=verdicts.confounded(by_outcome[VerdictOutcome.CONFOUNDED], most),
+        surprised=verdicts.surprised(
             [fact for fact in facts.judged if fact.outcome is not VerdictOutcome.CONFOUNDED], most
         ),
         carried=_carried(facts.carried),
@@ -209,7 +119,7 @@ def _headline(facts: CampaignFacts) -> str:
     what = f"{facts.campaign} makes {facts.model} faster on {facts.target}"
     match facts.state:
         case CampaignState.STOPPED:
-            return f"{what}: it ended because {_clause(facts.stopped_because or 'of an unknown reason')}."
+            return f"{what}: it ended because {clause(facts.stopped_because or 'of an unknown reason')}."
         case CampaignState.PAUSED:
             return f"{what}: it is paused."
         case CampaignState.STOPPING:
@@ -227,7 +137,7 @@ def validating(
     """Return what is under test and what comes next; `hypotheses` counts them by state."""
     title = "Being validated"
     lines = [
-        f"{fact.id}  {_clause(fact.claim)}" + (f" ({_how_far(fact)})" if fact.stage else "")
+        f"{fact.id}  {clause(fact.claim)}" + (f" ({_how_far(fact)})" if fact.stage else "")
         for fact in testing
     ]
     waiting = hypotheses.get(HypothesisState.QUEUED.value, 0)
@@ -235,7 +145,7 @@ def validating(
         f"{counted(waiting, 'hypothesis', 'hypotheses')} in the queue" if waiting else "the queue is empty"
     )
     lines += [
-        f"then {fact.id}  {_clause(fact.claim)}" + (f": {fact.reason}" if fact.reason else "")
+        f"then {fact.id}  {clause(fact.claim)}" + (f": {fact.reason}" if fact.reason else "")
         for fact in following
     ]
     if not testing:
@@ -248,7 +158,7 @@ def _question(question: QuestionView | None) -> PartView | None:
     """What became of the question of the night; None where nobody asked one."""
     if question is None:
         return None
-    line = f"{question.hypothesis}  {_clause(question.claim)}"
+    line = f"{question.hypothesis}  {clause(question.claim)}"
     return PartView(title="The question of the night", sentence=question.sentence, lines=(line,))
 
 
@@ -266,105 +176,6 @@ def _waiting(facts: CampaignFacts) -> PartView | None:
         sentence=f"{waits} for your approval, which is asked for above {above} of expected time.",
         lines=("See them with their quotes: autoinfer queue --awaiting",),
     )
-
-
-def _supported(found: Sequence[JudgedFact], discovery: DiscoveryView | None, most: int) -> PartView:
-    title = "Supported"
-    if not found:
-        return PartView(title=title, sentence="Nothing is supported yet.")
-    best_first = sorted(
-        found,
-        key=lambda fact: (
-            not fact.metric.endswith("_ms"),  # time first: effects on other metrics don't compare with it
-            fact.metric,
-            fact.effect_log if fact.effect_log is not None else 0.0,
-            fact.id,
-        ),
-    )
-    lines = [
-        f"{fact.id}  {_clause(fact.claim)}: {metric_word(fact.metric)} "
-        f"{effect(fact.effect_log, fact.low_log, fact.high_log, fact.metric)} ({fact.experiment})"
-        for fact in best_first
-    ]
-    said = [f"{counted(len(found), 'hypothesis is', 'hypotheses are')} supported"]
-    if discovery is not None:
-        said += [each for each in (discovery_sentence(discovery), outside_sentence(discovery)) if each]
-    return PartView(title=title, sentence=f"{'; '.join(said)}.", lines=_named(lines, most))
-
-
-def _ruled_out(by_outcome: dict[VerdictOutcome, list[JudgedFact]], most: int) -> PartView:
-    title = "Ruled out"
-    kinds = (VerdictOutcome.REFUTED, VerdictOutcome.INFEASIBLE)
-    counts = [f"{len(by_outcome[kind])} {kind.value}" for kind in kinds if by_outcome[kind]]
-    if not counts:
-        return PartView(title=title, sentence="Nothing is ruled out yet.")
-    lines = [
-        f"{fact.id}  {_clause(fact.claim)}: {_clause(fact.reason)}"
-        for kind in kinds
-        for fact in by_outcome[kind]
-    ]
-    return PartView(title=title, sentence=f"{listed(counts)}.", lines=_named(lines, most))
-
-
-def _confounded(found: Sequence[JudgedFact], most: int) -> PartView:
-    title = "Confounded"
-    if not found:
-        return PartView(title=title, sentence="No test was confounded.")
-    lines = [
-        f"{fact.id}  {_clause(fact.claim)}: {_clause(fact.reason)}"
-        + (f"; {listed(list(fact.follow_ups))} {_separate(fact)} the causes" if fact.follow_ups else "")
-        for fact in found
-    ]
-    sentence = (
-        f"{counted(len(found), 'test is', 'tests are')} confounded, which says nothing about the claim."
-    )
-    return PartView(title=title, sentence=sentence, lines=_named(lines, most))
-
-
-def _separate(fact: JudgedFact) -> str:
-    return "separates" if len(fact.follow_ups) == 1 else "separate"
-
-
-def _inconclusive(found: Sequence[JudgedFact], most: int) -> PartView:
-    title = "Still open"
-    if not found:
-        return PartView(title=title, sentence="No test was inconclusive.")
-    lines = [f"{fact.id}  {_clause(fact.claim)}: {_clause(fact.reason)}" for fact in found]
-    return PartView(
-        title=title,
-        sentence=f"{counted(len(found), 'test was', 'tests were')} inconclusive.",
-        lines=_named(lines, most),
-    )
-
-
-def _surprised(judged: Sequence[JudgedFact], most: int) -> PartView:
-    title = "Surprises"
-    predicted = [fact for fact in judged if fact.effect_log is not None and fact.predicted_log is not None]
-    outside = sorted(
-        (fact for fact in predicted if fact.surprise > 0), key=lambda fact: (-fact.surprise, fact.id)
-    )
-    if not predicted:
-        return PartView(title=title, sentence="Nothing predicted was measured yet.")
-    if not outside:
-        return PartView(title=title, sentence=f"None. {_held(0, len(predicted))}")
-    lines = []
-    for fact in outside:
-        assert fact.effect_log is not None  # asked for above, as the prediction was
-        assert fact.predicted_log is not None
-        mean, low, high = fact.predicted_log
-        expected = effect(mean, None, None, fact.metric)
-        least, greatest = sorted((changed(low, fact.metric), changed(high, fact.metric)))
-        lines.append(
-            f"{fact.id}  {_clause(fact.claim)}: measured {effect(fact.effect_log, None, None, fact.metric)}, "
-            f"predicted {expected} within [{signed(least)}, {signed(greatest)}] {unit_of(fact.metric)}"
-        )
-    return PartView(title=title, sentence=_held(len(outside), len(predicted)), lines=_named(lines, most))
-
-
-def _held(outside: int, total: int) -> str:
-    """How often the predicted interval held, with the interval of that share, and what to make of it."""
-    low, high = score_interval(total - outside, total)
-    return CalibrationView(total=total, inside=total - outside, low=low, high=high).sentence
 
 
 def _carried(found: CarriedView | None) -> PartView | None:
@@ -396,7 +207,7 @@ def _with_asked(part: PartView, asked: AskedView | None) -> PartView:
 
 
 def _who(proposer: str) -> str:
-    return "you" if proposer == "user" else proposer
+    return "you" if proposer == "user" else author_words(proposer)
 
 
 def _shrunk(proposer: ProposerView) -> str:
@@ -439,7 +250,8 @@ def _best(facts: CampaignFacts) -> PartView:
     baseline, naive, best = (_part(facts.outcome, name) for name in ("baseline", "naive", "best"))
     baseline_ms, naive_ms = number(baseline.get("tpot_ms")), number(naive.get("tpot_ms"))
     if baseline_ms is None:
-        return PartView(title=title, sentence="The baseline is not measured yet.")
+        told = "was not measured" if facts.state is CampaignState.STOPPED else "is not measured yet"
+        return PartView(title=title, sentence=f"The baseline {told}.")
     longer = f"; the engine's own default took {naive_ms / baseline_ms:.2f}× as long" if naive_ms else ""
     lines = [f"The baseline takes {milliseconds(baseline_ms)} a token{longer}."]
     speedup, tpot_ms = number(best.get("speedup")), number(best.get("tpot_ms"))
@@ -462,13 +274,3 @@ def _best(facts: CampaignFacts) -> PartView:
 def _part(data: JsonObject, name: str) -> JsonObject:
     part = data.get(name)
     return part if isinstance(part, dict) else {}
-
-
-def _named(lines: Sequence[str], most: int) -> tuple[str, ...]:
-    if len(lines) <= most:
-        return tuple(lines)
-    return (*lines[:most], f"and {len(lines) - most} more")
-
-
-def _clause(sentence: str) -> str:
-    return " ".join(sentence.split()).rstrip(".")

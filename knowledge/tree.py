@@ -23,6 +23,7 @@ WORDS: dict[str, tuple[str, str]] = {
     Relation.SUPERSEDES.value: ("supersedes", "superseded by"),
     Relation.DERIVED_FROM.value: ("derived from", "led to"),
     Relation.BUILDS_ON.value: ("builds on", "built on by"),
+    Relation.RESTS_ON.value: ("began with", "began"),
     Relation.FOLLOWS_UP.value: ("follows up", "followed up by"),
     Relation.CHANGES.value: ("changes", "changed by"),
     Relation.PART_OF.value: ("part of", "has"),
@@ -40,6 +41,7 @@ _SAYING = (
     Relation.REPLICATES.value,
     Relation.DERIVED_FROM.value,
     Relation.BUILDS_ON.value,
+    Relation.RESTS_ON.value,
     Relation.FOLLOWS_UP.value,
     Relation.INFORMS.value,
 )

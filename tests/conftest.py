@@ -3,8 +3,12 @@
 import os
 import signal
 import sys
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from experiments.engines.garbage import unsearched
 
 settings.register_profile("suite", deadline=None)
 """No limit of time for an example: on a loaded machine it would fail tests of everything but speed."""
@@ -15,7 +19,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background ignores Ctrl C, and so would every command that a test starts and interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # Under nohup every command would ignore a closed terminal too. A handler is not handed on, so that this
+    # process alone still does nothing then.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
 # Tests start hundreds of processes. Where nothing may be kept of what was compiled, as in many containers,
 # each of them would compile every module of the product anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while everything is imported, and never again among what was.
+
+    Collecting takes 8 s of processor time in place of 13, in each worker.
+    """
+    with unsearched():
+        return (yield)

@@ -15,6 +15,7 @@ from agent.campaign.drafter import drafter_content
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.draft import by_time_alone
 from agent.proposers.port import Draft
+from configs.authors import author_words
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
@@ -162,7 +163,7 @@ def put_down(
     event_id = events.append(
         session,
         EventKind.HYPOTHESIS_PROPOSED,
-        f"{draft.claim.rstrip('.')}, by {draft.proposer}{untested}",
+        f"{draft.claim.rstrip('.')}, by {author_words(draft.proposer)}{untested}",
         subject=format_label(Noun.HYPOTHESIS, row.id),
         campaign_id=campaign_id,
         data={
@@ -199,7 +200,7 @@ def refuse(session: Session, campaign_id: int, draft: Draft, reason: str) -> int
     return events.append(
         session,
         EventKind.HYPOTHESIS_REFUSED,
-        f"{draft.claim.rstrip('.')}, by {draft.proposer}: {reason}",
+        f"{draft.claim.rstrip('.')}, by {author_words(draft.proposer)}: {reason}",
         campaign_id=campaign_id,
         data={"proposer": draft.proposer},
     )

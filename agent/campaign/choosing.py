@@ -17,6 +17,7 @@ from agent.ranking.values import Place
 from agent.surrogate.levers import joined
 from configs.quantities import format_duration
 from db.labels import Noun, format_label
+from db.states import DirectiveKind
 from knowledge.approvals import quote_words
 
 NEARLY_AS_GOOD = 0.5
@@ -52,9 +53,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
     reserve_s = 0.0 if confirmation is None else desk.beliefs.cost_s(confirmation.candidate)
     if reserve_s > left_s:
         confirmation, reserve_s = None, 0.0  # what can't be had any more is not saved for
-    judged = sum(is_on(each, desk.facts.objective) for each in desk.facts.trials)
-    # Few verdicts don't tell yet whether the beliefs that call something worthless deserve trust.
-    trusted = judged >= desk.facts.spec.least_verdicts
+    trusted = desk.trusts_beliefs
     running = [place for place in desk.here.places if not place.paused]
     last = _queued_confirmation(desk)
     cheap = [place for place in running if place.cost_s <= left_s - reserve_s and place is not last]
@@ -77,7 +76,7 @@ def choose(desk: Desk, left_s: float, *, flying: bool = False) -> Choice:
         return Choice(reason=_left_to_caps(fitting))
     ended = nothing_worth_it(desk.here)
     if ended is not None and (trusted or not running):
-        return Choice(reason=ended[0].lower() + ended[1:].rstrip("."))
+        return Choice(reason=ended[0].lower() + ended[1:].rstrip(".") + _bans_beside(desk))
     none = "that fits into them is worth its price" if cheap else "fits into them"
     return Choice(
         reason=f"the budget of {budget} is nearly spent: {left_s:.0f} s are left, and none of "
@@ -139,6 +138,14 @@ def _why_before(desk: Desk, chosen: Place, free_s: float, reserve_s: float) -> s
     named = format_label(Noun.HYPOTHESIS, ahead[0].hypothesis_id)
     who = f"{named} and {len(ahead) - 1} more" if len(ahead) > 1 else named
     return f"taken before {who}, which {' or '.join(cause for cause, holds in causes if holds)}"
+
+
+def _bans_beside(desk: Desk) -> str:
+    """The bans that hold, as a clause, where nothing waits: what they cover is not even proposed."""
+    if desk.here.places:
+        return ""
+    bans = [f"{each.lever} {each.cited()}" for each in desk.directives if each.kind is DirectiveKind.BAN]
+    return f", since nothing is proposed of what is banned: {', '.join(bans)}" if bans else ""
 
 
 def _queued(desk: Desk, place: Place) -> Queued:

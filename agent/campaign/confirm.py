@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.elsewhere import card_of_rented, ran_elsewhere
 from agent.campaign.ended import until_ended
-from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.campaign.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from configs.errors import AutoinferError
 from db import events
 from db.event_kinds import EventKind

@@ -11,7 +11,7 @@ from agent.campaign.beside import counted_from, flying_now
 from agent.campaign.expected_cost import cost_priors
 from agent.campaign.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.facts import Facts, Queued
-from agent.campaign.incumbent import Incumbent
+from agent.campaign.incumbent import Incumbent, is_on
 from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.campaign.ruled_out import rules_out
@@ -105,6 +105,7 @@ class Desk:
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
             incumbent_packed=self.incumbent.configuration.get("quantization.method", "none") != "none",
+            incumbent_graphs=str(self.facts.incumbent_runs.get("graph_mode", "")),
             measured_tpot_ms={
                 each: self.baseline.tpot_ms[each.digest]
                 for each in crossed
@@ -137,6 +138,12 @@ class Desk:
         nothing."""
         return self.beliefs.latency.belief.carried_weight if self.facts.carried else 1.0
 
+    @property
+    def trusts_beliefs(self) -> bool:
+        """Whether what is called worthless may be believed: few verdicts don't tell yet."""
+        judged = sum(is_on(each, self.facts.objective) for each in self.facts.trials)
+        return judged >= self.facts.spec.least_verdicts
+
     @cached_property
     def view(self) -> CampaignView:
         """What proposers may read."""
@@ -167,6 +174,7 @@ class Desk:
             incumbent_profile=self.incumbent_profile,
             incumbent_runs=facts.incumbent_runs,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
+            launches_sd_log=self.beliefs.latency.launches_sd_log,
         )
 
     @cached_property

@@ -12,6 +12,7 @@ from agent.campaign.confirm_queue import out_there, unlearnt_there
 from agent.campaign.devices import ALIVE, Devices, devices_now, of_its_loop
 from agent.campaign.learn import unlearnt
 from agent.campaign.order import newest_cause
+from configs.targets import is_rented
 from db.models import Campaign, Job
 from db.states import CampaignState, JobState
 
@@ -42,6 +43,11 @@ class Seen:
     def idle(self) -> bool:
         """Whether nothing of the campaign is out, on its own target or on another."""
         return not self.flying and not self.out_there
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the campaign measures on rented machines."""
+        return any(map(is_rented, self.devices.every))
 
     @property
     def free_there(self) -> tuple[str, ...]:

@@ -39,8 +39,8 @@ from knowledge import steering
 HELD = "held"
 """Where a hypothesis's `change` keeps what the user wrote while it is held."""
 
-WAITS = "waits for the baseline, on which it will be tested"
-"""The reason for its place while it is held."""
+WAITS = "waits for the baseline, and gets its place in the order then"
+"""The reason for its place while it is held: a ban may hold it back then, so no test is promised."""
 
 
 def hold(session: Session, facts: Facts, asked: Enqueued, metric: Metric, legal: Legal) -> int:

@@ -4,47 +4,50 @@ A question is put when the queue has been filled and the share has room for what
 between two verdicts, and after failures in a row less and less often. A model elsewhere is asked while tests
 run, and its answer is taken in with the next proposals; for one on this machine, which must be silent while
 something is measured, the campaign waits between two tests, for `language_model.wait` at most, and then cuts
-the question off. What is asked and answered is written down as soon as the answer is there.
+the question off. A question is written down before it is sent, and what was answered as soon as it is there.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import floor
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import same_arms
 from agent.campaign.desk import Desk
+from agent.campaign.kept_questions import given_up, keep_question, keep_reply
 from agent.campaign.told_to_model import findings_in_scope, known, turnable
 from agent.language_model.answer import Allowed, Proposal, Refused, read_answer
 from agent.language_model.asking import Question, Reply
 from agent.language_model.beside import Asked
 from agent.language_model.digest import tokens_of
 from agent.language_model.question import MOST_ASKED, question
-from agent.language_model.quoting import masked, readable
 from agent.proposers.dedupe import refusal
 from agent.proposers.language_model import LanguageModelProposer, Ready, draft_from, most_standing
 from agent.proposers.port import Draft
-from configs.errors import UsageError
+from configs.errors import AutoinferError, UsageError
 from configs.language_model import PROPOSER, Endpoint, LanguageModelSpec
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Experiment, Hypothesis, ModelAnswer
+from db.models import Experiment, Hypothesis
 from db.session import Database
 from db.states import ExperimentKind, HypothesisState
 from experiments.space.configuration import Configuration
-from knowledge.figures import counted
 from knowledge.queries.model_answers import last_answered, spent_on_model
 
-MOST_KEPT = 20_000
-"""Characters of an answer that are kept."""
+_LOG = logging.getLogger(__name__)
 
 MOST_SKIPPED = 16
 """Verdicts, at most, that are let pass after failures in a row before it is asked again."""
+
+GIVE_UP_S = 1.0
+"""Seconds that a question which is given up is waited for: its connection is cut."""
 
 NO_ENDPOINT = (
     "No endpoint is known, so no language model is asked, and the others propose alone: set "
@@ -54,12 +57,13 @@ NO_ENDPOINT = (
 
 @dataclass(frozen=True)
 class _Put:
-    """A question under way: what was asked, about which knowledge, on which configuration; `wait_s` is how
-    long the campaign waits for its answer, 0 where it does not."""
+    """A question under way: the number it is kept under, what was asked and how, on which configuration;
+    `wait_s` is how long the campaign waits for its answer, 0 where it does not."""
 
     asked: Asked
+    answer_id: int
+    spec: LanguageModelSpec
     question: Question
-    prompt_digest: str
     allowed: Allowed
     control: Configuration
     wait_s: float
@@ -102,15 +106,21 @@ class LanguageModel:
         if put is None or not put.wait_s or put.asked.answer() is not None:
             return False
         if put.asked.wall_s > put.wait_s:
-            put.asked.give_up(wait_s=1.0)
+            put.asked.give_up(wait_s=GIVE_UP_S)
             return False
         return True
 
     def close(self) -> None:
-        """Give up what is under way; a server that notices stops too."""
-        if self._under_way is not None:
-            self._under_way.asked.give_up()
-            self._under_way = None
+        """Give up what is under way, which a server that notices stops too, and write down what it used."""
+        put, self._under_way = self._under_way, None
+        if put is None:
+            return
+        put.asked.give_up(wait_s=GIVE_UP_S)
+        try:
+            with self._writing() as session:
+                self._keep(session, put, put.asked.answer() or given_up())
+        except AutoinferError as away:  # another process drives it now, or the database is locked
+            _LOG.warning("The last question counts as the most that it may have used: %s", away.message)
 
     def proposer(self, desk: Desk) -> LanguageModelProposer:
         """Who brings what is ready, as much of it as the share allows; takes in an answer that is there."""
@@ -158,17 +168,21 @@ class LanguageModel:
                 seed=desk.facts.spec.seed % 2**31,
                 timeout_s=spec.timeout,
             )
-            _check_budget(spec, used, asked)
+            room = _requests_in_budget(spec, used, asked)
         except UsageError as error:
             self._say(f"The language model is asked no more: {error}")
             return
         self._asked_at = len(desk.facts.trials)
         if found.content == last:
             return  # the campaign was continued, and nothing is known that it was not asked about
+        asked = replace(asked, most_untold=room)
+        with self._writing() as session:
+            answer_id = keep_question(session, self._campaign_id, self._endpoint, spec, asked, found.content)
         self._under_way = _Put(
             self._begin(self._endpoint, asked),
+            answer_id,
+            spec,
             asked,
-            found.content,
             Allowed({each.name: each for each in knobs}, frozenset(labels), desk.view.min_effect, MOST_ASKED),
             desk.view.incumbent,
             wait_s,
@@ -188,10 +202,12 @@ class LanguageModel:
             self._failures = 0 if reply.failure is None else self._failures + 1
             proposals, refused = _read(reply, put.allowed)
             with self._writing() as session:
-                answer_id = self._keep(session, desk, put, reply, proposals, refused)
+                self._keep(session, put, reply, proposals, refused)
                 for each in refused:
-                    self._refuse(session, answer_id, each.what, each.reason)
-            ready += tuple(Ready(each, answer_id, place, put.control) for place, each in enumerate(proposals))
+                    self._refuse(session, put.answer_id, each.what, each.reason)
+            ready += tuple(
+                Ready(each, put.answer_id, place, put.control) for place, each in enumerate(proposals)
+            )
         if ready:
             with self._writing() as session:
                 self._ready = tuple(each for each in ready if self._may_stand(session, desk, each))
@@ -219,53 +235,14 @@ class LanguageModel:
     def _keep(
         self,
         session: Session,
-        desk: Desk,
         put: _Put,
         reply: Reply,
-        proposals: Sequence[Proposal],
-        refused: Sequence[Refused],
-    ) -> int:
+        proposals: Sequence[Proposal] = (),
+        refused: Sequence[Refused] = (),
+    ) -> None:
         assert self._endpoint is not None
-        spec = desk.facts.spec.language_model
         secrets = (self._endpoint.key,)
-        prompt = f"{put.question.system}\n\n{put.question.user}"
-        sent = tokens_of(prompt)
-        tokens = (sent if reply.prompt_tokens is None else reply.prompt_tokens, reply.answer_tokens or 0)
-        row = ModelAnswer(
-            campaign_id=self._campaign_id,
-            base_url=self._endpoint.base_url,
-            model=self._endpoint.model,
-            form=reply.form,
-            prompt=masked(prompt, secrets),
-            prompt_digest=put.prompt_digest,
-            answer=readable(masked(reply.text, secrets), MOST_KEPT),
-            failure=reply.failure,
-            attempts=reply.attempts,
-            counted_tokens=sent,
-            prompt_tokens=reply.prompt_tokens,
-            answer_tokens=reply.answer_tokens,
-            usd=spec.usd(*tokens),
-            wall_s=reply.wall_s,
-            outcome={
-                "proposed": [each.words for each in proposals],
-                "refused": [{"what": each.what, "reason": each.reason} for each in refused],
-            },
-        )
-        session.add(row)
-        session.flush()
-        usd = "" if row.usd is None else f", {row.usd:.4f} USD"
-        cost = f"{sum(tokens)} tokens{usd}, {reply.wall_s:.1f} s"
-        if reply.failure is not None:
-            kind, text = EventKind.MODEL_FAILED, f"No answer of the language model ({cost}): {reply.failure}"
-        else:
-            kind = EventKind.MODEL_ANSWERED
-            text = (
-                f"The language model proposed {counted(len(proposals), 'hypothesis', 'hypotheses')}, and "
-                f"{counted(len(refused), 'was', 'were')} refused ({cost}); autoinfer model {row.id}"
-            )
-        data = {"answer": row.id, "tokens": sum(tokens), "usd": row.usd, "refused": len(refused)}
-        events.append(session, kind, text, self._label, self._campaign_id, data)
-        return row.id
+        keep_reply(session, put.answer_id, secrets, put.spec, put.question, reply, proposals, refused)
 
     @property
     def _label(self) -> str:
@@ -296,21 +273,27 @@ def _read(reply: Reply, allowed: Allowed) -> tuple[list[Proposal], list[Refused]
     return read_answer(reply.text, allowed, was_cut=reply.was_cut)
 
 
-def _check_budget(spec: LanguageModelSpec, used: tuple[int, float], asked: Question) -> None:
-    """Raise `UsageError` where the question, answered at its longest, would go beyond the budget."""
+def _requests_in_budget(spec: LanguageModelSpec, used: tuple[int, float], asked: Question) -> int:
+    """How many requests of the question, each answered at its longest, the budget has room for; raises
+    `UsageError` where it has none."""
     tokens, usd = used
     sent = tokens_of(asked.system + asked.user)
-    if tokens + sent + asked.answer_tokens > spec.budget_tokens:
+    each = sent + asked.answer_tokens
+    room = (spec.budget_tokens - tokens) // each
+    if room < 1:
         raise UsageError(
             f"{tokens} of {spec.budget_tokens} tokens are used, and a question with its answer may take "
-            f"{sent + asked.answer_tokens} (language_model.budget_tokens)."
+            f"{each} (language_model.budget_tokens)."
         )
-    most_usd = spec.usd(sent, asked.answer_tokens)
-    if spec.budget_usd is not None and most_usd is not None and usd + most_usd > spec.budget_usd:
-        raise UsageError(
-            f"{usd:.4f} of {spec.budget_usd:g} USD are used, and a question with its answer may cost "
-            f"{most_usd:.4f} (language_model.budget_usd)."
-        )
+    each_usd = spec.usd(sent, asked.answer_tokens)
+    if spec.budget_usd is not None and each_usd:
+        room = min(room, floor((spec.budget_usd - usd) / each_usd))
+        if room < 1:
+            raise UsageError(
+                f"{usd:.4f} of {spec.budget_usd:g} USD are used, and a question with its answer may cost "
+                f"{each_usd:.4f} (language_model.budget_usd)."
+            )
+    return room
 
 
 def _room(session: Session, desk: Desk, more_tested: int = 0) -> int:

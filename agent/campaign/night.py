@@ -21,9 +21,7 @@ def tell_of_question(session: Session, campaign_id: int) -> None:
     if question is None or not question.is_over:
         return
     text = f"The question of the night: {question.claim.rstrip('.')}. {question.sentence}"
-    before = select(Event).where(
-        Event.campaign_id == campaign_id, Event.kind == EventKind.QUESTION_SETTLED.value
-    )
+    before = select(Event).where(events.of_kind(EventKind.QUESTION_SETTLED, campaign_id))
     if any(each.text == text and _asked_by(each) == question.event_id for each in session.scalars(before)):
         return
     data = {ASKED: question.event_id, "answer": question.answer.value, "experiment": question.experiment}

@@ -15,11 +15,13 @@ from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
 from agent.campaign.ruled_out import asked_again
 from agent.campaign.shape import judged_here
+from agent.campaign.unpromising import sift
 from agent.proposers.asking import ask
 from agent.proposers.port import Draft, Proposer
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.moves import moves
 from agent.ranking.values import Cause, Directive, Place, Ranking, Steering
+from configs.authors import author_words
 from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
@@ -39,10 +41,10 @@ LEAST_DRAFTS = 2
 
 CAUSES = (
     EventKind.EXPERIMENT_JUDGED,
+    EventKind.CAMPAIGN_BASELINE,
     EventKind.DIRECTIVE_GIVEN,
     EventKind.DIRECTIVE_LIFTED,
     EventKind.NOTE_ADDED,
-    EventKind.CAMPAIGN_BASELINE,
     EventKind.CAMPAIGN_RESUMED,
     EventKind.HYPOTHESIS_WITHDRAWN,
     EventKind.HYPOTHESIS_PROPOSED,
@@ -122,10 +124,20 @@ def _set_aside(desk: Desk) -> int:
 
 
 def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
-    """Withdraw what the agent would not propose now, and write the drafts down as queued or refused."""
+    """Withdraw what the agent would not propose now, and write the drafts down as queued or refused, or tell
+    how many of them are left out because nothing is expected of them."""
     for hypothesis_id, why in desk.leaving.items():
         steering.withdraw(session, hypothesis_id, why, by="agent")
-    for draft in drafts:
+    sifted = sift(desk, drafts)
+    if sifted.left_out:
+        events.append(
+            session,
+            EventKind.DRAFTS_LEFT_OUT,
+            sifted.words,
+            campaign_id=desk.facts.id,
+            data={"drafts": [each.claim for each in sifted.left_out]},
+        )
+    for draft in sifted.kept:
         try:
             accept(session, desk.facts.id, with_reason(desk, draft), desk.facts.spec.plan.metric, desk.space)
         except Duplicate as known:
@@ -160,7 +172,8 @@ def rank_queue(session: Session, desk: Desk) -> int:
     )
     cause = _cause(since) or _latest(session, desk.facts.id)
     ranking = desk.ranking
-    found = moves(previous, ranking, cause, _steering(since))
+    left = set(previous.order).difference(ranking.order)
+    found = moves(previous, ranking, cause, _steering(since), _gone([rows[number] for number in left]))
     queued = {each.id: each for each in desk.facts.queue}
     tell_carried(session, desk)
     for place in ranking.places:
@@ -222,6 +235,16 @@ def _previous(last_ranked: Event | None, rows: dict[int, Hypothesis]) -> Ranking
     return Ranking(tuple(Place(**score) for score in scores if score is not None))
 
 
+def _gone(rows: Sequence[Hypothesis]) -> dict[int, str]:
+    """What became of those that left the queue, in a few words."""
+    return {
+        row.id: f"withdrawn ({(row.state_reason or 'no reason is told').rstrip('.')})"
+        if row.state is HypothesisState.WITHDRAWN
+        else "tested"
+        for row in rows
+    }
+
+
 def _cause(since: Sequence[Event]) -> Cause | None:
     """What to name as the cause: the weightiest kind of event since the last ranking, its newest one."""
     if not since:
@@ -239,14 +262,15 @@ def _latest(session: Session, campaign_id: int) -> Cause:
 def _steering(since: Sequence[Event]) -> Steering:
     """What the user said since the last ranking, by the hypotheses that it is about."""
     of_hypothesis: dict[int, Cause] = {}
-    newest = None
+    newest, given = None, set[int]()
     for event in since:
         if event.kind in (EventKind.DIRECTIVE_GIVEN.value, EventKind.DIRECTIVE_LIFTED.value):
             newest = Cause(event.id, _words(event))
+            given.add(event.id)
             about = (event.data or {}).get("hypothesis_id")
             if about is not None:
                 of_hypothesis[int(about)] = newest
-    return Steering(of_hypothesis, newest)
+    return Steering(of_hypothesis, newest, frozenset(given))
 
 
 def _words(event: Event) -> str:
@@ -258,8 +282,8 @@ def _words(event: Event) -> str:
         case EventKind.CAMPAIGN_BASELINE.value:
             return f"{event.subject} found the baseline"
         case EventKind.HYPOTHESIS_PROPOSED.value:
-            who = "you" if data.get("proposer") == USER else data.get("proposer", "the agent")
-            return f"{event.subject} came from {who}"
+            who = "you" if data.get("proposer") == USER else str(data.get("proposer", "the agent"))
+            return f"{event.subject} came from {author_words(who)}"
         case EventKind.HYPOTHESIS_WITHDRAWN.value:
             return f"{event.subject} was withdrawn"
         case EventKind.CAMPAIGN_RESUMED.value:

@@ -25,6 +25,7 @@ from db.states import ExperimentState, HypothesisState
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric
 from experiments.measurement.location import hodges_lehmann
 from experiments.recording import load_launches
+from knowledge.change_words import joined, phrases
 from knowledge.figures import against_control
 from knowledge.latency_only import FASTEST
 from knowledge.queries.discovery import discovery_view, tests_of
@@ -122,12 +123,14 @@ def note_best(session: Session, campaign_id: int) -> None:
     campaign.best_experiment_id = shown
     interval = best["speedup_interval"]
     around = "" if interval is None else f" [{interval[0]:.3f}, {interval[1]:.3f}]"
+    assert facts.baseline is not None
+    told = phrases(facts.baseline.changes_to(incumbent.configuration))
+    by = f", by {joined([each.text for each in told])}" if told else ""
     events.append(
         session,
         EventKind.CAMPAIGN_BEST,
         f"The best is now {best['speedup']:.3f}×{around} as fast as the baseline: "
-        f"{against_control(best)} ({incumbent.configuration})"
-        + (f"; {best['note']}" if best["note"] else ""),
+        f"{against_control(best)}{by}" + (f"; {best['note']}" if best["note"] else ""),
         subject=best["experiment"],
         campaign_id=campaign_id,
         data=best,

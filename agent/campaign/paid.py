@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.devices import of_its_loop, of_its_queue
@@ -33,17 +33,21 @@ class HeldForPrice:
 def held_for_price(session: Session, campaign_id: int, *, elsewhere: bool = False) -> HeldForPrice | None:
     """The first waiting job of the campaign's own loop that is held for its price, as the worker said last;
     None for none. `elsewhere`: of those that its queue sent to confirm something on another target."""
+    return held_where(session, Job.campaign_id == campaign_id, of_its_queue() if elsewhere else of_its_loop())
+
+
+def held_where(session: Session, *among: ColumnElement[bool]) -> HeldForPrice | None:
+    """The first waiting job among these that is held for its price; None for none."""
     found = session.execute(
-        select(JobQuote, Job.id)
+        select(JobQuote, Job.id, Job.campaign_id)
         .join(Job, Job.id == JobQuote.job_id)
-        .where(Job.campaign_id == campaign_id, Job.state == JobState.QUEUED)
-        .where(JobQuote.waits_because.is_not(None), of_its_queue() if elsewhere else of_its_loop())
+        .where(Job.state == JobState.QUEUED, JobQuote.waits_because.is_not(None), *among)
         .order_by(Job.id)
         .limit(1)
     ).first()
     if found is None:
         return None
-    quote, job_id = found
+    quote, job_id, campaign_id = found
     standings = covering(session, campaign_id, quote.target)
     never = not standings or any(quote.bound_microusd > each.limit - each.spent for each in standings)
     return HeldForPrice(job_id, str(quote.waits_because), quote.needs_approval, never)

@@ -19,8 +19,8 @@ from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.elsewhere import Elsewhere, check_arms, find_elsewhere
 from agent.campaign.facts import Facts
-from agent.campaign.learn import unsealed
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.verdicts import unsealed
 from configs.errors import UsageError
 from configs.quantities import format_duration, format_usd
 from db import events, money

@@ -1,12 +1,13 @@
-"""What the best configuration ran when it was last measured, as its engine told it."""
+"""What configurations ran when they were last measured, as their engine told it."""
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from db.models import Launch
+from db.models import Experiment, Launch
 from db.models.base import JsonObject
+from db.states import Arm
 
 
 def resolved_of(session: Session, experiment_id: int, configuration_id: int) -> JsonObject:
@@ -18,3 +19,15 @@ def resolved_of(session: Session, experiment_id: int, configuration_id: int) -> 
         .limit(1)
     )
     return found or {}
+
+
+def resolved_by_experiment(session: Session, campaign_id: int) -> dict[int, JsonObject]:
+    """The resolved configuration of the last launch of each experiment's candidate, by experiment."""
+    last = (
+        select(func.max(Launch.id))
+        .join(Experiment, Experiment.id == Launch.experiment_id)
+        .where(Experiment.campaign_id == campaign_id, Launch.arm == Arm.CANDIDATE)
+        .group_by(Launch.experiment_id)
+    )
+    found = session.execute(select(Launch.experiment_id, Launch.resolved).where(Launch.id.in_(last)))
+    return {experiment_id: resolved or {} for experiment_id, resolved in found}

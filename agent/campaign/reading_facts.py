@@ -18,7 +18,7 @@ from agent.campaign.facts import Facts, Queued
 from agent.campaign.other_targets import confirmed_before, read_targets
 from agent.campaign.paid import usd_per_s
 from agent.campaign.profiles import candidate_profiles
-from agent.campaign.ran import resolved_of
+from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
 from agent.campaign.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
@@ -121,6 +121,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
     baseline = _known(known, campaign.baseline_configuration_id)
     removed = _removed_layers(session, campaign_id)
     profiles = candidate_profiles(session, campaign_id)
+    runs = resolved_by_experiment(session, campaign_id)
     trials = tuple(
         replace(
             _trial(
@@ -132,6 +133,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
                 removed,
             ),
             profile=profiles.get(experiment.id, ()),
+            runs=runs.get(experiment.id, {}),
         )
         for experiment in experiments
         if experiment.kind == ExperimentKind.TEST

@@ -9,12 +9,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.allowance import more_dollars
 from agent.campaign.confirm import OTHER_TARGET, is_broken, other_target
 from agent.campaign.devices import device_of
 from agent.campaign.dispatch import enqueue_test
 from agent.campaign.ended import until_ended
-from agent.campaign.learn import judge_experiment, settle, unsealed
+from agent.campaign.fresh_price import check_affordable
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.verdicts import judge_experiment, settle, unsealed
 from configs.errors import AutoinferError, UsageError
 from configs.targets import is_rented
 from db import events
@@ -100,8 +102,24 @@ def unfinished_reproduction(session: Session, experiment_id: int, after: int = 0
     return None
 
 
-def enqueue_reproduction(session: Session, experiment_id: int, device: str | None = None) -> int:
-    """Write the fresh experiment and its job, on `device` or that of the original; returns its id."""
+def allow_reproduction(session: Session, experiment_id: int, device: str, more_usd: float = 0.0) -> None:
+    """Give the campaign's budget `more_usd` for a fresh run on a rented `device`, and see that there is room,
+    unless one is under way that is gone on with.
+
+    Raises `UsageError` where there is none, for an experiment without a verdict of its own, and for dollars
+    where nothing is rented.
+    """
+    original = _reproducible(session, experiment_id)
+    if more_usd:
+        more_dollars(session, original.campaign_id, more_usd, None)
+    if unfinished_reproduction(session, experiment_id) is not None:
+        return  # it may be what the budget was spent on
+    command = f"autoinfer reproduce {format_label(Noun.EXPERIMENT, experiment_id)}"
+    check_affordable(session, original.campaign_id, [(experiment_id, device)], command)
+
+
+def _reproducible(session: Session, experiment_id: int) -> Experiment:
+    """The experiment, where it has a verdict of its own that a fresh run may be held against."""
     label = format_label(Noun.EXPERIMENT, experiment_id)
     original = session.get(Experiment, experiment_id)
     if original is None:
@@ -119,6 +137,13 @@ def enqueue_reproduction(session: Session, experiment_id: int, device: str | Non
             f"{label} confirmed {first} on another target and is not reproduced by itself.",
             f"Confirm that once more with: autoinfer promote {first} --target {there}",
         )
+    return original
+
+
+def enqueue_reproduction(session: Session, experiment_id: int, device: str | None = None) -> int:
+    """Write the fresh experiment and its job, on `device` or that of the original; returns its id."""
+    original = _reproducible(session, experiment_id)
+    assert original.candidate_configuration_id is not None
     known = store.configurations(
         session, [original.control_configuration_id, original.candidate_configuration_id]
     )

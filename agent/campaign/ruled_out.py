@@ -15,7 +15,8 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Finding, FindingEvidence, Verdict
 from db.states import FindingStatus
 from experiments.space.configuration import Change, Configuration
-from knowledge.findings.rules import SAYING, Rule, Saying
+from knowledge.findings.rules import Rule
+from knowledge.findings.verdict_fact import SAYING, Saying
 
 LEAST_TRUST = 0.5
 """The weight of what was carried below which nothing is ruled out by it: what foretold badly here rules

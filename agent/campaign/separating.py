@@ -18,10 +18,10 @@ from agent.campaign.accept import Duplicate, accept
 from agent.campaign.claims import refuted_if
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
-from agent.campaign.learn import CONFOUNDERS
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.verdicts import CONFOUNDERS
 from agent.campaign.within_memory import legal_of
 from agent.judge.confounding import Difference
 from agent.proposers.port import Trial

@@ -84,7 +84,8 @@ def find_target(
         device, reason_told = next(iter(missing.items()))
         raise AutoinferError(
             f"There is no {device} to measure on: {reason_told}",
-            "See what there is with: autoinfer devices. On this machine's processor: --target cpu",
+            "See what there is with: autoinfer devices. On this machine's processor: --target cpu. What a "
+            "campaign meets on a card that is not here: autoinfer plan --hardware 16GB",
         )
     first, *others = found
     like = [each for each in others if _differs(found[first], found[each]) is None]

@@ -15,7 +15,9 @@ from time import monotonic
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from agent.campaign.allowance import more_dollars
 from agent.campaign.devices import device_of
+from agent.campaign.fresh_price import NoRoom, check_affordable, price_watch
 from agent.campaign.reproduce import reproduce
 from agent.campaign.target import find_target
 from configs.errors import AutoinferError, UsageError
@@ -51,10 +53,12 @@ class Runner:
 @dataclass(frozen=True)
 class Limits:
     """`target`: the device to run on, each verdict's own if None; `budget_s`: seconds after which nothing
-    more is begun; `afresh`: begin anew where an earlier verification was left unfinished."""
+    more is begun; `more_usd`: dollars that the campaign's budget is given for rented machines; `afresh`:
+    begin anew where an earlier verification was left unfinished."""
 
     target: str | None = None
     budget_s: float | None = None
+    more_usd: float = 0.0
     afresh: bool = False
 
 
@@ -72,16 +76,27 @@ def verify(
 ) -> VerificationView:
     """Reproduce what is supported and has no answer yet; returns how all of it stands.
 
-    What interrupts it leaves the rest to the next call. Raises `UsageError` for an A/A series and for a
-    target that is none, and whatever `runner.wait` raises.
+    What interrupts it leaves the rest to the next call. Raises `UsageError` for an A/A series, for a target
+    that is none and for a rented one that no budget has room on, and whatever `runner.wait` raises.
     """
     begun = seconds()
     with database.write() as session:
         _check(session, campaign_id, limits)
+        if limits.more_usd:
+            more_dollars(session, campaign_id, limits.more_usd, None)
         found = verification(session, campaign_id)
         if not found.verdicts:
             return found
-        if found.begun_event is None or found.whole or limits.afresh:
+        begins = found.begun_event is None or found.whole or limits.afresh
+        open_ = [row for row in found.verdicts if begins or row.standing not in ANSWERED]
+        runs = [_asked(session, row, limits) for row in open_]
+        check_affordable(
+            session,
+            campaign_id,
+            [(each.id, each.device) for each in runs if each.confirmed is None],
+            f"autoinfer verify {format_label(Noun.CAMPAIGN, campaign_id)}",
+        )
+        if begins:
             _begin(session, campaign_id, found)
             found = verification(session, campaign_id)
     left: dict[str, VerifiedRow] = {}
@@ -90,11 +105,16 @@ def verify(
         for number, row in enumerate(found.verdicts, start=1):
             if row.standing in ANSWERED:
                 continue
-            asked = _asked(database, row, limits)
+            with database.read() as session:
+                asked = _asked(session, row, limits)
             kept = _kept_from(asked, runner, limits, seconds() - begun)
             if kept is None:
-                tell(_standing(row, Standing.RUNS, f"on {asked.device}"), number, total)
-                kept = _run(database, asked, found.after_experiment, runner)
+
+                def say(why: str, row: VerifiedRow = row, number: int = number) -> None:
+                    tell(_standing(row, Standing.RUNS, why), number, total)
+
+                say(f"on {asked.device}")
+                kept = _run(database, asked, found.after_experiment, runner, say)
             if kept is not None:
                 left[row.experiment] = _standing(row, *kept)
             tell(left.get(row.experiment) or _row(database, campaign_id, row.experiment), number, total)
@@ -116,21 +136,20 @@ class _Asked:
     confirmed: str | None
 
 
-def _asked(database: Database, row: VerifiedRow, limits: Limits) -> _Asked:
+def _asked(session: Session, row: VerifiedRow, limits: Limits) -> _Asked:
     number = parse_label_of(Noun.EXPERIMENT, row.experiment)
-    with database.read() as session:
-        experiment = session.get_one(Experiment, number)
-        campaign = session.get_one(Campaign, experiment.campaign_id)
-        own = device_of(session, number) or devices_of(str(campaign.spec.get("target", CPU)))[0]
-        first = experiment.reproduces_experiment_id
-        promoted = experiment.kind is ExperimentKind.PROMOTE and first is not None
-        return _Asked(
-            number,
-            row,
-            experiment.target,
-            own if promoted else limits.target or own,
-            format_label(Noun.EXPERIMENT, first) if promoted and first is not None else None,
-        )
+    experiment = session.get_one(Experiment, number)
+    campaign = session.get_one(Campaign, experiment.campaign_id)
+    own = device_of(session, number) or devices_of(str(campaign.spec.get("target", CPU)))[0]
+    first = experiment.reproduces_experiment_id
+    promoted = experiment.kind is ExperimentKind.PROMOTE and first is not None
+    return _Asked(
+        number,
+        row,
+        experiment.target,
+        own if promoted else limits.target or own,
+        format_label(Noun.EXPERIMENT, first) if promoted and first is not None else None,
+    )
 
 
 def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) -> tuple[Standing, str] | None:
@@ -148,17 +167,27 @@ def _kept_from(asked: _Asked, runner: Runner, limits: Limits, spent_s: float) ->
     return Standing.WAITS, f"{left} of the budget is left, and the first run took {format_duration(took_s)}"
 
 
-def _run(database: Database, asked: _Asked, after: int, runner: Runner) -> tuple[Standing, str] | None:
+def _run(
+    database: Database, asked: _Asked, after: int, runner: Runner, say: Callable[[str], None]
+) -> tuple[Standing, str] | None:
     """Run one again; what it stands as where that gave no answer."""
+    look_at_price = price_watch(database, asked.id, asked.device, say)
+
+    def wait() -> None:
+        look_at_price()
+        runner.wait(asked.device)
+
     try:
         told = reproduce(
             database,
             asked.id,
-            lambda: runner.wait(asked.device),
+            wait,
             runner.stop,
             device=asked.device,
             after=after,
         )
+    except NoRoom as error:
+        return Standing.WAITS, f"no budget has room for it: {error.message.rstrip('.')}"
     except UsageError as error:
         return Standing.NOT_HERE, error.message.rstrip(".")
     return (Standing.NOT_HERE, told.rstrip(".")) if isinstance(told, str) else None

@@ -3,7 +3,7 @@ user approves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -38,6 +38,29 @@ def nobody_takes(session: Session, campaign_id: int, *, elsewhere: bool = False)
     present = served_devices(session)
     served = {name for device in present for name in (device, device.partition(":")[0])}
     return next((each for each in wanted if each not in served), None)
+
+
+def come_first(session: Session, campaign_id: int, devices: Collection[str]) -> str | None:
+    """What to say of other campaigns' jobs that wait for, or run on, these devices: what came first is run
+    first, whoever drives its campaign; None where there are none."""
+    query = (
+        select(Job.campaign_id)
+        .where(
+            Job.campaign_id != campaign_id,
+            Job.state.in_((JobState.QUEUED, JobState.RUNNING)),
+            Job.device_class.in_({name for each in devices for name in (each, each.partition(":")[0])}),
+        )
+        .distinct()
+        .order_by(Job.campaign_id)
+    )
+    labels = [format_label(Noun.CAMPAIGN, each) for each in session.scalars(query) if each is not None]
+    if not labels:
+        return None
+    named = ", ".join(labels)
+    return (
+        f"Before this campaign's first job come those of {named} that wait or run, and its budget passes "
+        f"meanwhile. One that nobody goes on with gives its own up by: autoinfer campaign stop {labels[0]}"
+    )
 
 
 def served_devices(session: Session) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, exchange
 from agent.language_model.quoting import masked, plain
+from agent.language_model.usage import NOTHING, OK, UNTOLD, Usage, usage_of
 from configs.language_model import Endpoint
 from experiments.measurement.evidence import Json
 
@@ -36,16 +37,17 @@ NOT_SERVED = frozenset({400, 415, 422, 501})
 MOST_TEXT = 64_000
 """Characters of an answer that are looked at."""
 
-MOST_TOKENS = 10**9
-"""Tokens beyond which what a server counts is no count."""
-
 SCHEMA, OBJECT, TEXT = "json_schema", "json_object", "text"
 """Forms of an answer, the strictest first."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: the rules of the house, the data, the schema of the answer, and how long it may be."""
+    """What is asked: the rules of the house, the data, the schema of the answer, and how long it may be.
+
+    No further attempt is made once `most_untold` requests may have used tokens and told no count: the budget
+    has room for so many.
+    """
 
     system: str
     user: str
@@ -54,19 +56,19 @@ class Question:
     seed: int
     timeout_s: float
     temperature: float = 0.0
+    most_untold: int = ATTEMPTS
 
 
 @dataclass(frozen=True)
 class Reply:
     """What came of a question: the text of the answer, or why there is none.
 
-    Tokens are those that the server counted, None where it told none; `form` is the one that it served.
+    `used` is that of all its attempts; `form` is the one that the server served.
     """
 
     text: str = ""
     failure: str | None = None
-    prompt_tokens: int | None = None
-    answer_tokens: int | None = None
+    used: Usage = NOTHING
     form: str = SCHEMA
     attempts: int = 0
     wall_s: float = 0.0
@@ -132,10 +134,10 @@ def ask(
     """Ask and return what came of it; raises nothing."""
     began = clock()
     deadline = began + question.timeout_s
-    options, failed, requests = Options(), 0, 0
+    options, failed, requests, used = Options(), 0, 0, NOTHING
     while True:
         requests += 1
-        passes, pause_s, complaint = False, FIRST_PAUSE_S * 2**failed, ""
+        passes, pause_s, complaint, sent = False, FIRST_PAUSE_S * 2**failed, "", line.sent
         try:
             answer = exchange(
                 endpoint.base_url + PATH,
@@ -145,9 +147,10 @@ def ask(
                 line=line,
                 clock=clock,
             )
-            if answer.status == 200:
+            used += usage_of(answer.status, answer.body)
+            if answer.status == OK:
                 reply = read_reply(answer, endpoint.key)
-                return replace(reply, form=options.form, attempts=requests, wall_s=clock() - began)
+                return replace(reply, used=used, form=options.form, attempts=requests, wall_s=clock() - began)
             complaint = _words(answer, endpoint.key)
             failure = f"The endpoint answered {answer.status}{f': {complaint}' if complaint else ''}."
             passes = answer.status in AGAIN
@@ -157,15 +160,24 @@ def ask(
                 options = less
                 continue
         except Cancelled as given_up:
-            return Reply(failure=given_up.message, attempts=requests, wall_s=clock() - began)
+            used += UNTOLD if line.sent > sent else NOTHING
+            return Reply(failure=given_up.message, used=used, attempts=requests, wall_s=clock() - began)
         except Unreachable as fault:
+            used += UNTOLD if line.sent > sent else NOTHING
             failure, passes = fault.message, True
         except Exception as error:  # nothing that a server sends may end a campaign
+            used += UNTOLD if line.sent > sent else NOTHING
             failure = f"The answer can't be read: {type(error).__name__}."
         failed += 1
-        if not passes or failed == ATTEMPTS or clock() + pause_s >= deadline:
+        if (
+            not passes
+            or failed == ATTEMPTS
+            or used.untold_answers >= question.most_untold
+            or clock() + pause_s >= deadline
+        ):
             return Reply(
                 failure=masked(failure, (endpoint.key,)),
+                used=used,
                 form=options.form,
                 attempts=requests,
                 wall_s=clock() - began,
@@ -174,44 +186,26 @@ def ask(
 
 
 def read_reply(answer: Answered, key: str) -> Reply:
-    """The reply in an answer with status 200."""
+    """The reply in an answer with status 200, but what it used."""
     if answer.content_type and answer.content_type != "application/json":
         return Reply(failure=f"The endpoint answered with {plain(answer.content_type, 40)}, not with JSON.")
     try:
         told = json.loads(answer.body)
     except (ValueError, RecursionError):
         return Reply(failure="The endpoint's answer is no JSON.")
-    usage = told.get("usage") if isinstance(told, dict) else None
-    counts = usage if isinstance(usage, dict) else {}
-    asked, answered = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
     choices = told.get("choices") if isinstance(told, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str) or not text.strip():
-        return Reply(
-            failure="The endpoint's answer holds no text.", prompt_tokens=asked, answer_tokens=answered
-        )
+        return Reply(failure="The endpoint's answer holds no text.")
     assert isinstance(first, dict)
     if len(text) > MOST_TEXT:
         return Reply(
             text=masked(text[:MOST_TEXT], (key,)),
             failure=f"The answer is longer than {MOST_TEXT} characters.",
-            prompt_tokens=asked,
-            answer_tokens=answered,
         )
-    return Reply(
-        text=masked(text, (key,)),
-        prompt_tokens=asked,
-        answer_tokens=answered,
-        was_cut=first.get("finish_reason") == "length",
-    )
-
-
-def _count(value: object) -> int | None:
-    """A number of tokens; None for what is none."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
-    return value if is_count else None  # type: ignore[return-value]
+    return Reply(text=masked(text, (key,)), was_cut=first.get("finish_reason") == "length")
 
 
 def _words(answer: Answered, key: str) -> str:

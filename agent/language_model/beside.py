@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from agent.language_model.asking import Question, Reply, ask
 from agent.language_model.exchange import Line
+from agent.language_model.usage import Usage
 from configs.language_model import Endpoint
 
 GRACE_S = 5.0
@@ -23,6 +24,7 @@ class Asked:
     ) -> None:
         self._line = Line()
         self._reply: Reply | None = None
+        self._given_up = False
         self._clock = clock
         self._began = clock()
         self._timeout_s = question.timeout_s
@@ -43,13 +45,23 @@ class Asked:
         """The reply; None while it is under way."""
         if self._reply is not None:
             return self._reply
-        if not self._thread.is_alive() or self.wall_s > self._timeout_s + GRACE_S:
-            self._line.cut()
-            return self._reply or Reply(failure="No answer came in time.", wall_s=self.wall_s)
-        return None
+        late = self.wall_s > self._timeout_s + GRACE_S
+        if not (late or self._given_up) and self._thread.is_alive():
+            return None
+        self._line.cut()
+        sent = self._line.sent
+        why = "The question was given up." if self._given_up else "No answer came in time."
+        return self._reply or Reply(
+            failure=why,
+            used=Usage(untold_prompts=sent, untold_answers=sent),
+            attempts=sent,
+            wall_s=self.wall_s,
+        )
 
     def give_up(self, wait_s: float = 0.0) -> None:
-        """End it: the connection is cut, which tells a server to stop too. Waits so long for the thread."""
+        """End it: the connection is cut, which tells a server to stop too. Waits so long for the thread; then
+        there is an answer, that it was given up."""
         self._line.cut()
         if wait_s:
             self._thread.join(wait_s)
+        self._given_up = True

@@ -49,9 +49,11 @@ class Answered:
 
 
 class Line:
-    """The connection of one question, which another thread may cut."""
+    """The connection of one question, which another thread may cut; `sent` counts the requests that went out
+    on it."""
 
     def __init__(self) -> None:
+        self.sent = 0
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._cut = threading.Event()
@@ -130,6 +132,7 @@ def exchange(
             if key:
                 headers["Authorization"] = f"Bearer {key}"
             method = "GET" if body is None else "POST"
+            line.sent += 1
             connection.request(method, parts.path or "/", body, headers)
             answer = connection.getresponse()
             told = _read(answer, most_bytes)

@@ -7,20 +7,19 @@ killed, the same command goes on with the first pair that is missing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign.hold import Hold
 from agent.campaign.waiting import nobody_takes
 from agent.campaign.worker_process import WorkerProcess
 from agent.noise.series import AaAsked, PairRow, dispatch_pair, next_pair, pairs_of, read_series
 from configs.campaign import CampaignSpec
 from configs.errors import AutoinferError, LeaseLost
-from db import campaign_lease, events
-from db.campaign_owner import free_from_the_dead, new_owner
+from db import events
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -83,12 +82,10 @@ class SeriesLoop:
         self._id = series_id
         self._worker = worker
         self._tell = tell
-        self._lease_s = lease_s
         self._poll_s = poll_s
         self._wait = wait
         self._clock = clock
-        self._owner = new_owner()
-        self._renewed_at = 0.0
+        self._hold = Hold(database, series_id, lease_s, clock)
         self._dispatched_at = 0.0
         self._waits: str | None = None
 
@@ -101,7 +98,7 @@ class SeriesLoop:
             told = {row.pair for row in before.rows if row.measured}
             ended_before = {row.experiment_id for row in before.rows if not row.open}
             while True:
-                self._keep_lease()
+                self._hold.keep(self._beside_the_lease)
                 if self._worker is not None:
                     self._worker.keep_alive()
                 seen = self._look()
@@ -129,7 +126,7 @@ class SeriesLoop:
         elif pair is None:
             self._end(f"{seen.asked.launches} launches were measured")
         else:
-            with self._writing() as session:
+            with self._hold.writing() as session:
                 dispatch_pair(session, self._id, seen.spec, seen.asked, pair)
             self._dispatched_at = self._clock()
             return False
@@ -137,14 +134,13 @@ class SeriesLoop:
 
     def _take_over(self) -> None:
         with self._database.write() as session:
-            free_from_the_dead(session, session.get_one(Campaign, self._id))
-            if not campaign_lease.take(session, self._id, self._owner, self._lease_s):
+            if not self._hold.take(session):
                 label = format_label(Noun.CAMPAIGN, self._id)
                 raise LeaseLost(
                     f"Another command measures {label} now.",
                     "Follow it with: autoinfer log --follow; or start another with: autoinfer aa --new",
                 )
-        self._renewed_at = self._dispatched_at = self._clock()
+        self._dispatched_at = self._clock()
 
     def _tell_new(self, seen: _Seen, told: set[int]) -> None:
         done = len({row.pair for row in seen.rows if row.measured})
@@ -165,24 +161,13 @@ class SeriesLoop:
             self._waits = waits
             self._tell(Progress(0, 0, waits=waits))
 
-    def _keep_lease(self) -> None:
-        if self._clock() - self._renewed_at < self._lease_s / 5:
-            return
-        with self._database.write() as session:
-            if not campaign_lease.renew(session, self._id, self._owner, self._lease_s):
-                campaign_lease.hold(session, self._id, self._owner)
-            if self._worker is None:
-                reap(session)  # nobody else may be there to notice a worker that died
-        self._renewed_at = self._clock()
-
-    @contextmanager
-    def _writing(self) -> Iterator[Session]:
-        with self._database.write() as session:
-            campaign_lease.hold(session, self._id, self._owner)
-            yield session
+    def _beside_the_lease(self, session: Session) -> None:
+        """What is done each time the lease is renewed."""
+        if self._worker is None:
+            reap(session)  # nobody else may be there to notice a worker that died
 
     def _end(self, reason: str) -> None:
-        with self._writing() as session:
+        with self._hold.writing() as session:
             series = session.get_one(Campaign, self._id)
             series.state = CampaignState.STOPPED
             series.stopped_because = reason
@@ -199,7 +184,7 @@ class SeriesLoop:
             query = select(Job.id).where(Job.campaign_id == self._id, Job.state == JobState.QUEUED)
             for job_id in session.scalars(query).all():
                 cancel(session, job_id, "The series was interrupted before this pair was measured.")
-            campaign_lease.release(session, self._id, self._owner)
+            self._hold.release(session)
 
 
 def _raise_failures(rows: list[PairRow]) -> None:

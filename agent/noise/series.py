@@ -13,7 +13,8 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
-from agent.campaign.create import Ground, found_on, spec_on, stored_spec
+from agent.campaign.create import stored_spec
+from agent.campaign.ground import Ground, found_on, spec_on
 from agent.campaign.legal import legal_here
 from agent.campaign.stored_spec import AT_ONCE, FOUND
 from configs.campaign import CampaignSpec

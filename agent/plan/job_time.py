@@ -13,12 +13,12 @@ from agent.campaign.elsewhere import card_of_rented
 from agent.campaign.length import ARMS
 from agent.campaign.stored_spec import FOUND
 from agent.plan.duration import (
-    FIRST_LOAD_MORE_S,
     Stored,
     baseline_seconds,
     block_seconds,
     expected_load,
     expected_request,
+    first_load_takes_more_s,
     known_load,
     known_request,
     test_seconds,
@@ -58,11 +58,11 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
     listed = None if card is None else card.listed
     workload = _workload(spec.plan.workload if isinstance(spec, TestJob) else spec.workload)
     size = model.stored_bytes or model.file_bytes or weight_bytes(model.profile, {})
-    load_s, _ = known_load(expected_load(spec.engine, size), stored)
     on_gpu = not target.endswith(":cpu")
+    load_s, _ = known_load(expected_load(spec.engine, size, on_gpu=on_gpu), stored)
     request = known_request(expected_request(model.profile, workload, listed, on_gpu=on_gpu), stored)
     # Each machine is a new one, whatever was measured: its first load finds nothing that was compiled.
-    first_s = FIRST_LOAD_MORE_S.get(spec.engine, 0.0)
+    first_s = first_load_takes_more_s(spec.engine, on_gpu=on_gpu)
     if isinstance(spec, BaselineJob):
         noise = (spec.noise_launches, spec.noise_blocks)
         together = on_gpu and spec.at_once is None

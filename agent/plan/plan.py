@@ -11,13 +11,13 @@ from agent.campaign.sweep import swept
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import (
-    FIRST_LOAD_MORE_S,
     Duration,
     Stored,
     advice,
     duration,
     expected_load,
     expected_request,
+    first_load_takes_more_s,
 )
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
@@ -265,12 +265,12 @@ def _duration(
         baseline.sweep_blocks,
         (baseline.noise_launches, baseline.noise_blocks),
         spec.budget.wall_s,
-        expected_load(spec.engine, size),
+        expected_load(spec.engine, size, on_gpu=card.is_gpu),
         request,
         stored,
         in_turn=in_turn,
         together=card.is_gpu and not in_turn,
-        first_load_more_s=FIRST_LOAD_MORE_S.get(spec.engine, 0.0),
+        first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
     )
     if as_files or spec.latency_only:
         return found

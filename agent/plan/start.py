@@ -74,7 +74,8 @@ class Start:
 
     `words` is what is set of the default, as a user writes it. `refused` says why it is not the default, as a
     clause, None where it is; `told` the same whole, for the user. `default_bytes` is what a launch of the
-    default takes. `fits` is False where nothing was found that does: then it is the default.
+    default takes. `fits` is False where nothing was found that does: then it is the default, and `told` says
+    how much is missing for the leanest.
     """
 
     configuration: Configuration
@@ -107,7 +108,7 @@ def find_start(asked: BaselineSpec, room: Room) -> Start:
         return start
     found = _least_changes(room, default)
     if not found:
-        return replace(start, fits=False)
+        return replace(start, fits=False, told=_nothing_fits(room, default))
     why = figures(needed, room.usable, f" of {room.where}")
     begun: Start | None = None
     for each in reversed(found):
@@ -147,8 +148,11 @@ def swept_from(start: Start, spec: CampaignSpec, space: Space, where: str) -> tu
 
 
 def figures(needed: int, usable: int, of: str = "") -> str:
-    """What is needed and what may be taken, as a clause."""
-    return f"it needs {format_bytes(needed)}, and {format_bytes(usable)}{of} may be taken"
+    """What is needed and what may be taken, as a clause, in as many digits as tell them apart."""
+    digits = 1
+    while needed != usable and format_bytes(needed, digits) == format_bytes(usable, digits):
+        digits += 1
+    return f"it needs {format_bytes(needed, digits)}, and {format_bytes(usable, digits)}{of} may be taken"
 
 
 def _named(knobs: Mapping[str, KnobValue], room: Room, start: Start) -> Start:
@@ -169,6 +173,18 @@ def _named(knobs: Mapping[str, KnobValue], room: Room, start: Start) -> Start:
 def _begun(start: Start, found: Configuration, room: Room, refused: str) -> Start:
     words = assignments_words(assignments_between(room.legal.space, start.default, found))
     return replace(start, configuration=found, words=words, refused=refused)
+
+
+def _nothing_fits(room: Room, default: Configuration) -> str:
+    """That there is nothing to begin from, with the leanest of what there might have been."""
+    counted = [(room.count(each), knobs, each) for knobs, each in _candidates(room.legal, default)]
+    least, _, leanest = min(counted, key=lambda it: it[:2], default=(room.count(default), 0, default))
+    words = assignments_words(assignments_between(room.legal.space, default, leanest))
+    what = f"the least it may begin from is {words}{_bits(leanest)}" if words else "it has but the default"
+    return (
+        f"No campaign can begin here: {what}, and that does not fit: "
+        f"{figures(least, room.usable, f' of {room.where}')}, {format_bytes(least - room.usable)} too few."
+    )
 
 
 def _bits(begun: Configuration) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from agent.campaign.legal import Legal
 from agent.plan.at_once import parts_on, usable_on
-from agent.plan.card import Card, listed_cards
-from agent.plan.fitting import sentence, smallest_card
-from agent.plan.memory import Room
+from agent.plan.card import Card
 from agent.plan.model import ModelFound
-from agent.plan.start import Room as StartRoom
-from agent.plan.start import Start, find_start
+from agent.plan.start import Room, Start, find_start
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from experiments.engines.launch_memory import needed_bytes
@@ -24,7 +21,7 @@ def start_on(spec: CampaignSpec, model: ModelFound, card: Card, legal: Legal, co
     def count(each: Configuration) -> int:
         return needed_bytes(parts_on(spec, model, card, each, context_tokens))
 
-    room = StartRoom(legal, model.profile, count, usable_on(card), card.name, not spec.latency_only)
+    room = Room(legal, model.profile, count, usable_on(card), card.name, not spec.latency_only)
     return find_start(spec.baseline, room)
 
 
@@ -32,12 +29,11 @@ def check_start(spec: CampaignSpec, card: Card, start: Start) -> None:
     """Raise `UsageError` where nothing fits that a campaign could begin from, or where what it begins from
     must be quantized first and nothing here quantizes."""
     if not start.fits:
-        room = Room("The engine's default", start.default_bytes, usable_on(card))
-        larger = smallest_card(start.default_bytes, listed_cards()) if card.is_gpu else None
         raise UsageError(
-            f"{sentence(room, card.name, (), 0, larger)} No campaign was begun.",
-            f"{'' if card.limit_bytes is None else 'Raise --memory. '}To try the default all the same, for "
-            "parts of the count are upper guesses: --baseline default",
+            f"{start.told} No campaign was begun.",
+            f"{'' if card.limit_bytes is None else 'Raise --memory. '}"
+            f"{'Other cards: autoinfer plan --hardware all. ' if card.is_gpu else ''}"
+            "The default all the same, for parts of the count are upper guesses: --baseline default",
         )
     if spec.latency_only or start.configuration.get("quantization.method", "none") == "none":
         return

@@ -1,25 +1,40 @@
-"""What the incumbent runs already, by whatever the engine chose where a knob left it the choice. Pure."""
+"""What was measured already under another name: by what the engine chose where a knob left it the choice.
+Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.proposers.port import CampaignView
+from agent.proposers.port import CampaignView, Trial
 from experiments.measurement.evidence import Json
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Pin, same_value
+from experiments.space.space import Space
 
 
 def already_runs(view: CampaignView, candidate: Configuration) -> bool:
     """Whether all in which the candidate differs from the incumbent is named there what the incumbent's
     resolved configuration shows already: the kernel, say, that `auto` came to. False where nothing tells."""
-    changes = view.incumbent.changes_to(candidate)
-    return bool(changes) and all(_shown(view, change.knob, change.after) for change in changes)
+    return _runs(view.space, view.incumbent, view.incumbent_runs, candidate)
 
 
-def _shown(view: CampaignView, name: str, value: KnobValue | None) -> bool:
-    pins = next((knob.pins for knob in view.space.knobs if knob.name == name), ())
-    return bool(pins) and all(_reads(pin, value) == _at(view.incumbent_runs, pin.key) for pin in pins)
+def measured_as(view: CampaignView, candidate: Configuration) -> Trial | None:
+    """The trial whose candidate ran just what this one names: another name is no reason to measure it again.
+    None where there is none, or nothing tells."""
+    found = (each for each in view.trials if _runs(view.space, each.candidate, each.runs, candidate))
+    return next(found, None)
+
+
+def _runs(
+    space: Space, measured: Configuration, resolved: Mapping[str, Json], candidate: Configuration
+) -> bool:
+    changes = measured.changes_to(candidate) if resolved else ()
+    return bool(changes) and all(_shown(space, resolved, change.knob, change.after) for change in changes)
+
+
+def _shown(space: Space, resolved: Mapping[str, Json], name: str, value: KnobValue | None) -> bool:
+    pins = next((knob.pins for knob in space.knobs if knob.name == name), ())
+    return bool(pins) and all(_reads(pin, value) == _at(resolved, pin.key) for pin in pins)
 
 
 def _reads(pin: Pin, value: KnobValue | None) -> Json:

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from agent.proposers.draft import expected_gains
 from agent.proposers.port import CampaignView, Draft, Proposer
-from agent.ranking.ranking import expected_gain
 from knowledge.hit_rates import Record, slots
 
 
@@ -77,8 +75,5 @@ def _most_promising(
     claims = [draft for draft in shown if draft.metric is None and keeps(draft)]
     if not claims:
         return None
-    beliefs = [view.predict(draft.control, draft.candidate) for draft in claims]
-    gains = expected_gain(
-        np.array([each.log_ratio_mean for each in beliefs]), np.array([each.log_ratio_sd for each in beliefs])
-    )
-    return claims[int(np.argmax(gains))]
+    gains = expected_gains(view, [(view.predict(each.control, each.candidate), None) for each in claims])
+    return claims[gains.index(max(gains))]

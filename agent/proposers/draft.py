@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from agent.proposers.port import CampaignView, Draft
+from agent.ranking.ranking import expected_gain
 from agent.surrogate.levers import joined
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
@@ -70,6 +73,17 @@ def predict(view: CampaignView, candidate: Configuration, metric: Metric | None)
     if view.predict_on is None:
         raise ValueError(f"this campaign takes no hypothesis about {metric}")
     return view.predict_on(view.incumbent, candidate, metric)
+
+
+def expected_gains(view: CampaignView, found: Sequence[tuple[Prediction, Metric | None]]) -> list[float]:
+    """What each of these predictions, on its metric (None: the objective), is expected to save, as the
+    ranking counts it: by what two launches of one configuration differ nobody wins."""
+    means = np.array([each.log_ratio_mean for each, _ in found])
+    variances = [
+        each.log_ratio_sd**2 - (view.launches_sd_log**2 if metric is None else 0.0) for each, metric in found
+    ]
+    gains: list[float] = expected_gain(means, np.sqrt(np.maximum(variances, 0.0))).tolist()
+    return gains
 
 
 def claim(

@@ -49,7 +49,7 @@ def drafting(view: CampaignView, step: StepProfile | None) -> list[Idea]:
             why = _why(view, step, cost, method, tokens)
             if refused is None:
                 ideas.append(Idea(candidate, why))
-            else:
+            elif view.pruning_pays:
                 ideas += [
                     Idea(paid, f"{why} {refused} The fewest layers that pay for it go with it.")
                     for paid in with_pruning_that_pays(view.space, view.refused, candidate)

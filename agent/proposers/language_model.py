@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.language_model.answer import Proposal
-from agent.proposers.already_runs import already_runs
+from agent.proposers.already_runs import already_runs, measured_as
 from agent.proposers.draft import claim, refuted_if
 from agent.proposers.port import CampaignView, Draft, FromModel
 from agent.surrogate.levers import changes_noise, joined
 from configs.errors import UsageError
 from configs.language_model import PROPOSER
+from db.labels import Noun, format_label
 from experiments.space.configuration import Configuration
 
 
@@ -82,6 +83,10 @@ def draft_from(view: CampaignView, ready: Ready) -> Draft:
         raise UsageError("It only draws the same thing anew.")
     if already_runs(view, candidate):
         raise UsageError("It names what the best so far runs by itself.")
+    same = measured_as(view, candidate)
+    if same is not None:
+        label = format_label(Noun.EXPERIMENT, same.experiment_id)
+        raise UsageError(f"It names what {label} measured: the engine chose so by itself.")
     built = f" Builds on {', '.join(said.builds_on)}." if said.builds_on else ""
     moved = " It was proposed on top of another configuration." if ready.control != control else ""
     own = () if view.incumbent_hypothesis_id is None else (view.incumbent_hypothesis_id,)

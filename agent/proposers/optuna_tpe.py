@@ -102,7 +102,7 @@ def _kept(view: CampaignView) -> dict[str, KnobValue]:
 def _paid(view: CampaignView, candidate: Configuration) -> tuple[Configuration, str]:
     """A point, and a sentence of what was done to it: an external drafter that the parameter budget refuses
     gets the fewest pruned layers that pay for it."""
-    if candidate.get(DRAFTING) in EXTERNAL_DRAFTERS:
+    if view.pruning_pays and candidate.get(DRAFTING) in EXTERNAL_DRAFTERS:
         refusal = view.refused(candidate)
         paid = with_pruning_that_pays(view.space, view.refused, candidate) if refusal else ()
         if paid:

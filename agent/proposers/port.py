@@ -22,15 +22,27 @@ LATENCY_METRICS = (Metric.TPOT_MS, Metric.TTFT_MS, Metric.ITL_MS, Metric.E2EL_MS
 
 
 @dataclass(frozen=True)
+class Measured:
+    """One measurement of a configuration that several trials are held against: its name, and the standard
+    error of its log."""
+
+    name: str
+    se_log: float
+
+
+@dataclass(frozen=True)
 class Trial:
     """One judged experiment as proposers, surrogate and ranking see it.
 
     `effect_log` is candidate over control (negative is faster) with standard error `effect_se_log`;
-    None where nothing was measured. `bits_ratio_log` is the log of candidate over control bits per byte.
+    None where nothing was measured. `bits_ratio_log` is the log of candidate over baseline bits per byte.
     `acceptance_length` is the candidate's mean number of tokens a verification step (None without drafting).
     `profile` is the candidate's own decode step by part, empty where it was not profiled.
     `metric` is what the effect is on; None stands for the campaign's objective. `removed_layers` are those
-    that the candidate's pruning took out of the model, by their place in it (None: not told).
+    that the candidate's pruning took out of the model, by their place in it (None: not told). `runs` is the
+    candidate's resolved configuration as its last launch told it, empty where none did. `arms` are the
+    measurements of control and candidate where other trials share them; None where both were measured for
+    this trial alone, side by side, as campaigns do.
     """
 
     hypothesis_id: int
@@ -49,6 +61,8 @@ class Trial:
     metric: Metric | None = None
     removed_layers: tuple[int, ...] | None = None
     profile: tuple[PartTime, ...] = ()
+    runs: Mapping[str, Json] = field(default_factory=dict)
+    arms: tuple[Measured, Measured] | None = None
 
     @property
     def on_objective(self) -> bool:
@@ -106,7 +120,10 @@ class CampaignView:
     `incumbent_runs` its resolved configuration as its last launch told it;
     `bandwidth_bytes_per_s` is what the target's memory was measured to give, None where it was not.
     `predict_on` predicts other metrics than the objective (`step_weight_bytes`, `nll_bits`, `task_correct`);
-    where it is None the campaign takes hypotheses on its objective only.
+    where it is None the campaign takes hypotheses on its objective only. `launches_sd_log` is what of each
+    prediction of the objective is between launches of one configuration, and won by none. `pruning_pays`:
+    what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
+    configurations is all there is.
     """
 
     space: Space
@@ -129,6 +146,8 @@ class CampaignView:
     incumbent_runs: Mapping[str, Json] = field(default_factory=dict)
     bandwidth_bytes_per_s: float | None = None
     predict_on: Callable[[Configuration, Configuration, Metric], Prediction] | None = None
+    launches_sd_log: float = 0.0
+    pruning_pays: bool = True
 
 
 class Proposer(Protocol):

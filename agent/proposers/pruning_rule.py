@@ -66,7 +66,7 @@ def pruning(view: CampaignView, step: StepProfile | None) -> list[Idea]:
 def least_layers_that_fit(view: CampaignView) -> int | None:
     """The fewest removed layers with which an incumbent that is refused itself, as a baseline above the
     parameter budget is, would not be; None where it is not refused, or no pruning helps."""
-    if view.refused(view.incumbent) is None:
+    if not view.pruning_pays or view.refused(view.incumbent) is None:
         return None
     paid = with_pruning_that_pays(view.space, view.refused, view.incumbent)
     counts = [count for each in paid if isinstance(count := each.get(LAYERS), int)]

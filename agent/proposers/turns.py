@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from agent.proposers.already_runs import already_runs
-from agent.proposers.draft import draft_of, predict, predicted
+from agent.proposers.already_runs import already_runs, measured_as
+from agent.proposers.draft import draft_of, expected_gains, predict, predicted
 from agent.proposers.idea import Idea
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.pruning_rule import least_layers_that_fit
-from agent.ranking.ranking import expected_gain
 from agent.surrogate.levers import changes_noise
 from experiments.space.budget import with_pruning_that_pays
 from experiments.space.configuration import Configuration
@@ -85,19 +82,15 @@ def within_budget(view: CampaignView, ideas: Sequence[Idea]) -> list[Idea]:
 
 def _allowed(view: CampaignView, candidate: Configuration) -> bool:
     levers = set(view.space.levers_between(view.incumbent, candidate))
-    if changes_noise(view.incumbent, candidate):
+    if view.banned_levers & levers or changes_noise(view.incumbent, candidate):
         return False
-    if already_runs(view, candidate):
+    if view.refused(candidate) is not None or already_runs(view, candidate):
         return False
-    return not view.banned_levers & levers and view.refused(candidate) is None
+    return measured_as(view, candidate) is None  # last: it looks at every trial
 
 
 def _gains(view: CampaignView, ideas: Sequence[Idea]) -> list[float]:
-    beliefs = [predict(view, idea.candidate, idea.metric) for idea in ideas]
-    means = np.array([belief.log_ratio_mean for belief in beliefs])
-    spreads = np.array([belief.log_ratio_sd for belief in beliefs])
-    gains: list[float] = expected_gain(means, spreads).tolist()
-    return gains
+    return expected_gains(view, [(predict(view, each.candidate, each.metric), each.metric) for each in ideas])
 
 
 def _best_first(view: CampaignView, ideas: Sequence[Idea]) -> list[Idea]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent.proposers.draft import refuted_if
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
+from configs.authors import COLLEAGUE, author_words
 from configs.errors import UsageError
 from configs.quantities import HIGHER_IS_BETTER, parse_effect, parse_percent
 from experiments.measurement.plan import Prediction
@@ -17,9 +18,6 @@ from experiments.space.space import Space
 
 PROPOSER = "user"
 """The name under which a user's hypothesis is stored."""
-
-COLLEAGUE = "mcp:"
-"""What the names of coding agents begin with that propose through `autoinfer mcp`."""
 
 SPREAD_SHARE = 0.5
 """Standard deviation of an expected effect that came without a spread, as a share of it."""
@@ -90,7 +88,8 @@ def user_draft(
 
 
 def _who(proposer: str) -> str:
-    return "The user" if proposer == PROPOSER else proposer
+    found = "the user" if proposer == PROPOSER else author_words(proposer)
+    return f"{found[:1].upper()}{found[1:]}"
 
 
 def check_words(asked: Enqueued, metric: str, min_effect: float) -> tuple[float, Prediction | None]:

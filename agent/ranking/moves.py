@@ -9,6 +9,7 @@ same was overtaken. One that a directive moved names that directive, whatever el
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -33,18 +34,32 @@ SHARED = "what others bear of its building"
 ABSENT = np.iinfo(np.int64).max
 """Stands for the place of a hypothesis that is not in the queue: behind all others."""
 
+NOTHING_KNOWN: Mapping[int, str] = {}
+"""What became of hypotheses that left, where nobody says."""
+
 Places = npt.NDArray[np.int64]
 
 
-def moves(previous: Ranking, new: Ranking, cause: Cause, steering: Steering | None = None) -> list[Move]:
+def moves(
+    previous: Ranking,
+    new: Ranking,
+    cause: Cause,
+    steering: Steering | None = None,
+    gone: Mapping[int, str] = NOTHING_KNOWN,
+) -> list[Move]:
     """Every change of place, entries and exits too, in the new order and then those who left.
 
-    `cause` is what the queue was ranked again for, `steering` the directives that came meanwhile.
+    `cause` is what the queue was ranked again for, `steering` the directives that came meanwhile, `gone` what
+    became of hypotheses that left, in a few words.
     """
     found = []
     for each in shifts(previous, new):
+        why = each.why
+        if each.to_place is None and each.hypothesis_id in gone:
+            why = f"{why}: {gone[each.hypothesis_id]}"
         behind = cause
-        if each.steered and steering is not None:
+        older = each.held_by is not None and steering is not None and each.held_by not in steering.given
+        if each.steered and steering is not None and not older:
             behind = steering.of_hypothesis.get(each.hypothesis_id) or steering.newest or cause
         found.append(
             Move(
@@ -52,7 +67,7 @@ def moves(previous: Ranking, new: Ranking, cause: Cause, steering: Steering | No
                 each.from_place,
                 each.to_place,
                 behind.event_id,
-                f"{each.why}, after {behind.text} (event {behind.event_id})",
+                f"{why}, after {behind.text} (event {behind.event_id})",
             )
         )
     return found
@@ -79,6 +94,7 @@ def shifts(previous: Ranking, new: Ranking) -> list[Shift]:
                 was.place if was else None,
                 now.place if now else None,
                 *_why(number, was, now, crowd),
+                _held_by(was, now),
             )
         )
     return found
@@ -128,6 +144,15 @@ def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> tu
         return crowd.others(number), False
     name, why = own
     return why, name == FACTOR
+
+
+def _held_by(was: Place | None, now: Place | None) -> int | None:
+    """The event of a cap or a minimum share that bears on its place now and did not before."""
+    if was is None or now is None:
+        return None
+    if now.capped_by != was.capped_by:
+        return now.capped_by
+    return now.reserved_by if now.reserved_by != was.reserved_by else None
 
 
 def _by_directive(was: Place, now: Place) -> str | None:

@@ -221,22 +221,26 @@ class Cause:
 
 @dataclass(frozen=True)
 class Steering:
-    """The directives given or lifted since the last ranking: the newest of each hypothesis, and of all."""
+    """The directives given or lifted since the last ranking: the newest of each hypothesis, and of all, and
+    the events of all."""
 
     of_hypothesis: Mapping[int, Cause] = field(default_factory=dict)
     newest: Cause | None = None
+    given: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
 class Shift:
     """What a hypothesis's place is in two orders, None where it is not in one, and why it differs; `steered`
-    where a directive about it is why."""
+    where a directive about it is why. `held_by` is the event of the cap or the minimum share that makes it:
+    either may begin to bear when something was tested, long after it was given."""
 
     hypothesis_id: int
     from_place: int | None
     to_place: int | None
     why: str
     steered: bool = False
+    held_by: int | None = None
 
 
 @dataclass(frozen=True)

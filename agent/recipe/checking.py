@@ -3,7 +3,8 @@
 The check is a test whose smallest effect worth having is what the recipe promised (`Promise.least_effect`),
 so the campaign's own judge decides it, with the same intervals and the same guard of quality: supported means
 that the gain is there, refuted that it is not or the quality is worse, infeasible that it does not run.
-Anything else leaves it open. The plan is cut to about `CHECK_S` by what the first test took.
+Anything else leaves it open. What it promised and which tests it rests on is read from the database, never
+believed from its file; how it is planned is `agent.recipe.planning`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import floor
 
-from sqlalchemy import select, update
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from agent.campaign.devices import device_of
@@ -21,9 +21,11 @@ from agent.campaign.dispatch import enqueue_test
 from agent.campaign.elsewhere import check_arms, find_elsewhere
 from agent.campaign.ended import until_ended
 from agent.campaign.facts import Facts
-from agent.campaign.learn import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
 from agent.campaign.reading_facts import read_facts
-from agent.recipe.recipe import Recipe
+from agent.campaign.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.recipe.planning import ShortPlan, short_plan
+from agent.recipe.promising import baseline_of, promise_of, rests_on
+from agent.recipe.recipe import Promise, Recipe
 from configs.errors import AutoinferError, UsageError
 from configs.targets import is_rented
 from db import events
@@ -33,21 +35,18 @@ from db.models import Campaign, Experiment, Job, Verdict
 from db.models import Configuration as Stored
 from db.session import Database
 from db.states import ExperimentKind, ExperimentState, VerdictOutcome
-from experiments.measurement.plan import Prediction, StoppingPlan
 from experiments.space.configuration import Configuration
+from knowledge.asking.answer import some
 from knowledge.figures import effect
 from knowledge.findings.checked import confirm_after_check, stale_after_check
 from knowledge.findings.keeping import update_findings
-from knowledge.stored import number, verdict_metric
+from knowledge.stored import verdict_metric
 
-CHECK_S = 300.0
-"""Seconds that a check aims at; on a large model a pair of launches may take longer by itself."""
+MOST_NAMED = 4
+"""Tests that a sentence names; how many more there are is told."""
 
 FIRST = -1.0
 """Priority of a check's job: somebody waits for it, so it goes before what a campaign left in the queue."""
-
-_Z = 1.959964
-"""Half-width of an interval of 95 % in standard deviations."""
 
 
 class Holding(StrEnum):
@@ -68,7 +67,7 @@ _SAYS = {
 @dataclass(frozen=True)
 class Checked:
     """What a check came to: the experiment that was run, `holding`, the findings that it confirmed or marked
-    stale, and all of it in a sentence."""
+    stale, and all of it in a sentence; `otherwise` is what the file said else than the database."""
 
     experiment: str
     recipe: str
@@ -78,15 +77,19 @@ class Checked:
     confirmed: tuple[str, ...]
     stale: tuple[str, ...]
     reason: str
+    otherwise: str | None = None
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A check that was queued: its experiment, the device, and about how long it takes."""
+    """A check that was queued: its experiment, the device, how it is planned, the recipe as the database has
+    it, and in a clause what the file said otherwise, None where nothing."""
 
     experiment_id: int
     device: str
-    expected_s: float
+    short: ShortPlan
+    recipe: Recipe
+    otherwise: str | None
 
     @property
     def label(self) -> str:
@@ -101,11 +104,12 @@ def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> 
     a target that is none, is rented, or can't serve one of the arms.
     """
     original = _original(session, recipe)
-    facts = read_facts(session, original.campaign_id)
+    recipe, otherwise = _as_recorded(session, recipe, original)
+    known = read_facts(session, original.campaign_id)
     control, candidate = Configuration.of(recipe.baseline), Configuration.of(recipe.configuration)
-    own = device_of(session, original.id) or facts.spec.devices[0]
+    own = device_of(session, original.id) or known.spec.devices[0]
     # Another Python cuts other texts: both arms get those of the machine as it is now.
-    facts = replace(facts, baseline=control, baseline_experiment_id=None)
+    facts = replace(known, baseline=control, baseline_experiment_id=None)
     device, kind = own, ExperimentKind.REPRODUCE
     if is_rented(target or own):
         raise UsageError(
@@ -116,7 +120,8 @@ def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> 
     if target is not None and target != own:
         facts, device = _there(facts, target, {"baseline": control, "recipe": candidate})
         kind = ExperimentKind.PROMOTE
-    plan, expected_s = short_plan(session, original, recipe)
+    ran = replace(known, target_key=facts.target_key, at_once=facts.at_once)
+    short = short_plan(session, ran, original, recipe.promise)
     campaign = session.get_one(Campaign, original.campaign_id)
     direct = original.control_configuration_id == campaign.baseline_configuration_id
     experiment_id = enqueue_test(
@@ -124,14 +129,14 @@ def begin_check(session: Session, recipe: Recipe, target: str | None = None) -> 
         facts,
         control,
         candidate,
-        plan,
+        short.plan,
         kind=kind,
         hypothesis_id=original.hypothesis_id if direct else None,
         reproduces_experiment_id=original.id,
         device=device,
     )
     session.execute(update(Job).where(Job.experiment_id == experiment_id).values(priority=FIRST))
-    return Begun(experiment_id, device, expected_s)
+    return Begun(experiment_id, device, short, recipe, otherwise)
 
 
 def _original(session: Session, recipe: Recipe) -> Experiment:
@@ -139,8 +144,8 @@ def _original(session: Session, recipe: Recipe) -> Experiment:
     if found is None or found.preregistration_digest != recipe.seal:
         raise UsageError(
             f"This database does not hold what the recipe rests on: {recipe.experiment} of "
-            f"{recipe.campaign}, sealed as "
-            f"{recipe.seal[:12]}.",
+            f"{recipe.campaign}, sealed as {recipe.seal[:12]}, and a file's own word for what was measured "
+            "is not taken.",
             "Name the database of the campaign: --data-dir DIR, or --db URL.",
         )
     _check_unchanged(session, recipe, found)
@@ -149,22 +154,37 @@ def _original(session: Session, recipe: Recipe) -> Experiment:
 
 def _check_unchanged(session: Session, recipe: Recipe, original: Experiment) -> None:
     """Raise `UsageError` for a file that would run, or blame, something else than what was measured."""
-    baseline = session.get_one(Campaign, original.campaign_id).baseline_configuration_id
+    baseline = baseline_of(session.get_one(Campaign, original.campaign_id))
     arms = ((baseline, recipe.baseline), (original.candidate_configuration_id, recipe.configuration))
     same = all(
         Configuration.of(session.get_one(Stored, number).knobs) == Configuration.of(knobs)
         for number, knobs in arms
     )
-    named = {parse_label_of(Noun.EXPERIMENT, each) for each in recipe.rests_on}
-    own = select(Experiment.id).where(
-        Experiment.id.in_(named), Experiment.campaign_id == original.campaign_id
-    )
-    if not same or set(session.scalars(own)) != named:
+    if not same:
         raise UsageError(
             f"The recipe was changed after it was written: it is not what {recipe.experiment} measured.",
             f"Write it anew with: autoinfer export {format_label(Noun.CAMPAIGN, original.campaign_id)} "
             "--recipe",
         )
+
+
+def _as_recorded(session: Session, recipe: Recipe, original: Experiment) -> tuple[Recipe, str | None]:
+    """The recipe with what the database says that it promises and rests on, and what its file says else."""
+    promise, rests = promise_of(session, original), rests_on(session, original)
+    said = []
+    if recipe.promise != promise:
+        words = [_gain(each, promise.metric) for each in (recipe.promise, promise)]
+        told = f"{words[0]}, and the database {words[1]}" if len(set(words)) > 1 else "other figures of it"
+        said.append(f"promises {told}")
+    if recipe.rests_on != rests:
+        file = some(recipe.rests_on, MOST_NAMED) or "nothing"
+        said.append(f"rests on {file}, and by the database on {some(rests, MOST_NAMED)}")
+    recorded = recipe.model_copy(update={"promise": promise, "rests_on": rests})
+    return recorded, f"the file {'; it '.join(said)}: the database's word is taken" if said else None
+
+
+def _gain(promise: Promise, metric: str) -> str:
+    return effect(promise.effect_log, promise.low_log, promise.high_log, metric)
 
 
 def _there(facts: Facts, target: str, arms: dict[str, Configuration]) -> tuple[Facts, str]:
@@ -173,40 +193,12 @@ def _there(facts: Facts, target: str, arms: dict[str, Configuration]) -> tuple[F
     return replace(facts, target_key=there.key, at_once=at_once), there.device
 
 
-def short_plan(session: Session, original: Experiment, recipe: Recipe) -> tuple[StoppingPlan, float]:
-    """The plan of the first test with what the recipe promised as the smallest effect worth having, cut to as
-    many pairs as fit into `CHECK_S`, two at least; and about how many seconds it takes."""
-    plan, promise = StoppingPlan.model_validate(original.plan), recipe.promise
-    verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == original.id)).one()
-    told = verdict.judge.get("details")
-    spent_s = number(told.get("spent_s")) if isinstance(told, dict) else None
-    pairs = max(1, verdict.launches // 2)
-    wall_s = original.wall_s or 0.0
-    pair_s = (spent_s if spent_s else wall_s) / pairs
-    beside_s = max(0.0, wall_s - pair_s * pairs)
-    whole = plan.full_pairs + plan.validation_pairs
-    most = whole if pair_s <= 0 else min(whole, max(2, floor((CHECK_S - beside_s) / pair_s)))
-    validation = min(plan.validation_pairs, max(1, most - 2))
-    short = plan.model_copy(
-        update={
-            "min_effect": round(promise.least_effect, 3),
-            "prediction": Prediction(
-                log_ratio_mean=promise.effect_log,
-                log_ratio_sd=max((promise.high_log - promise.low_log) / (2 * _Z), 1e-3),
-            ),
-            "full_pairs": max(1, most - validation),
-            "validation_pairs": validation,
-            "support_alpha": None,
-        }
-    )
-    return StoppingPlan.model_validate(short.model_dump()), beside_s + pair_s * most
-
-
-def conclude_check(session: Session, recipe: Recipe, begun: Begun) -> Checked:
+def conclude_check(session: Session, begun: Begun) -> Checked:
     """Judge the run, tell the findings, and say whether the recipe holds; works in a write transaction.
 
     Raises `AutoinferError` where the run broke, which says nothing about the recipe.
     """
+    recipe = begun.recipe
     fresh = session.get_one(Experiment, begun.experiment_id)
     if fresh.state == ExperimentState.CANCELLED:
         raise AutoinferError(f"{begun.label} was cancelled.", "Start the check again.")
@@ -244,6 +236,7 @@ def conclude_check(session: Session, recipe: Recipe, begun: Begun) -> Checked:
             "effect_log": verdict.effect_log,
             "stale": list(stale),
             "confirmed": list(confirmed),
+            "otherwise": begun.otherwise,
         },
     )
     return Checked(
@@ -251,10 +244,11 @@ def conclude_check(session: Session, recipe: Recipe, begun: Begun) -> Checked:
         recipe=recipe.experiment,
         holding=holding,
         outcome=verdict.outcome,
-        expected_s=begun.expected_s,
+        expected_s=begun.short.expected_s,
         confirmed=confirmed,
         stale=stale,
         reason=said,
+        otherwise=begun.otherwise,
     )
 
 
@@ -273,7 +267,7 @@ def check(
     told(begun)
     until_ended(database, begun.experiment_id, wait, stop, "Whoever waited for the check went away.")
     with database.write() as session:
-        return conclude_check(session, recipe, begun)
+        return conclude_check(session, begun)
 
 
 def _sentence(recipe: Recipe, verdict: Verdict, label: str, holding: Holding) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from configs.errors import AutoinferError
 from experiments.artifacts.key import ArtifactKey
-from experiments.artifacts.store import ArtifactStore, StoredArtifact
+from experiments.artifacts.store import ArtifactStore
+from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import Infeasible
 from experiments.job.assembly import KEPT_SCORES, UNFINISHED_QUANTIZATIONS
 from experiments.job.checkpoints import RunStage, report_name, staged_checkpoint

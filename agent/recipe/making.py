@@ -11,29 +11,25 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.stored_spec import FOUND, asked_of
 from agent.recipe.checkpoints import is_built, known_chain, stages_on
-from agent.recipe.recipe import FORMAT, Build, Promise, Recipe, Serve
+from agent.recipe.promising import baseline_of, promise_of, rests_on
+from agent.recipe.recipe import FORMAT, Build, Recipe, Serve
 from configs.errors import AutoinferError, UsageError
 from configs.targets import device_there
-from db.event_kinds import EventKind
-from db.labels import Noun, format_label, parse_label_of
-from db.models import Artifact, Campaign, Configuration, Event, Experiment, Launch, Verdict
+from db.labels import Noun, format_label
+from db.models import Artifact, Campaign, Configuration, Experiment, Launch, Verdict
 from db.models.base import JsonObject
 from db.noise import SERIES_NAME
 from db.states import Arm, VerdictOutcome
-from experiments.artifacts.store import StoredArtifact
+from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import Infeasible
 from experiments.engines.serve_command import Servable, ServeCommand
 from experiments.job.assembly import checkpoint_path
 from experiments.job.named import load_engine
 from experiments.space.configuration import Configuration as Point
 from knowledge.latency_only import UNKNOWN_QUALITY, latency_only
-from knowledge.queries.now_best import bests_told, of_kind
-from knowledge.queries.pareto import judged_ratios
-from knowledge.queries.pareto_ratios import each_over_baseline
 from knowledge.queries.stages import stage_reports
 from knowledge.report.evidence import machines
-from knowledge.samples_digest import samples_digest
-from knowledge.stored import engine_of, metric_of, verdict_metric, workload_of
+from knowledge.stored import engine_of, workload_of
 
 CHECKPOINT = "checkpoint"
 """The folder beside a recipe that its checkpoint is built into; also the kind of its artifacts."""
@@ -42,9 +38,9 @@ CHECKPOINT = "checkpoint"
 def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
     """The recipe of the campaign's best; `cache_dir` keeps what stages keep between calls.
 
-    Raises `UsageError` where there is nothing to deploy: an A/A series, made-up weights, no best, a gain
-    without an interval or an engine that can't be deployed; `AutoinferError` where the engine refuses the
-    configuration on this machine.
+    Raises `UsageError` where there is nothing to deploy: an A/A series, made-up weights, no baseline, no
+    best, a gain without an interval or an engine that can't be deployed; `AutoinferError` where the engine
+    refuses the configuration on this machine.
     """
     campaign = session.get_one(Campaign, campaign_id)
     label = format_label(Noun.CAMPAIGN, campaign_id)
@@ -55,10 +51,10 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
             f"{label} has made-up weights: {UNKNOWN_QUALITY}, so there is nothing to deploy.",
             "Run a campaign on the model's own weights: autoinfer run --model HF_ID",
         )
-    experiment, verdict = _best(session, campaign)
+    experiment = _best(session, campaign)
     candidate, baseline = (
         session.get_one(Configuration, each).knobs
-        for each in (experiment.candidate_configuration_id, campaign.baseline_configuration_id)
+        for each in (experiment.candidate_configuration_id, baseline_of(campaign))
     )
     before, after = Point.of(baseline), Point.of(candidate)
     ran = machines(session, campaign_id)
@@ -70,7 +66,7 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
         campaign=label,
         experiment=format_label(Noun.EXPERIMENT, experiment.id),
         seal=experiment.preregistration_digest or "",
-        rests_on=_rests_on(session, campaign_id, after),
+        rests_on=rests_on(session, experiment),
         model=campaign.model,
         model_fingerprint=campaign.model_fingerprint,
         hub=(campaign.spec.get(FOUND) or {}).get("hub"),
@@ -88,7 +84,7 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
             note=command.note,
         ),
         builds=builds,
-        promise=_promise(session, campaign, experiment, verdict),
+        promise=promise_of(session, experiment),
         workload=dict(workload_of(experiment.plan)),
         resolved=_resolved(session, experiment),
         versions={} if machine is None else dict(machine.packages),
@@ -98,7 +94,7 @@ def recipe_of(session: Session, campaign_id: int, cache_dir: Path) -> Recipe:
     )
 
 
-def _best(session: Session, campaign: Campaign) -> tuple[Experiment, Verdict]:
+def _best(session: Session, campaign: Campaign) -> Experiment:
     label = format_label(Noun.CAMPAIGN, campaign.id)
     query = (
         select(Experiment, Verdict)
@@ -111,53 +107,8 @@ def _best(session: Session, campaign: Campaign) -> tuple[Experiment, Verdict]:
             f"Nothing of {label} beats its baseline, so there is nothing to deploy.",
             f"See what it found: autoinfer report {label}",
         )
-    return row.Experiment, row.Verdict
-
-
-def _promise(session: Session, campaign: Campaign, experiment: Experiment, verdict: Verdict) -> Promise:
-    """The best over the baseline: of its own test where that compared the two, else of the chain to it."""
-    assert campaign.baseline_configuration_id is not None
-    ratios = judged_ratios(session, campaign.id, metric_of(campaign.objective))
-    found = each_over_baseline(ratios, campaign.baseline_configuration_id).get(experiment.id)
-    if found is None or found.low_log is None or found.high_log is None or found.high_log >= 0:
-        label = format_label(Noun.EXPERIMENT, experiment.id)
-        raise UsageError(
-            f"The gain of {label} over the baseline has no interval that lies beyond none, so a recipe "
-            "could promise "
-            "nothing.",
-            "Test it against the baseline itself: let the campaign go on with autoinfer run --resume",
-        )
-    quality = verdict.quality or {}
-    return Promise(
-        metric=verdict_metric(verdict),
-        effect_log=found.log_ratio,
-        low_log=found.low_log,
-        high_log=found.high_log,
-        chained=experiment.control_configuration_id != campaign.baseline_configuration_id,
-        pairs=verdict.launches // 2,
-        samples_digest=samples_digest(session, experiment.id),
-        bits_per_byte=_object(quality.get("bits_per_byte_relative")),
-        task_points_lost=_object(quality.get("task_points_lost")),
-    )
-
-
-def _rests_on(session: Session, campaign_id: int, best: Point) -> tuple[str, ...]:
-    """The tests that made a best and whose change is still a part of `best`, in their order: what it is was
-    found by them. What another best took back again is not deployed, and no check speaks of it."""
-    made = session.scalars(
-        select(Event).where(of_kind(EventKind.CAMPAIGN_BEST, campaign_id)).order_by(Event.id)
-    )
-    labels = dict.fromkeys(each.experiment for each in bests_told(list(made)))
-    return tuple(each for each in labels if each.startswith("E-") and _is_part(session, each, best))
-
-
-def _is_part(session: Session, label: str, best: Point) -> bool:
-    experiment = session.get_one(Experiment, parse_label_of(Noun.EXPERIMENT, label))
-    control, candidate = (
-        Point.of(session.get_one(Configuration, each).knobs)
-        for each in (experiment.control_configuration_id, experiment.candidate_configuration_id)
-    )
-    return all(best.get(each.knob) == each.after for each in control.changes_to(candidate))
+    found: Experiment = row.Experiment
+    return found
 
 
 def _served(
@@ -246,7 +197,3 @@ def _resolved(session: Session, experiment: Experiment) -> JsonObject:
         .limit(1)
     )
     return found or {}
-
-
-def _object(value: object) -> JsonObject | None:
-    return value if isinstance(value, dict) else None

@@ -17,7 +17,9 @@ from pydantic import (
 )
 
 from configs.errors import UsageError
+from configs.validation import alternatives
 from db.models.base import JsonObject
+from knowledge.findings.exchange import Log
 
 FORMAT: Literal["autoinfer-recipe-1"] = "autoinfer-recipe-1"
 """What such a file says that it is, and so how it is read."""
@@ -42,9 +44,9 @@ class Promise(_Part):
     control. `chained`: along a chain of tests, intervals in quadrature, and not in one of them."""
 
     metric: str
-    effect_log: float
-    low_log: float
-    high_log: Annotated[float, Field(lt=0)]
+    effect_log: Log
+    low_log: Log
+    high_log: Annotated[Log, Field(lt=0)]
     chained: bool
     pairs: int
     samples_digest: Digest
@@ -121,8 +123,11 @@ def read_recipe(text: str, name: str) -> Recipe:
         return Recipe.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        said = str(first["msg"]).rstrip(".")
+        several = alternatives(error)
+        loc, said = several or (first["loc"], str(first["msg"]))
+        place, said = ".".join(map(str, loc)), said.rstrip(".")
+        if several is not None:
+            said = f"it should be {said}"
         said = said[:1].lower() + said[1:]
         raise UsageError(
             f"{name} is no recipe: {f'{place}: ' if place else ''}{said}.",

@@ -18,6 +18,9 @@ RESOLVED = "resolved."
 FEASIBLE, QUALITY, BASELINE, SAMPLE = "feasible", "quality", "baseline", "sample"
 LOAD_S, RUN_S, CAUSE = "load_s", "run_s", "cause_kind"
 
+TOKENS_A_STEP = "tokens_a_step"
+"""The acceptance length of a line that drafts."""
+
 BUILD, BUILD_S = "build", "build_s"
 COMPILE_BUILD, COMPILE_S = "compile_build", "compile_s"
 """What is made once for all rows that name it: weights, and compiled code."""
@@ -29,7 +32,7 @@ RESULTS = frozenset(
     {FEASIBLE, QUALITY, BASELINE, SAMPLE, LOAD_S, RUN_S, CAUSE, "cause", "launches"}
     | {BUILD, BUILD_S, COMPILE_BUILD, COMPILE_S, "evaluate_s", "serve_s"}
     | {"beside_load", "tokens_per_s", "step_bytes", "floor_ms", "above_floor_ms"}
-    | {"break_even_tokens_a_step", "load", "kl_nats", "tasks_solved", "tokens_a_step", "tpot_over_control"}
+    | {"break_even_tokens_a_step", "load", "kl_nats", "tasks_solved", TOKENS_A_STEP, "tpot_over_control"}
     | {"checked_tokens", "divergences", "near_ties"}
 )
 """Columns of results; with those of times, all others tell what was measured on, and can be chosen by."""
@@ -43,11 +46,17 @@ YES, NO = ("yes", "true", "1"), ("no", "false", "0")
 SEPARATORS = str.maketrans({"|": " ", ";": " "})
 """What may stand between samples beside a space."""
 
+OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
+"""What separates columns in files that are called CSV and are not."""
+
 MOST_BYTES, MOST_LINES = 64 << 20, 100_000
 """A larger file is no table of configurations."""
 
 MOST_NUMBER = 1e12
 """A larger number was measured by nobody."""
+
+MOST_SAMPLES = 100_000
+"""Samples behind a mean: as many are drawn whenever it is measured."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +121,11 @@ def read_lines(path: Path) -> tuple[tuple[str, ...], list[Line]]:
         raise UsageError(f"{path} is no CSV: {fault}.", "Correct it, or save it as CSV again.") from None
     except OSError as fault:
         raise UsageError(f"{path} can't be read: {fault.strerror}.", "Name a file that can.") from None
+    other = next((mark for mark in OTHER_MARKS if len(header) == 1 and mark in header[0]), None)
+    if other is not None:
+        raise UsageError(
+            f"{path} has columns that {OTHER_MARKS[other]} separate.", "Save it with commas between them."
+        )
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise UsageError(f"{path} has the column {twice[0]!r} twice.", "Name each column once.")
@@ -175,7 +189,8 @@ def _centres(columns: Sequence[str], metric: str) -> list[str]:
 
 def latency_of(lines: Sequence[Line], columns: Sequence[str], metric: str) -> Latency | None:
     """The latency of one configuration's lines: samples of all of them, or a centre with its spread; None
-    where nothing was measured. Raises `UsageError` for a latency of 0 and for a spread without a centre."""
+    where nothing was measured. Raises `UsageError` for a latency of 0, for a spread without a centre and for
+    what is no count of samples."""
     if metric in columns:
         samples = [
             _above_zero(number(text, metric, line.number), metric, line.number)
@@ -190,8 +205,13 @@ def latency_of(lines: Sequence[Line], columns: Sequence[str], metric: str) -> La
         if sd is not None:
             raise UsageError(f"Line {line.number} has {metric}_sd and no {column}.", "Give both or neither.")
         return None
-    whole = 1 if count is None else int(count)
-    return Latency(_above_zero(centre, column, line.number), sd or 0.0, max(1, whole))
+    if count is not None and not (count.is_integer() and 1 <= count <= MOST_SAMPLES):
+        raise UsageError(
+            f"Line {line.number} has {count:g} in the column {metric}_n, which is no number of samples from "
+            f"1 to {MOST_SAMPLES:,}.",
+            "Correct it, or leave it empty for a mean of one sample.",
+        )
+    return Latency(_above_zero(centre, column, line.number), sd or 0.0, 1 if count is None else int(count))
 
 
 def _above_zero(value: float, column: str, line: int) -> float:

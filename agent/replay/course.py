@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from agent.replay.calibration import Outcome
@@ -16,6 +17,13 @@ from configs.quantities import format_duration, parse_duration_s
 DEFAULT_TRIALS = 20
 """Trials after trial 0 where no budget is given."""
 
+MOST_TRIALS = 100_000
+"""More than a table may have lines: a planner that asks for what it measured before would never end."""
+
+_COUNT = re.compile(r"[+-]?\d+", re.ASCII)
+_DIGITS = 12
+"""Of a count so many characters are read, which tell that it is too large."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -26,19 +34,32 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """`20` are trials, `2h` is time. Raises `UsageError` for less than one trial and anything else."""
-        if text.strip().lstrip("+-").isdigit():
-            trials = int(text)
-            if trials < 1:
+        """`20` are trials, `2h` is time. Raises `UsageError` for less than one trial, more than
+        `MOST_TRIALS`, and anything else."""
+        plain = text.strip()
+        if not _COUNT.fullmatch(plain):
+            try:
+                return cls(None, parse_duration_s(plain))
+            except UsageError:
                 raise UsageError(
-                    f"A budget of {trials} trials is less than one.", "Give 1 or more, or seconds as in 900s."
-                )
-            return cls(trials)
-        return cls(None, parse_duration_s(text))
+                    f"{text[:40]!r} is no budget: neither a number of trials nor a time.",
+                    "Write trials such as 20, or time such as 900s or 2h.",
+                ) from None
+        trials = int(plain[:_DIGITS])
+        if trials < 1:
+            raise UsageError(
+                f"A budget of {plain[:_DIGITS]} trials is less than one.",
+                "Give 1 or more, or seconds as in 900s.",
+            )
+        if trials > MOST_TRIALS:
+            raise UsageError(
+                f"A budget of more than {MOST_TRIALS:,} trials is more than any table has.", "Give fewer."
+            )
+        return cls(trials)
 
     def most(self, table: Table) -> int:
-        """Trials that can be had of a table: its configurations but trial 0, or as many as are allowed.
-        Raises `UsageError` where the seconds do not even pay for the cheapest."""
+        """Trials that can be had of a table: as many as are allowed, or as the seconds pay for where each is
+        the cheapest. Raises `UsageError` where they do not even pay for that one."""
         others = table.rows[1:]
         least_s = min(row.run_s for row in others)
         there = {build.name for build in table.rows[0].builds}
@@ -51,7 +72,7 @@ class Budget:
             )
         if self.trials is not None:
             return self.trials
-        return min(len(others), int(self.seconds // least_s))
+        return int(min(self.seconds / least_s, MOST_TRIALS))
 
     @property
     def words(self) -> str:

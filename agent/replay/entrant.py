@@ -1,17 +1,27 @@
-"""A planner at work: what goes wrong in it becomes a sentence that names it, what it says is checked."""
+"""A planner at work: what goes wrong in it becomes a sentence that names it, what it says is checked, what it
+prints goes to the standard error."""
 
 from __future__ import annotations
 
-import math
+import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 from agent.replay.calibration import Forecast
 from agent.replay.port import Forecaster, Planner, PlannerFactory, Problem, Told
 from configs.errors import AutoinferError
 from experiments.space.configuration import Configuration
+
+FARTHEST_LOG = 1000.0
+"""Beyond any log of milliseconds, and above any spread of one: the scores of predictions stay finite."""
+
+LEAST_SD_LOG = 1e-9
+"""Below what any clock tells apart."""
+
+LONGEST_FAULT = 300
+"""Characters of what a planner raised that are told."""
 
 
 class Entrant:
@@ -58,16 +68,18 @@ class Entrant:
         assert isinstance(planner, Forecaster)  # or there was no prior
         with self._blamed("predict"):
             mean, sd = map(float, planner.predict(configuration))
-        if not (math.isfinite(mean) and math.isfinite(sd) and sd > 0):
+        if not (abs(mean) <= FARTHEST_LOG and LEAST_SD_LOG <= sd <= FARTHEST_LOG):
             raise AutoinferError(
                 f"The planner {self.name} predicts a mean of {mean:g} and a standard deviation of {sd:g}.",
-                "Give two numbers, the second above 0, or leave predict out.",
+                f"Give the natural log of milliseconds: a mean of at most ±{FARTHEST_LOG:g}, a standard "
+                f"deviation of {LEAST_SD_LOG:g} to {FARTHEST_LOG:g}; or leave predict out.",
             )
         return mean, sd
 
     def _made(self, factory: PlannerFactory, seed: int) -> Planner:
         try:
-            return factory(self._problem, seed)
+            with redirect_stdout(sys.stderr):
+                return factory(self._problem, seed)
         except AutoinferError:
             raise
         except (Exception, SystemExit) as fault:
@@ -76,14 +88,16 @@ class Entrant:
     @contextmanager
     def _blamed(self, method: str) -> Iterator[None]:
         try:
-            yield
+            with redirect_stdout(sys.stderr):  # the standard output is the document's
+                yield
         except (Exception, SystemExit) as fault:
             raise self._fault(method, fault) from fault
 
     def _fault(self, where: str, fault: BaseException) -> AutoinferError:
         last = traceback.extract_tb(fault.__traceback__)[-1]
+        why = " ".join(f"{type(fault).__name__}: {fault}".split())[:LONGEST_FAULT]
         return AutoinferError(
-            f"The planner {self.name} failed to {where}: {type(fault).__name__}: {fault} "
+            f"The planner {self.name} failed to {where}: {why} "
             f"({Path(last.filename).name}, line {last.lineno}).",
             "Mend it, or leave it out with --planner NAME of the others.",
         )

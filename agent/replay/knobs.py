@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.replay.cells import Line
@@ -79,7 +80,7 @@ def _read_off(columns: Sequence[str], lines: Sequence[Line]) -> Space:
         if not values[name]:
             continue
         when = () if name in plain else (_condition(name, plain, values, lines),)
-        typed = tuple(values[name].values())
+        typed = tuple(dict.fromkeys(values[name].values()))  # 4 and 4.0 are one
         group, _, last = name.partition(".")
         lever = group if group in GROUPS else last.replace(".", "_")
         knobs.append(Knob(name, typed, typed[0], lever, when, "a column of the table"))
@@ -105,19 +106,29 @@ def _condition(
 
 
 def _values(name: str, lines: Sequence[Line]) -> dict[str, KnobValue]:
-    """The values of a column by their text, in the order of numbers, or else in that of the file."""
+    """The values of a column by their text, in the order of numbers, or else in that of words: never in that
+    of the file, which may be sorted by what was measured. Raises `UsageError` for NaN and infinities."""
     texts = list(dict.fromkeys(line.text(name) for line in lines if line.text(name)))
     if len(texts) > MOST_VALUES:
         raise UsageError(
             f"The column {name} has {len(texts):,} different values, and a knob at most {MOST_VALUES:,}.",
             "Leave out of its name the dot, which makes it a knob, or replay fewer lines with --where.",
         )
-    typed = {text: _typed(text) for text in texts}
-    if len({type(value) for value in typed.values()}) > 1:
-        return {text: text for text in texts}
-    if all(isinstance(value, int | float) for value in typed.values()):
-        return dict(sorted(typed.items(), key=lambda each: float(each[1])))
-    return typed
+    typed = {text: _typed(text) for text in sorted(texts)}
+    for text, value in typed.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(
+                f"The column {name} has {text!r}, which is no value of a knob.",
+                "Leave the field empty where the knob is not active, or write another word.",
+            )
+    kinds = {type(value) for value in typed.values()}
+    if kinds == {int, float}:
+        typed = {text: float(value) for text, value in typed.items()}
+    elif len(kinds) > 1:
+        return {text: text for text in typed}
+    if not kinds & {int, float}:
+        return typed
+    return dict(sorted(typed.items(), key=lambda each: float(each[1])))
 
 
 def _typed(text: str) -> KnobValue:

@@ -55,6 +55,7 @@ class Told:
     `samples_ms` is empty where it did not run, and `cause` is then a word for why. `quality` is better when
     lower, None where it is not measured. `build_s` is what was built for it (0 for a build that existed),
     `run_s` what all else took. `resolved` is what really ran, `profile` the step by part, where known.
+    `tokens_a_step` is the mean acceptance length of one that drafts; None where that is not known.
     """
 
     trial: int
@@ -66,6 +67,7 @@ class Told:
     cause: str = ""
     resolved: Mapping[str, str] = field(default_factory=dict)
     profile: tuple[PartTime, ...] = ()
+    tokens_a_step: float | None = None
 
     @property
     def ran(self) -> bool:

@@ -9,6 +9,7 @@ from agent.replay.port import Prior
 from agent.tables.grid import as_measured
 from agent.tables.journal import read_journal
 from configs.catalog import Kind, packaged_names
+from configs.errors import AutoinferError, UsageError
 from configs.models import load_model_profile
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration
@@ -39,12 +40,19 @@ def bandwidth_of(line: Line) -> float | None:
 
 
 def profiles_beside(path: Path) -> dict[Configuration, tuple[PartTime, ...]]:
-    """Steps by part, by configuration `as_measured`, from the journal beside a CSV; empty without one."""
+    """Steps by part, by configuration `as_measured`, from the journal beside a CSV; empty without one. Raises
+    `UsageError` for a file of that name that is no journal."""
     journal = path.with_suffix(".jsonl")
     if not journal.is_file():
         return {}
-    return {
-        as_measured(line["configuration"]): tuple(PartTime(**part) for part in line["parts"])
-        for line in read_journal(journal)
-        if line["kind"] == "profile" and line.get("parts")
-    }
+    try:
+        return {
+            as_measured(line["configuration"]): tuple(PartTime(**part) for part in line["parts"])
+            for line in read_journal(journal)
+            if line["kind"] == "profile" and line.get("parts")
+        }
+    except (AutoinferError, OSError, LookupError, TypeError, AttributeError, ValueError):
+        raise UsageError(
+            f"{journal} has the name of the table's journal, and is none that can be read.",
+            "Give it or the table another name: a table needs no journal.",
+        ) from None

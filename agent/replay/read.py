@@ -20,6 +20,7 @@ from agent.replay.cells import (
     RESOLVED,
     RUN_S,
     SAMPLE,
+    TOKENS_A_STEP,
     Line,
     is_knob,
     is_result,
@@ -180,6 +181,7 @@ def _row(
         "" if feasible else line.text(CAUSE) or "failed",
         resolved,
         profile,
+        line.number_in(TOKENS_A_STEP),
     )
 
 
@@ -214,6 +216,13 @@ def _told_of(
     if without:
         which = ", ".join(map(str, without))
         said.append(f"Ran without a {metric} and left out: {len(without)} (lines {which}).")
+    ran = [row.latency for row in kept if row.latency is not None]
+    same = sum(latency.sd_ms == 0 for latency in ran)
+    if same:
+        said.append(
+            f"{same} of {len(ran)} configurations tell no spread of {metric}, and tell the same whenever "
+            "they are measured."
+        )
     costs = [row.run_s for row in kept if row.run_s > 0]
     if not costs:
         raise UsageError(

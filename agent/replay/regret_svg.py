@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import cycle
 
 from agent.replay.score import Score
 
@@ -22,9 +23,10 @@ STYLES = {
     "greedy": "c0 w1 d1",
     "grid": "c0 w1 d2",
 }
-"""Colour, width and dash of the planners that come with autoinfer; any other has the fourth colour."""
+"""Colour, width and dash of the planners that come with autoinfer."""
 
-OTHERWISE = "c4 w2"
+OTHERS = ("c4 w2", "c4 w2 d1", "c4 w2 d2")
+"""Those of any others, in turn."""
 
 CSS = """
 text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2328}
@@ -41,6 +43,7 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif;fill:#1f2328}
 
 def regret_svg(scores: Sequence[Score], title: str, subtitle: str) -> str:
     """The mean regret of each planner, in per cent of the best gain, from trial 0 on."""
+    styles = _styles([score.planner for score in scores])
     trials = max(len(score.regret) for score in scores) - 1
     top = max(1.0, *(value for score in scores for value in score.regret))
     across = (WIDTH - LEFT - RIGHT) / max(1, trials)
@@ -76,15 +79,17 @@ def regret_svg(scores: Sequence[Score], title: str, subtitle: str) -> str:
     )
     for score in reversed(scores):  # the first lies on top
         points = " L".join(f"{x(k):.1f} {y(value):.1f}" for k, value in enumerate(score.regret))
-        parts.append(f'<path class="{_style(score.planner)}" d="M{points}"/>')
-    return "\n".join([*parts, *_names(scores)]) + "\n</svg>\n"
+        parts.append(f'<path class="{styles[score.planner]}" d="M{points}"/>')
+    return "\n".join([*parts, *_names(scores, styles)]) + "\n</svg>\n"
 
 
-def _style(planner: str) -> str:
-    return STYLES.get(planner, OTHERWISE)
+def _styles(planners: Sequence[str]) -> dict[str, str]:
+    """The style of each planner's line."""
+    others = cycle(OTHERS)
+    return {name: STYLES.get(name) or next(others) for name in planners}
 
 
-def _names(scores: Sequence[Score]) -> list[str]:
+def _names(scores: Sequence[Score], styles: Mapping[str, str]) -> list[str]:
     """Names beside the plot in the order of the lines' mean height, each with a stroke of its line."""
     ordered = sorted(scores, key=lambda score: -sum(score.regret))
     first = TOP + 10
@@ -93,7 +98,7 @@ def _names(scores: Sequence[Score]) -> list[str]:
         at = first + place * NAME_GAP
         left = WIDTH - RIGHT + 14
         found.append(
-            f'<path class="{_style(score.planner)}" d="M{left} {at - 4}H{left + 20}"/>'
+            f'<path class="{styles[score.planner]}" d="M{left} {at - 4}H{left + 20}"/>'
             f'<text class="n" x="{left + 26}" y="{at}">{escape(score.planner)}</text>'
         )
     return found

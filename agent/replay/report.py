@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from agent.replay.calibration import Calibration, calibration
+from agent.replay.made_with import MadeWith
 from agent.replay.replay import Replayed
 from agent.replay.score import Difference, Reaching, Score
 
 MISSING = "–"
 
 
-def document(replayed: Replayed) -> dict[str, Any]:
-    """All of it as JSON: the table, the measures of each planner, and the course of every seed."""
+def document(replayed: Replayed, made: MadeWith) -> dict[str, Any]:
+    """All of it as JSON: the table, what it was made with, the measures of each planner, and the course of
+    every seed."""
     table, asked = replayed.table, replayed.asked
     return {
         "table": table.name,
@@ -30,6 +32,7 @@ def document(replayed: Replayed) -> dict[str, Any]:
         "budget": asked.budget.words,
         "permuted": list(asked.permute),
         "not_run": dict(replayed.missing),
+        "made_with": asdict(made),
         "items": [_score(score, replayed) for score in replayed.scores],
     }
 
@@ -79,9 +82,9 @@ COLUMNS = ("planner", ">trials to 95 %", ">to 99 %", ">cost to 95 %", ">to 99 %"
 """Columns of `rows`; a leading `>` stands for alignment to the right."""
 
 
-def rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
+def rows(scores: Sequence[Score], missing: Iterable[str] = ()) -> list[tuple[str, ...]]:
     """For each planner the medians of trials and of cost to 95 and 99 % of the best gain, in how many seeds
-    it was at 95 %, and its wins."""
+    it was at 95 %, and its wins; those that are `missing` follow, as not run."""
     found: list[tuple[str, ...]] = []
     for score in scores:
         near, nearer = score.reaching
@@ -96,6 +99,7 @@ def rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
                 f"{score.wins}",
             )
         )
+    found += [(name, "not run", *[MISSING] * (len(COLUMNS) - 2)) for name in missing]
     return found
 
 
@@ -112,6 +116,26 @@ def difference_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
         for score in scores
         if score.differences
     ]
+
+
+SHOWN_AFTER = (1, 2, 3, 5, 10, 20, 50, 100)
+"""Trials after which the regret is told in a table; all of the curve is in the document and the picture."""
+
+
+def regret_columns(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Columns of `regret_rows`."""
+    return ("planner", *(f">after {trial}" for trial in _shown_after(scores)))
+
+
+def regret_rows(scores: Sequence[Score]) -> list[tuple[str, ...]]:
+    """For each planner its mean regret, in per cent of the best gain, after some of the trials."""
+    shown = _shown_after(scores)
+    return [(each.planner, *(f"{100 * each.regret[trial]:.1f}" for trial in shown)) for each in scores]
+
+
+def _shown_after(scores: Sequence[Score]) -> list[int]:
+    trials = max(len(score.regret) for score in scores) - 1
+    return sorted({*(trial for trial in SHOWN_AFTER if trial < trials), trials})
 
 
 CALIBRATION = (

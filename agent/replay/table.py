@@ -38,6 +38,11 @@ class Latency:
         sd = float(np.std(samples_ms, ddof=1)) if len(samples_ms) > 1 else 0.0
         return cls(math.fsum(samples_ms) / len(samples_ms), sd, len(samples_ms), samples_ms)
 
+    @property
+    def error_ms(self) -> float:
+        """Standard error of the centre, ms, as of samples that are independent."""
+        return self.sd_ms / math.sqrt(self.count)
+
     def drawn(self, random: np.random.Generator) -> tuple[float, ...]:
         """As many samples as were measured: with replacement from the raw ones where they are there, else
         from the log-normal of this centre and standard deviation, which no draw leaves below zero."""
@@ -64,7 +69,8 @@ class Row:
 
     `quality` is bits per byte or whatever else is better when lower, None where it was not measured; `builds`
     is what must be there before a trial (weights, compiled code), `run_s` what all else of a trial takes.
-    `resolved` is what really ran, `profile` its step by part; both may be empty.
+    `resolved` is what really ran, `profile` its step by part; both may be empty. `tokens_a_step` is the
+    acceptance length of one that drafts, None where it is not known.
     """
 
     configuration: Configuration
@@ -75,6 +81,7 @@ class Row:
     cause: str = ""
     resolved: Mapping[str, str] = field(default_factory=dict)
     profile: tuple[PartTime, ...] = ()
+    tokens_a_step: float | None = None
 
     def cost_s(self, built: Collection[str]) -> float:
         """What a trial takes where the builds of these names exist."""

@@ -82,6 +82,7 @@ class World:
             row.cause,
             row.resolved,
             row.profile,
+            row.tokens_a_step,
         )
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.proposers.port import Trial
-from agent.surrogate.averaged import Averaged, Row
+from agent.surrogate.averaged import Averaged
 from agent.surrogate.carried import Carried, by_scope
 from agent.surrogate.drafting import drafts, first_acceptance
+from agent.surrogate.hearing import Row
 from agent.surrogate.levers import LeverView, Target
 from agent.surrogate.linear import Features
 from experiments.measurement.judging import Outcome

@@ -18,6 +18,10 @@ Before any outcome here, what was told is held against physics: w_m⁰ is `BELIE
 a whole lie further off than physics says that they may (prior-data conflict, Box, *Journal of the Royal
 Statistical Society A* 143, 1980), and never below `LEAST_BELIEVED`, so that outcomes here can restore it.
 
+Outcomes are those that are heard: where a belief bounds what one outcome may say (`hearing.py`), what lies
+further off counts as lying at that bound. Whether what was told can be believed at first is asked of it as it
+stands.
+
 The evidence in closed form: with n rows, misfit q and posterior covariance Σ of `linear.py`, whose scale has
 ν₀ = `SCALE_COUNT` outcomes' weight,
 
@@ -30,14 +34,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
+from agent.surrogate.hearing import Row, heard, heard_after
 from agent.surrogate.linear import SCALE_COUNT, Array, Features, LinearBelief
-
-Row: TypeAlias = tuple[Features, float, float]
-"""Features, residual and its variance."""
 
 BELIEVED = 0.8
 """The weight, before any outcome here, of what was carried where physics has nothing against it."""
@@ -67,27 +68,33 @@ class Member:
 
 @dataclass(frozen=True)
 class Averaged:
-    """Members, the first of which was told nothing; reads as a `LinearBelief` does."""
+    """Members, the first of which was told nothing; reads as a `LinearBelief` does. An outcome is heard as if
+    it lay no more than `farthest` standard deviations off."""
 
     members: tuple[Member, ...]
+    farthest: float = math.inf
 
     @classmethod
-    def learn(cls, own: Sequence[Row], told: Mapping[str, Sequence[Row]]) -> Averaged:
+    def learn(
+        cls, own: Sequence[Row], told: Mapping[str, Sequence[Row]], farthest: float = math.inf
+    ) -> Averaged:
         """The average after this campaign's own rows, each source's rows given by its name."""
         sources = {name: rows for name, rows in told.items() if rows}
         groups: list[tuple[str, ...]] = [tuple(sorted(sources))] if sources else []
         if len(sources) > 1:
             most = sorted(sources, key=lambda name: (-len(sources[name]), name))[:MOST_ALONE]
             groups += [(name,) for name in sorted(most)]
+        own = heard(own, farthest)
         alone = _learnt(own)
         before = [(group, [row for name in group for row in sources[name]]) for group in groups]
         begun = [(group, rows, _learnt(rows)) for group, rows in before]
         chances = [believed(rows, started) / len(groups) for _, rows, started in begun]
         members = [Member((), alone, math.log1p(-math.fsum(chances)) + _evidence(alone) - _evidence(_NONE))]
-        for (group, rows, started), chance in zip(begun, chances, strict=True):
-            after = _learnt([*rows, *own])
-            members.append(Member(group, after, math.log(chance) + _evidence(after) - _evidence(started)))
-        return cls(tuple(members))
+        for (group, rows, _), chance in zip(begun, chances, strict=True):
+            told_here = heard(rows, farthest)
+            before_own, after = _learnt(told_here), _learnt([*told_here, *own])
+            members.append(Member(group, after, math.log(chance) + _evidence(after) - _evidence(before_own)))
+        return cls(tuple(members), farthest)
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
@@ -119,16 +126,19 @@ class Averaged:
     def after(self, row: Features, residual: float, variance: float) -> Averaged:
         """The average after one row more of this campaign; as `learn` of all, but for rounding."""
         members = []
+        row, residual, variance = heard_after(
+            self.members[0].belief, (row, residual, variance), self.farthest
+        )
         for each in self.members:
             belief = each.belief.after(row, residual, variance)
             gained = _evidence(belief) - _evidence(each.belief)
             members.append(Member(each.sources, belief, each.log_weight + gained))
-        return Averaged(tuple(members))
+        return Averaged(tuple(members), self.farthest)
 
     def moved_by(self, features: Features, told: Sequence[tuple[str, Row]]) -> list[float]:
         """How far each row that a source told (by its name) moves the mean at these features.
 
-        A posterior mean is linear in what was seen: row i of a member moves it by xᵀ Σ x_i y_i / v_i.
+        A posterior mean is linear in what was heard: row i of a member moves it by xᵀ Σ x_i y_i / v_i.
         """
         moved = [0.0] * len(told)
         for member, weight in zip(self.members, self.weights, strict=True):
@@ -136,10 +146,11 @@ class Averaged:
                 continue
             x = np.array([features.get(name, 0.0) for name in member.belief.names])
             pull = dict(zip(member.belief.names, member.belief.covariance @ x, strict=True))
-            for place, (source, (row, residual, variance)) in enumerate(told):
-                if source in member.sources:
-                    along = math.fsum(value * pull.get(name, 0.0) for name, value in row.items())
-                    moved[place] += weight * along * residual / variance
+            places = [k for name in member.sources for k, (source, _) in enumerate(told) if source == name]
+            rows = heard([told[place][1] for place in places], self.farthest)
+            for place, (row, residual, variance) in zip(places, rows, strict=True):
+                along = math.fsum(value * pull.get(name, 0.0) for name, value in row.items())
+                moved[place] += weight * along * residual / variance
         return moved
 
     def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:

@@ -105,4 +105,5 @@ def _of_parts(
 
 def _add(features: dict[str, float], more: Features) -> None:
     for name, value in more.items():
-        features[name] = features.get(name, 0.0) + value
+        if value:
+            features[name] = features.get(name, 0.0) + value

@@ -59,6 +59,10 @@ STATE_BESIDE_SD_LOG = 0.15
 NO_GRAPHS = ("eager", "none")
 """Values of `serving.graph_mode` under which every kernel is launched by the processor."""
 
+WHOLE_STEPS = ("full", "full_decode_only", "full_and_piecewise")
+"""Values of `serving.graph_mode` under which a step of decoding is one graph: what else they capture are
+steps that read prompts (vLLM, *CUDA Graphs*, design documents)."""
+
 LAUNCH_US = 25.0
 """Microseconds that a launch takes the processor where no graph replays it, about: with some 215 launches a
 step of the packaged model took 8.4 ms on the host of an H200, beside other work (the case `none` in
@@ -142,14 +146,15 @@ class PartEffect:
 
 
 def by_part(
-    parts: KernelParts, lever: str, knobs: Mapping[str, KnobValue | None]
+    parts: KernelParts, lever: str, knobs: Mapping[str, KnobValue | None], *, packs_head: bool = False
 ) -> Mapping[str, PartEffect] | None:
-    """What a serving lever's setting does to each kind of part; None for one that is of the whole step, or
-    that this page does not know."""
+    """What a serving lever's setting does to each kind of part, where the output head is packed or not; None
+    for one that is of the whole step, or that this page does not know."""
     values = [f"{knob}={value!r}" for knob, value in knobs.items()]
     if lever == "kernel":
         own = {value: KERNEL_SD_LOG / math.sqrt(2) for value in values}  # the difference of two has the whole
-        return {PRODUCTS: PartEffect(0.0, _of(PRODUCTS, own)), BESIDE: PartEffect(0.0, _of(BESIDE, own))}
+        multiplied = (PRODUCTS, HEAD, BESIDE) if packs_head else (PRODUCTS, BESIDE)
+        return {part: PartEffect(0.0, _of(part, own)) for part in multiplied}
     if lever == "scheduling":
         return {part: PartEffect(0.0, {f"{lever} of {part}": SHARE_SD}) for part in (OUTSIDE, BESIDE)}
     if lever == "gdn_state":
@@ -157,6 +162,8 @@ def by_part(
     if lever == "kv_cache":
         return _narrower(parts, ATTENTION, lever, knobs.get("serving.kv_cache_dtype"))
     if lever == "weight_dtype":
+        if knobs.get("serving.weight_dtype") is None:
+            return {}  # packed weights have a type of their own: what that does is another lever's
         mean = _narrowed(parts, PRODUCTS, knobs.get("serving.weight_dtype"))
         return {
             PRODUCTS: PartEffect(mean, {f"{lever} of {PRODUCTS}": SHARE_SD}),
@@ -186,17 +193,25 @@ def packed(
 
 
 def of_whole(
-    parts: KernelParts, lever: str, knobs: Mapping[str, KnobValue | None], baseline: Mapping[str, KnobValue]
+    parts: KernelParts,
+    lever: str,
+    knobs: Mapping[str, KnobValue | None],
+    baseline: Mapping[str, KnobValue],
+    graphs: str = "",
 ) -> tuple[float, float] | None:
-    """Mean and standard deviation of the log of TPOT that a lever's setting brings; None for a lever that is
-    not of the whole step, or that this page does not know."""
+    """Mean and standard deviation of the log of TPOT that a lever's setting brings, with the graph mode that
+    the best so far was told to run (empty: not told); None for a lever that is not of the whole step, or that
+    this page does not know."""
     if lever in SAME_STEP:
         return 0.0, SAME_STEP_SD_LOG
     if lever == "dtype":
         kinds = (knobs.get("serving.dtype"), baseline.get("serving.dtype"))
         return (0.0, SAME_STEP_SD_LOG) if all(kind in SIXTEEN_BITS for kind in kinds) else None
     if lever == "graphs":
-        return _graphs(parts, str(knobs.get("serving.graph_mode")), str(baseline.get("serving.graph_mode")))
+        before = str(baseline.get("serving.graph_mode"))
+        return _graphs(
+            parts, str(knobs.get("serving.graph_mode")), graphs if graphs and before == "auto" else before
+        )
     return None
 
 
@@ -207,6 +222,8 @@ def _graphs(parts: KernelParts, mode: str, before: str) -> tuple[float, float]:
     if mode in NO_GRAPHS and before not in NO_GRAPHS:
         launched_ms = LAUNCH_US * parts.launches / MS_PER_S
         return max(0.0, math.log(launched_ms / parts.step_ms)), EAGER_SD_LOG
+    if mode in WHOLE_STEPS and before in WHOLE_STEPS:
+        return 0.0, SAME_STEP_SD_LOG
     return 0.0, _spread(outside)
 
 

@@ -51,7 +51,7 @@ class LinearBelief:
     @property
     def scale(self) -> float:
         """The factor s of all standard deviations; 1 before any outcome."""
-        return math.sqrt((SCALE_COUNT + self.misfit) / (SCALE_COUNT + self.count))
+        return learnt_scale(self.misfit, self.count)
 
     @classmethod
     def learn(
@@ -108,3 +108,8 @@ class LinearBelief:
                     x[number, at] = value
         variance = np.einsum("ij,jk,ik->i", x, self.covariance, x) + unseen
         return x @ self.mean, self.scale**2 * np.maximum(variance, 0.0)
+
+
+def learnt_scale(misfit: float, count: int) -> float:
+    """The factor s of all standard deviations after so many outcomes with this misfit."""
+    return math.sqrt((SCALE_COUNT + misfit) / (SCALE_COUNT + count))

@@ -34,6 +34,7 @@ from agent.surrogate.levers import Setting, Target
 from agent.surrogate.weight_bytes import packed_shares, step_weight_bytes
 from configs.models import ModelProfile
 from experiments.engines.port import PartTime
+from experiments.engines.stored_bytes import head_quantized
 from experiments.space.configuration import Configuration, KnobValue
 
 BITS_OF = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "fp8": 8.0, "int8": 8.0, "int4": 4.0}
@@ -51,7 +52,11 @@ COMPILE_SHARE_SD = 0.2
 """Its standard deviation."""
 
 FLOOR_SHARE_UNKNOWN = 0.3
-"""Share of the step that bytes explain when the bandwidth is not known."""
+"""Share of the step that bytes explain, at most, when the bandwidth is not known."""
+
+LEAST_BYTES_SHARE = 1e-3
+"""Share of the step's weight bytes from which on a part tells how fast the memory is, and not how fine the
+clock."""
 
 DTYPE_SD_LOG = 0.35
 """A narrower format without hardware support may cost as much as it saves (bfloat16 on a CPU)."""
@@ -130,7 +135,7 @@ class Physics:
     `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
     made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
     best so far, where it was profiled itself: what serving levers act on now; `incumbent_packed`: its weights
-    are packed.
+    are packed, and the graph mode that it ran is `incumbent_graphs` (empty: not told).
     """
 
     baseline: Configuration
@@ -142,6 +147,7 @@ class Physics:
     serves_packed: bool = False
     incumbent_profile: Sequence[PartTime] = ()
     incumbent_packed: bool = False
+    incumbent_graphs: str = ""
     shape: ModelProfile | None = None
     acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
 
@@ -176,12 +182,20 @@ class Physics:
         """Weight bytes that a step reads."""
         return sum(part.weight_bytes for part in self.profile)
 
-    @property
+    @cached_property
     def floor_ms(self) -> float:
-        """Least time of a step: its bytes over the bandwidth; an assumed share where that is unknown."""
-        if self.bandwidth_bytes_per_s is None or self.weight_bytes == 0:
-            return FLOOR_SHARE_UNKNOWN * self.tpot_ms
-        return min(self.tpot_ms, MS_PER_S * self.weight_bytes / self.bandwidth_bytes_per_s)
+        """Least time of a step: its bytes over the bandwidth. Where that is unknown an assumed share, or
+        less: the memory gives at least what the part of the profile that reads fastest gets."""
+        if self.bandwidth_bytes_per_s is not None and self.weight_bytes:
+            return min(self.tpot_ms, MS_PER_S * self.weight_bytes / self.bandwidth_bytes_per_s)
+        large = [
+            part
+            for part in self.profile
+            if part.time_ms > 0 and part.weight_bytes >= LEAST_BYTES_SHARE * self.weight_bytes > 0
+        ]
+        reached = max((part.weight_bytes / part.time_ms for part in large), default=0.0)
+        most_ms = self.weight_bytes / reached if reached else math.inf
+        return min(FLOOR_SHARE_UNKNOWN * self.tpot_ms, most_ms)
 
     @property
     def overhead_ms(self) -> float:
@@ -228,12 +242,18 @@ class Physics:
             return self._drafting(knobs, target)
         if lever == "threads":
             return Expectation(0.0, THREADS_SD_LOG)
-        known = None if self.kernels is None else of_whole(self.kernels, lever, knobs, self.baseline)
+        known = (
+            None
+            if self.kernels is None
+            else of_whole(self.kernels, lever, knobs, self.baseline, self.incumbent_graphs)
+        )
         if known is not None:
             return Expectation(*known)
         if lever == "dtype":
             return self._dtype(knobs)
-        parts = None if self.own is None else by_part(self.own, lever, knobs)
+        weights = {knob: value for _, changed in target for knob, value in changed if value is not None}
+        packs_head = head_quantized({**self.baseline, **weights})
+        parts = None if self.own is None else by_part(self.own, lever, knobs, packs_head=packs_head)
         if parts is not None:
             return self._of_parts(parts)
         if lever == KERNEL and self.serves_packed:

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from scipy.special import ndtr
 
 from agent.proposers.port import Trial
-from agent.surrogate.averaged import Averaged, Row
+from agent.surrogate.averaged import Averaged
 from agent.surrogate.carried import Carried, bounded, by_scope
+from agent.surrogate.hearing import Row
 from agent.surrogate.levers import LeverView, Setting
 from agent.surrogate.linear import Features
 from experiments.measurement.evidence import Metric

@@ -9,6 +9,10 @@ candidate minus those of the control, weighted by the effect's standard error. R
 teach like supported ones; confounded ones don't, since something else moved them, and effects on other
 metrics than latency don't either. A profile of the candidate's step is a row for each kind of part that a
 lever acts on, and outcomes of other campaigns are rows of less weight (`carried.py`).
+
+A campaign measures both arms of a trial side by side, so that each effect has an error of its own. Where
+trials share a measurement (in a replay trial 0 is measured once, and all that is tried is held against it)
+they share its error, which is one unknown more: a trial 0 that came out slow by chance makes all look fast.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from agent.proposers.port import Trial
+from agent.proposers.port import Measured, Trial
 from agent.surrogate.acceptance import AcceptanceBelief
-from agent.surrogate.averaged import Averaged, Row
+from agent.surrogate.averaged import Averaged
 from agent.surrogate.carried import Carried, by_scope
 from agent.surrogate.composed import composed, of_part
+from agent.surrogate.hearing import FARTHEST, Row
 from agent.surrogate.kernel_parts import PROFILED, KernelParts
 from agent.surrogate.levers import LeverView
 from agent.surrogate.linear import Features
@@ -70,7 +75,7 @@ class LatencyBelief:
         """The belief after all trials that measured an effect on latency, and those `carried` over from other
         campaigns."""
         physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials, carried))
-        empty = cls(view, physics, Averaged.learn([], {}))
+        empty = cls(view, physics, Averaged.learn([], {}, FARTHEST))
         told: list[tuple[Carried, Row]] = []
         for found in by_scope(carried).values():
             there = replace(empty, physics=_there(physics, found[0]))
@@ -79,7 +84,7 @@ class LatencyBelief:
         for each, row in told:
             sources.setdefault(each.scope, []).append(row)
         own = [row for trial in trials for row in empty._rows(trial)]
-        return cls(view, physics, Averaged.learn(own, sources), tuple(told))
+        return cls(view, physics, Averaged.learn(own, sources, FARTHEST), tuple(told))
 
     def _rows(self, trial: Trial) -> list[Row]:
         """What a trial teaches: its effect, and the parts of its candidate's step where that was profiled."""
@@ -119,6 +124,10 @@ class LatencyBelief:
         if trial.effect_log is None or trial.outcome == Outcome.CONFOUNDED or not trial.on_objective:
             return None
         mean, features = self.contrast(trial.control, trial.candidate)
+        if trial.arms is not None:
+            before, after = trial.arms
+            shared = {**features, _error_of(before): -_error_sd(before), _error_of(after): _error_sd(after)}
+            return shared, trial.effect_log - mean, INTERACTION_SD_LOG**2
         error = trial.effect_se_log if trial.effect_se_log is not None else EFFECT_SE_LOG
         return features, trial.effect_log - mean, error**2 + INTERACTION_SD_LOG**2 + LAUNCHES_SD_LOG**2
 
@@ -170,6 +179,28 @@ class LatencyBelief:
             )
             for (physics, _), mean, variance in zip(contrasts, means, variances, strict=True)
         ]
+
+    def foretold(
+        self, control: Configuration, measured: Measured, candidate: Configuration, se_log: float
+    ) -> Prediction:
+        """Log of what a measurement of the candidate, with this standard error, will tell over what the
+        control's measurement told: of that one's error is known what all trials that share it say."""
+        physics, features = self.contrast(control, candidate)
+        shared = {**features, _error_of(measured): -_error_sd(measured)}
+        mean, variance = self.belief.predict([shared])
+        own = math.hypot(INTERACTION_SD_LOG, _error_sd(Measured("", se_log)))
+        spread = math.hypot(math.sqrt(float(variance[0])), self.belief.scale * own)
+        return Prediction(log_ratio_mean=physics + float(mean[0]), log_ratio_sd=spread)
+
+
+def _error_of(measured: Measured) -> str:
+    """The feature of what a measurement is off by."""
+    return f"error of {measured.name}"
+
+
+def _error_sd(measured: Measured) -> float:
+    """How far it may be off: by its samples, and by its launch, half of the variance of two of them."""
+    return math.hypot(measured.se_log, LAUNCHES_SD_LOG / math.sqrt(2))
 
 
 def _there(here: Physics, carried: Carried) -> Physics:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.artifacts.store import ArtifactStore, StoredArtifact
+from experiments.artifacts.store import ArtifactStore
+from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.reference.inspection import QUANTIZATION_KEYS
 from experiments.job.checkpoints import staged_checkpoint
 from experiments.job.context import CheckpointStage

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cli.output import console, fields, state, table, when
 from cli.sheets.elsewhere import experiments_elsewhere
 from cli.words import change_words, configuration_words, effect_words
+from configs.authors import author_words
 from configs.quantities import format_duration
 from knowledge.figures import margin, metric_word
 
@@ -29,6 +30,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
         if detail.measured is None
         else f"{metric} {effect_words(detail.measured)} in {detail.experiment}"
     )
+    who = author_words(detail.proposer)
     rank = None if detail.rank is None else f"{detail.rank}{' (pinned)' if detail.pinned else ''}"
     out.print(
         fields(
@@ -44,7 +46,7 @@ def print_hypothesis(detail: HypothesisDetail) -> None:
                 ("rank", rank),
                 ("why there", detail.rank_reason if detail.rank is not None else None),
                 ("approval", _approval(detail)),
-                ("proposed by", f"{detail.proposer}, {when(detail.created_at)}; here {detail.proposer_hits}"),
+                ("proposed by", f"{who}, {when(detail.created_at)}; here {detail.proposer_hits}"),
                 ("of an answer", _answer(detail)),
                 ("builds on", ", ".join(detail.builds_on) or None),
                 ("follows from", ", ".join(detail.parents)),

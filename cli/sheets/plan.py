@@ -41,7 +41,9 @@ def print_plan(plan: Plan, quoted: Quoted | None = None) -> None:
     rows.append(("one launch", f"{sum(part.bytes for part in plan.memory.parts) / GB:.2f}", ""))
     out.print(table(("memory", ">GB", "basis"), rows, wide=("basis",)))
     out.print()
-    say(*plan.memory.sentences, *_in_turn(plan), "")
+    # of two launches nothing is to be said where one is too much
+    fits = plan.memory.sentences if plan.memory.rooms[0].fits else plan.memory.sentences[:1]
+    say(*fits, *_in_turn(plan), "")
     _print_floors(plan)
     out.print(lever_table(plan.levers))
     out.print()
@@ -163,8 +165,10 @@ def _in_turn(plan: Plan) -> tuple[str, ...]:
 
 
 def verdict_rows(plan: Plan) -> list[tuple[str, str | None]]:
-    """Time to the first verdict and cost, with what they rest on."""
+    """Time to the first verdict and cost, with what they rest on; of a campaign that can't begin, that."""
     found = plan.first_verdict
+    if not plan.start.fits:
+        return [("first verdict", "none: no campaign begins here")]
     return [
         ("first verdict", f"in {format_duration(found.least_s)} to {format_duration(found.most_s)}"),
         *(("" if place else "which rests on", each) for place, each in enumerate(found.basis)),
@@ -197,17 +201,20 @@ def _head(plan: Plan) -> list[tuple[str, str | None]]:
     stored = ", quantized as it is stored" if model.quantized else ""
     driver = "" if card.driver is None else f", driver {card.driver}"
     capability = f", compute capability {card.compute_capability}" if card.compute_capability else ""
+    told = f"{card.memory_bytes / GB:.0f} GB"
+    memory = "" if card.name.endswith(told) else f", {told}"
     workload = plan.spec.plan.workload
     return [
         (
             "model",
             f"{model.name}: {_parameters(profile.text_parameters)}{stored}{size}{where}",
         ),
-        ("on", f"{card.name}, {card.memory_bytes / GB:.0f} GB{capability}{driver}"),
+        ("on", f"{card.name}{memory}{capability}{driver}"),
         ("served by", f"{plan.spec.engine}, in the space {plan.spec.space}"),
         (
             "workload",
-            f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out",
+            f"{workload.concurrency} at once, {workload.prompt_tokens} in, {workload.new_tokens} out; "
+            f"documents of {workload.evaluation_tokens_per_document} tokens are scored",
         ),
         ("configuration", configuration_words(plan.configuration)),
     ]
@@ -283,6 +290,7 @@ def as_document(plan: Plan, quoted: Quoted | None = None) -> dict[str, Any]:
         "begins_from": {
             "configuration": dict(plan.start.configuration),
             "default": plan.start.is_default,
+            "fits": plan.start.fits,
             "why_not_the_default": plan.start.refused,
             "told": plan.start.told,
         },

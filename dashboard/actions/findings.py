@@ -20,8 +20,6 @@ from knowledge.queries.lookup import labelled, newest_campaign
 
 PAGE = "/knowledge"
 
-DEFAULT_WHY = "by the user"
-
 
 def write_down(session: Session, form: Form) -> Finding:
     """Write down a finding, for the newest campaign's model, target and engine where they are not given."""
@@ -43,7 +41,7 @@ def write_down(session: Session, form: Form) -> Finding:
 def withdraw(session: Session, form: Form) -> Finding:
     """Take a finding back that was written down."""
     number = labelled(session, Noun.FINDING, form.required("finding"))
-    return take_back(session, number, form.text("why") or DEFAULT_WHY)
+    return take_back(session, number, form.why())
 
 
 def _lines(form: Form, name: str) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def unmove(session: Session, form: Form) -> str:
 
 def withdraw(session: Session, form: Form) -> str:
     """Take a hypothesis out of the queue for good."""
-    why = form.text("why") or "by the user"
+    why = form.why()
     found = steering.withdraw(session, _hypothesis(session, form), why)
     return f"{format_label(Noun.HYPOTHESIS, found.id)} is withdrawn: {why}."
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from agent.campaign import asked
+from agent.asking import answers
 from configs.errors import UsageError
 from dashboard.grounds import ground_of
 from dashboard.live_graph import graph_of
@@ -62,30 +62,30 @@ SPOKEN_AGAINST = (
 def known(session: Session, knob: str, on: str | None) -> GraphAnswer:
     """What is known about a knob, on hardware with these words in its name or on all."""
     with graph_of(session) as graph:
-        return _answer(asked.what_is_known(graph, knob, on, asked.knobs_known(session)))
+        return _answer(answers.what_is_known(graph, knob, on, answers.knobs_known(session)))
 
 
 def why_not(session: Session, subject: Sequence[str], campaign: str | None) -> GraphAnswer:
     """Why a hypothesis, an experiment's, a finding, a knob or values are ruled out."""
     with graph_of(session) as graph:
-        return _answer(asked.why_not(session, graph, subject, campaign, ground_of))
+        return _answer(answers.why_not(session, graph, subject, campaign, ground_of))
 
 
 def led_to(session: Session, label: str) -> GraphAnswer:
     """What led to a hypothesis, an experiment or a finding."""
     with graph_of(session) as graph:
-        return _answer(asked.what_led_to(session, graph, label))
+        return _answer(answers.what_led_to(session, graph, label))
 
 
 def if_fell(session: Session, label: str) -> GraphAnswer:
     """What would change if a finding or a verdict fell."""
     with graph_of(session) as graph:
-        return _answer(asked.what_if_fell(session, graph, label, ground_of))
+        return _answer(answers.what_if_fell(session, graph, label, ground_of))
 
 
 def untested(session: Session, campaign: str | None) -> GraphAnswer:
     """What no experiment covered next to the best of a campaign."""
-    return _answer(asked.what_is_untested(session, campaign, ground_of))
+    return _answer(answers.what_is_untested(session, campaign, ground_of))
 
 
 def spoken_against(session: Session, label: str) -> str | None:

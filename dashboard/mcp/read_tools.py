@@ -6,7 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dashboard.mcp import answers, arguments, assuming, reading
+from dashboard.mcp import (
+    answers,
+    arguments,
+    campaign_answers,
+    device_answers,
+    experiment_answers,
+    finding_answers,
+    hypothesis_answers,
+    log_answers,
+    pareto_answers,
+    possible_answers,
+    sample_answers,
+)
 from dashboard.mcp.source import Source
 from dashboard.page import Ground
 from db.event_kinds import EventKind
@@ -21,10 +33,10 @@ class ReadTools:
 
     def campaigns(
         self, limit: arguments.Limit = 10, offset: arguments.Offset = 0
-    ) -> answers.Listed[answers.CampaignAnswer]:
+    ) -> answers.Listed[campaign_answers.CampaignAnswer]:
         """List campaigns, newest first: model, target, objective, limits, budget, counts, directives."""
         with self._source.read() as session:
-            return reading.campaigns(session, limit, offset)
+            return campaign_answers.campaigns(session, limit, offset)
 
     def queue(
         self,
@@ -32,14 +44,14 @@ class ReadTools:
         lever: arguments.Lever = None,
         limit: arguments.Limit = 10,
         offset: arguments.Offset = 0,
-    ) -> answers.Listed[answers.QueueItem]:
+    ) -> answers.Listed[hypothesis_answers.QueueItem]:
         """What is under test and what comes next, in order, with the reason for each place.
 
         Predicted effects are relative changes of the metric in per cent with their 80 % interval; negative
         is faster.
         """
         with self._source.read() as session:
-            return reading.queue(session, campaign, lever, limit, offset)
+            return hypothesis_answers.queue(session, campaign, lever, limit, offset)
 
     def hypotheses(
         self,
@@ -52,21 +64,21 @@ class ReadTools:
         search: arguments.Search = None,
         limit: arguments.Limit = 10,
         offset: arguments.Offset = 0,
-    ) -> answers.Listed[answers.HypothesisItem]:
+    ) -> answers.Listed[hypothesis_answers.HypothesisItem]:
         """All hypotheses and what became of them: under test and queued first, then the newest change."""
         with self._source.read() as session:
-            return reading.hypotheses(
+            return hypothesis_answers.hypotheses(
                 session, campaign, tuple(state or ()), lever, proposer, search, limit, offset
             )
 
-    def why(self, hypothesis: arguments.Hypothesis) -> answers.WhyAnswer:
+    def why(self, hypothesis: arguments.Hypothesis) -> hypothesis_answers.WhyAnswer:
         """Why a hypothesis stands where it does in the queue, or why it is ruled out.
 
         Gives the reason and the parts of its score, its last moves with their causes, its verdict and the
         findings that it is evidence for or against. The tool why_not adds bans, legality and other tests.
         """
         with self._source.read() as session:
-            return reading.why(session, hypothesis)
+            return hypothesis_answers.why(session, hypothesis)
 
     def experiments(
         self,
@@ -77,20 +89,20 @@ class ReadTools:
         search: arguments.Search = None,
         limit: arguments.Limit = 10,
         offset: arguments.Offset = 0,
-    ) -> answers.Listed[answers.ExperimentItem]:
+    ) -> answers.Listed[experiment_answers.ExperimentItem]:
         """List experiments, newest first: past, running, planned, with outcome, effect, 95 % interval."""
         with self._source.read() as session:
-            return reading.experiments(
+            return experiment_answers.experiments(
                 session, campaign, tuple(state or ()), tuple(outcome or ()), lever, search, limit, offset
             )
 
-    def experiment(self, experiment: arguments.Experiment) -> answers.ExperimentAnswer:
+    def experiment(self, experiment: arguments.Experiment) -> experiment_answers.ExperimentAnswer:
         """One experiment: verdict, effect with its 95 % interval, quality, launches, versions, failure.
 
         Spreads are by launch, a fresh process of one arm; raw samples come from the tool samples.
         """
         with self._source.read() as session:
-            return reading.experiment(session, experiment)
+            return experiment_answers.experiment(session, experiment)
 
     def samples(
         self,
@@ -104,10 +116,10 @@ class ReadTools:
         ] = None,
         limit: Annotated[int, Field(description="The most samples to answer.", ge=1, le=200)] = 50,
         offset: arguments.Offset = 0,
-    ) -> answers.SamplesAnswer:
+    ) -> sample_answers.SamplesAnswer:
         """Raw samples of an experiment, launch by launch; each with its unit."""
         with self._source.read() as session:
-            return reading.samples(session, experiment, metric, arm, launch, limit, offset)
+            return sample_answers.samples(session, experiment, metric, arm, launch, limit, offset)
 
     def findings(
         self,
@@ -126,24 +138,26 @@ class ReadTools:
         status: list[FindingStatus] | None = None,
         limit: arguments.Limit = 10,
         offset: arguments.Offset = 0,
-    ) -> answers.Listed[answers.FindingItem]:
+    ) -> answers.Listed[finding_answers.FindingItem]:
         """What is known about a knob on a piece of hardware: findings, the last changed first.
 
         A finding holds for its model, target, engine and versions alone; strength and status say how far it
         may be believed.
         """
         with self._source.read() as session:
-            return reading.findings(session, about, target, campaign, tuple(status or ()), limit, offset)
+            return finding_answers.findings(
+                session, about, target, campaign, tuple(status or ()), limit, offset
+            )
 
-    def finding(self, finding: arguments.Finding) -> answers.FindingAnswer:
+    def finding(self, finding: arguments.Finding) -> finding_answers.FindingAnswer:
         """One finding in full: scope, the verdicts behind it, spread between campaigns, disputes."""
         with self._source.read() as session:
-            return reading.finding(session, finding)
+            return finding_answers.finding(session, finding)
 
-    def summary(self, campaign: arguments.Campaign = None) -> answers.SummaryAnswer:
+    def summary(self, campaign: arguments.Campaign = None) -> campaign_answers.SummaryAnswer:
         """A campaign as a story: best, validated now, supported, ruled out, left open, spent."""
         with self._source.read() as session:
-            return reading.summary(session, campaign)
+            return campaign_answers.summary(session, campaign)
 
     def log(
         self,
@@ -154,10 +168,10 @@ class ReadTools:
         ] = None,
         kind: list[EventKind] | None = None,
         limit: arguments.Limit = 20,
-    ) -> answers.LogAnswer:
+    ) -> log_answers.LogAnswer:
         """Lines of the running log, oldest first; call again with after_id = last_id to follow it."""
         with self._source.read() as session:
-            return reading.log(session, campaign, after_id, tuple(kind or ()), limit)
+            return log_answers.log(session, campaign, after_id, tuple(kind or ()), limit)
 
     def pareto(
         self,
@@ -166,14 +180,14 @@ class ReadTools:
             Literal["tpot_ms", "ttft_ms", "itl_ms", "e2el_ms"] | None,
             Field(description="Which latency, ms; the campaign's own if not given."),
         ] = None,
-    ) -> answers.ParetoAnswer:
+    ) -> pareto_answers.ParetoAnswer:
         """Latency in ms against quality: the front with the baseline and the best so far (`is_best`)."""
         with self._source.read() as session:
-            return reading.pareto(session, campaign, metric)
+            return pareto_answers.pareto(session, campaign, metric)
 
-    def devices(self) -> answers.DevicesAnswer:
+    def devices(self) -> device_answers.DevicesAnswer:
         """What the GPUs and processors of the server's machine do now; takes a second."""
-        return assuming.devices()
+        return device_answers.devices()
 
     def what_if(
         self,
@@ -191,22 +205,22 @@ class ReadTools:
             ),
         ] = None,
         campaign: arguments.Campaign = None,
-    ) -> answers.WhatIfAnswer:
+    ) -> possible_answers.WhatIfAnswer:
         """Where the queue would go if a queued hypothesis were decided; changes nothing."""
         with self._source.read() as session:
-            return assuming.what_if_decided(
+            return possible_answers.what_if_decided(
                 session, self._ground, campaign, hypothesis, outcome, saves_percent
             )
 
     def space(
         self, assignments: arguments.Assignments | None = None, campaign: arguments.Campaign = None
-    ) -> answers.SpaceAnswer:
+    ) -> possible_answers.SpaceAnswer:
         """The levers, and the knobs with their values that may be set on the best configuration so far.
 
         Some knobs become legal by others: give what you would set as `assignments` to see them.
         """
         with self._source.read() as session:
-            return assuming.space(session, self._ground, campaign, assignments or [])
+            return possible_answers.space(session, self._ground, campaign, assignments or [])
 
     def preview(
         self,
@@ -215,10 +229,12 @@ class ReadTools:
         expect: arguments.Expect = None,
         min_effect: arguments.MinEffect = None,
         campaign: arguments.Campaign = None,
-    ) -> answers.PreviewAnswer:
+    ) -> possible_answers.PreviewAnswer:
         """What would become of a proposal: predicted effect, place, cost in seconds, or why it is refused.
 
         Writes nothing. Ask this before the tool propose.
         """
         with self._source.read() as session:
-            return assuming.preview(session, self._ground, campaign, claim, assignments, expect, min_effect)
+            return possible_answers.preview(
+                session, self._ground, campaign, claim, assignments, expect, min_effect
+            )

@@ -2,7 +2,8 @@
 
 Whoever connects must name this machine as its host (on a loopback address), come from no other origin, and
 send `Authorization: Bearer TOKEN`. On loopback too: tools may write, and other users of a machine can open
-its ports. The token stands in no address, where logs and histories would keep it.
+its ports. The token stands in no address, where logs and histories would keep it. What is written through
+a token that has a name is marked with that name, and a session that was begun with one goes on with it alone.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from configs.errors import AutoinferError
-from dashboard.web.access import Access
+from dashboard.web.access import Access, Holder
 from dashboard.web.security import LOOPBACK_NAMES
 
 PATH = "/mcp"
@@ -48,28 +52,45 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        status, refusal = 403, refused(headers, self._loopback)
+        status, refusal, holder = 403, refused(headers, self._loopback), None
         if refusal is None:
             # Digests may have to be read from a database, for which nobody else waits.
-            status, refusal = await run_in_threadpool(self._without_token, headers)
+            status, refusal, holder = await run_in_threadpool(self._holder, headers)
         if refusal is None:
-            await self._app(scope, receive, send)
+            await self._app(_known(scope, holder), receive, send)
             return
         challenge = {"www-authenticate": "Bearer"} if status == 401 else {}
         await JSONResponse({"error": refusal}, status, challenge)(scope, receive, send)
 
-    def _without_token(self, headers: Headers) -> tuple[int, str | None]:
+    def _holder(self, headers: Headers) -> tuple[int, str | None, Holder | None]:
+        """The status of the answer, why there is none if so, and whose token was sent."""
         given = headers.get("authorization", "")
         try:
-            if given.lower().startswith(_BEARER) and self._access.allows(given[len(_BEARER) :].strip()):
-                return 200, None
+            if given.lower().startswith(_BEARER):
+                holder = self._access.holder(given[len(_BEARER) :].strip())
+                if holder is not None:
+                    return 200, None, holder
         except AutoinferError as error:
-            return 503, f"Who has access can't be told now: {error.message}"
+            return 503, f"Who has access can't be told now: {error.message}", None
         sent = "The token is not one that holds" if given else "This server asks for a token"
-        return 401, (
+        refusal = (
             f"{sent}: send the header Authorization: Bearer TOKEN, with one that `autoinfer token new NAME` "
             "makes or the one that `autoinfer mcp --http` printed."
         )
+        return 401, refusal, None
+
+
+def _known(scope: Scope, holder: Holder | None) -> Scope:
+    """The request with whose token it came, where that has a name, as the SDK looks for it."""
+    if holder is None or holder.name is None:
+        return scope
+    return {**scope, "user": AuthenticatedUser(AccessToken(token="", client_id=holder.name, scopes=[]))}
+
+
+def token_name(request: object) -> str | None:
+    """The name of the token that a request came with; None for none, and where it came otherwise."""
+    user = request.scope.get("user") if isinstance(request, Request) else None
+    return user.username if isinstance(user, AuthenticatedUser) else None
 
 
 def refused(headers: Headers, loopback: bool) -> str | None:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 from mcp.server.mcpserver import Context
 from pydantic import Field
 
+from configs.authors import BY_TOKEN
 from dashboard.mcp import answers, arguments, writing
+from dashboard.mcp.serving import token_name
 from dashboard.mcp.source import Source
 from db.states import DirectiveKind
 
@@ -26,7 +28,10 @@ OneLever = Annotated[str, Field(description="A lever of the campaign's space.", 
 
 
 def author_of(context: AnyContext) -> str:
-    """Who calls, as what is written is marked: by the name that the client gave itself."""
+    """Who calls, as what is written is marked: by the name of its token, else by its own word."""
+    token = token_name(context.request_context.request)
+    if token is not None:
+        return BY_TOKEN + token
     known = context.request_context.session.client_params
     return writing.author_named(None if known is None else known.client_info.name)
 

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.enqueue import enqueue
-from agent.proposers.user import COLLEAGUE
+from configs.authors import COLLEAGUE, author_words
 from configs.errors import UsageError
 from dashboard.mcp.answers import Done
 from dashboard.mcp.quoting import plain
@@ -95,7 +95,8 @@ def withdraw(session: Session, author: str, hypothesis: str, reason: str) -> Don
     label = format_label(Noun.HYPOTHESIS, number)
     if found.proposer != author:
         raise UsageError(
-            f"{label} was proposed by {found.proposer}, and {author} may withdraw its own alone.",
+            f"{label} was proposed by {author_words(found.proposer)}, and {author} may withdraw its own "
+            "alone.",
             f"Ask the user: autoinfer withdraw {label}",
         )
     steering.withdraw(session, number, plain(reason), by=author)
@@ -177,7 +178,8 @@ def _check_own(session: Session, directive: Directive, author: str, done: str) -
     if given != author:
         label = format_label(Noun.DIRECTIVE, directive.id)
         raise UsageError(
-            f"{label} was given by {given}, and can't be {done} by {author}: {directive.text}",
+            f"{label} was given by {author_words(str(given))}, and can't be {done} by {author}: "
+            f"{directive.text}",
             "Ask the user to do it.",
         )
 

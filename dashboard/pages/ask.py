@@ -9,13 +9,16 @@ from urllib.parse import urlencode
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from agent.campaign import asked as answers
+from agent.asking import answers
+from agent.asking.preview import Ground as PreviewGround
+from configs.errors import AutoinferError
 from dashboard.grounds import ground_of
 from dashboard.live_graph import graph_of
-from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
-from knowledge.asking.answer import Answer, Question
+from dashboard.page import MOMENT_S, Filters, Ground, Page, Request
+from db.labels import Noun, format_label
+from knowledge.asking.answer import Answer, Question, section
 from knowledge.graph import Graph, NodeKind
-from knowledge.queries.lookup import newest_campaign
+from knowledge.queries.lookup import campaign_of, newest_campaign
 from knowledge.queries.view import View
 
 ABOUT: dict[Question, str] = {
@@ -35,6 +38,12 @@ WORDS: dict[Question, str] = {
     Question.UNTESTED: "What is untested?",
 }
 MOST_SUGGESTED = 200
+MOST_CHOICES = 24
+
+MODEL_GONE = (
+    "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
+)
+"""What to do where a campaign's ground can't be read."""
 
 
 class AskFilters(Filters):
@@ -63,12 +72,22 @@ class AskFilters(Filters):
         return f"/knowledge/ask?{urlencode(given)}" if given else "/knowledge/ask"
 
 
+class ChoiceView(View):
+    """Something that a question may be about: `title` and `state` of what has a label of its own."""
+
+    name: str
+    title: str | None = None
+    state: str | None = None
+
+
 class AskView(View):
-    """An answer, or None before something was named; `suggested` are names that the question may be about."""
+    """An answer, or None before something was named; `suggested` are names that the question may be about,
+    and `choices` the first of them with what they say, where nothing was named."""
 
     answer: Answer | None
     wants: str
     suggested: tuple[str, ...]
+    choices: tuple[ChoiceView, ...] = ()
     hardware: tuple[str, ...]
 
 
@@ -76,10 +95,12 @@ def read(session: Session, request: Request[AskFilters], ground: Ground) -> AskV
     """Answer the question; raises `UsageError` as the command does."""
     asked = request.filters
     with graph_of(session) as graph:
+        answer, suggested = _answer(session, graph, asked), _suggested(graph, asked.question)
         return AskView(
-            answer=_answer(session, graph, asked),
+            answer=answer,
             wants=ABOUT[asked.question],
-            suggested=_suggested(graph, asked.question),
+            suggested=suggested,
+            choices=() if answer else tuple(_choice(graph, each) for each in suggested[:MOST_CHOICES]),
             hardware=tuple(
                 data["title"] for _, data in graph.nodes(data=True) if data["kind"] == NodeKind.HARDWARE
             ),
@@ -90,7 +111,7 @@ def _answer(session: Session, graph: Graph, asked: AskFilters) -> Answer | None:
     if asked.question is Question.UNTESTED:
         if asked.campaign is None and newest_campaign(session) is None:
             return None
-        return answers.what_is_untested(session, asked.campaign, ground_of)
+        return _untested(session, asked.campaign)
     if asked.about is None or not asked.about.strip():
         return None
     about = asked.about.strip()
@@ -103,6 +124,36 @@ def _answer(session: Session, graph: Graph, asked: AskFilters) -> Answer | None:
             return answers.what_led_to(session, graph, about)
         case _:
             return answers.what_if_fell(session, graph, about, ground_of)
+
+
+def _choice(graph: Graph, name: str) -> ChoiceView:
+    if name not in graph:
+        return ChoiceView(name=name)
+    found = graph.nodes[name]
+    return ChoiceView(name=name, title=found["title"], state=found.get("state"))
+
+
+def _untested(session: Session, campaign: str | None) -> Answer:
+    """What is untested, or why that can't be told here and what to do; raises `UsageError` for a campaign
+    that there is not."""
+    label = format_label(Noun.CAMPAIGN, campaign_of(session, campaign))
+    try:
+        return answers.what_is_untested(session, label, _ground)
+    except AutoinferError as error:  # no baseline yet, or no model to tell what is legal
+        return Answer(
+            question=Question.UNTESTED,
+            asked=f"What is untested next to the best of {label}?",
+            sentence=f"That can't be told here: {error.message}",
+            sections=(section("What to do", (), error.hint or "Ask again where the campaign ran."),),
+        )
+
+
+def _ground(session: Session, campaign_id: int) -> PreviewGround:
+    """As `ground_of`; what it raises says what to do about a model that is gone."""
+    try:
+        return ground_of(session, campaign_id)
+    except AutoinferError as error:
+        raise AutoinferError(error.message, MODEL_GONE) from None
 
 
 def _titles(graph: Graph, kind: NodeKind) -> tuple[str, ...]:
@@ -145,5 +196,5 @@ PAGE = Page(
     shows=AskView,
     read=read,
     command=command,
-    lasts_s=ALWAYS_S,
+    lasts_s=MOMENT_S,
 )

@@ -7,10 +7,12 @@ from sqlalchemy.orm import Session
 
 from dashboard.page import Filters, Ground, Page, Request
 from dashboard.pages.campaigns import CHANGED_BY, CampaignRow
+from dashboard.tested import counted_tests
 from db.labels import Noun
 from db.models import Campaign
 from knowledge.answers_sentence import answer_sentence
-from knowledge.queries.answers import ContrastView, campaign_answers
+from knowledge.queries.answers import campaign_answers
+from knowledge.queries.answers_view import ContrastView
 from knowledge.queries.bests import bests
 from knowledge.queries.calibration import CalibrationView, calibration
 from knowledge.queries.campaigns import campaign_detail
@@ -78,7 +80,7 @@ def read(session: Session, request: Request[CampaignFilters], ground: Ground) ->
     """Read the campaign that the address names; `UsageError` where there is none."""
     number = labelled(session, Noun.CAMPAIGN, request.path["label"])
     asks = session.get_one(Campaign, number).spec.get("questions")
-    detail = campaign_detail(session, number)
+    detail = campaign_detail(session, number, counted_tests)
     told = request.filters.story or detail.spent.experiments <= MOST_TOLD
     return CampaignPageView(
         campaign=detail,

@@ -7,8 +7,8 @@ import shlex
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from agent.campaign.preview import Ground as Previewed
-from agent.campaign.preview import preview, same_hypotheses
+from agent.asking.preview import Ground as Previewed
+from agent.asking.preview import preview, same_hypotheses
 from agent.proposers.user import Enqueued
 from configs.errors import UsageError
 from dashboard.grounds import ground_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
 from typing import Any
 
 from db.states import Arm
@@ -60,6 +61,10 @@ def _rows(
 
 
 def _short(value: Any) -> Any:
+    """As it is told: a list by its runs, such as `3× linear_attention, full_attention`, and nothing long."""
+    if isinstance(value, list | tuple):
+        runs = [(each, len(list(alike))) for each, alike in groupby(value)]
+        value = ", ".join(f"{count}× {each}" if count > 1 else str(each) for each, count in runs)
     text = str(value)
     return f"{text[:SHORT]}…" if len(text) > SHORT else value
 

@@ -17,10 +17,11 @@ from dashboard.rendering.figures import number, unit
 from dashboard.rendering.linking import Piece, pieces
 from db.event_kinds import EventKind
 from db.states import VerdictOutcome
+from experiments.space.configuration import Change
+from knowledge.change_words import change_in_short
 from knowledge.queries.log import EventView
 from knowledge.queries.now import NowView, now_view
 from knowledge.queries.now_best import BestView
-from knowledge.queries.now_run import knob_words
 from knowledge.queries.view import ChangeView, EffectView
 
 LARGEST_ID = 2**63 - 1
@@ -143,7 +144,7 @@ class NowShown(NowView):
 
     def words(self, change: tuple[ChangeView, ...]) -> str:
         """A change in a few words."""
-        return knob_words(change)
+        return change_in_short([Change(each.knob, each.before, each.after) for each in change])
 
     def size(self, count: float) -> str:
         """A number of bytes, or of bytes a second, in decimal units."""

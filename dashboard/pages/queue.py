@@ -6,6 +6,7 @@ import shlex
 from functools import cached_property, lru_cache
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from pydantic import Field
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -48,8 +49,8 @@ class QueueShown(View):
     board: QueueBoard | None
     space_levers: tuple[str, ...] = ()
     calibration: CalibrationView | None = None
-    carried: CarriedView | None = None
     """How often what was predicted in this campaign held so far."""
+    carried: CarriedView | None = None
     asked: QueueFilters
 
     @property
@@ -80,6 +81,16 @@ class QueueShown(View):
         board = self.board
         act = 0 if board.last_act is None else board.last_act.event_id
         return f"{act}.{0 if board.ranked is None else board.ranked.event_id}"
+
+    @cached_property
+    def hidden(self) -> Markup:
+        """The fields that all forms of the page send, as HTML: written once, for a row has ten forms."""
+        assert self.board is not None
+        chosen = Markup('<input type="hidden" name="chosen" value="1">') if self.asked.campaign else ""
+        fields = (
+            '<input type="hidden" name="campaign" value="{}">{}<input type="hidden" name="seen" value="{}">'
+        )
+        return Markup(fields).format(self.board.campaign.id, chosen, self.seen)
 
     @property
     def filtered(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from agent.proposers.user import COLLEAGUE
+from configs.authors import COLLEAGUE, author_words
 from dashboard.rendering.figures import MINUS, NARROW, signed
 from dashboard.rendering.linking import Piece, pieces
 from db.states import CampaignState, HypothesisState
@@ -208,17 +208,17 @@ def arithmetic(score: dict[str, object]) -> Arithmetic:
         for name in ("gain", "p_quality", "p_feasible", "cost_s", "directive_factor", "score")
     )
     weighed_s = _number(score.get("weighed_s")) or cost_s
-    minutes = weighed_s / MINUTE_S
+    minutes = f"{weighed_s / MINUTE_S:{'.1f' if weighed_s >= MINUTE_S else '.2g'}}"  # of a second not 0.0
     counted_in = ", price and wait counted as time" if round(weighed_s) > round(cost_s) else ""
     if round(_number(score.get("spared_s")) or 0.0) >= 1:
         counted_in += ", of what others use too its part alone"
     times = f" × {factor:g}" if factor != 1 else ""
     return Arithmetic(
         score=f"{100 * MINUTE_S * product:.2f}",
-        parts=f"{_plain(100 * gain)} × {quality:.2f} × {runs:.2f} ÷ {minutes:.1f}{times}",
+        parts=f"{_plain(100 * gain)} × {quality:.2f} × {runs:.2f} ÷ {minutes}{times}",
         spoken=(
             f"expected gain {_plain(100 * gain)} %, quality holds with P {quality:.2f}, runs with "
-            f"P {runs:.2f}, {minutes:.1f} minutes{counted_in}"
+            f"P {runs:.2f}, {minutes} minutes{counted_in}"
             + (f", directives times {factor:g}" if times else "")
         ),
     )
@@ -277,5 +277,5 @@ def _plain(value: float) -> str:
 def _proposer(name: str) -> str:
     """Who proposed, in words: a coding agent by the name it gave, one of ours by what it is."""
     if name == "rules" or name.startswith(COLLEAGUE):
-        return name
+        return author_words(name)
     return PROPOSERS.get(name, f"the {name}")

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from agent.campaign.assumed import EACH, Assumed, parse_assumed
-from agent.campaign.what_if import Consequence
+from agent.asking.assumed import EACH, Assumed, parse_assumed
+from agent.asking.what_if import Consequence
 from configs.errors import UsageError
 from dashboard.grounds import consequences, ground_of
 from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request

@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from configs.authors import author_words
 from configs.quantities import format_usd
 from dashboard.rendering import figures
 from dashboard.rendering.linking import breakable, came_up, coded, pieces, together
@@ -37,6 +38,7 @@ def environment() -> Environment:
     )
     for name in (
         "number",
+        "exact",
         "signed",
         "unit",
         "percent",
@@ -50,6 +52,7 @@ def environment() -> Environment:
     ):
         found.filters[name] = getattr(figures, name)
     found.filters["usd"] = format_usd
+    found.filters["author"] = author_words
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded

@@ -33,6 +33,15 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
+def exact(value: float) -> str:
+    """A number that was set, not measured: a whole one as it is, else to four digits, without zeros at its
+    end: `0.05`, `1`, `2048`."""
+    if isinstance(value, int):
+        return str(value)
+    text = number(value, 4)
+    return text.rstrip("0").rstrip(".") if "." in text and "×" not in text else text
+
+
 def whole(count: int) -> str:
     """A count with its thousands apart: `5,000`."""
     return f"{count:,}"

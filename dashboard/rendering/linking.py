@@ -13,7 +13,8 @@ from dashboard.rendering.subjects import subject_url
 
 CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
-UNITS = re.compile(r"(?<=\d) (?=(?:%|ms\b|s\b|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
+UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
+"""Begins with the space itself, for which a text is searched much faster than for what stands before it."""
 LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from configs.authors import author_words
 from dashboard.rendering.figures import NARROW, whole
 from dashboard.rendering.linking import came_up
 from dashboard.report import drawings, opening, said_again, words
@@ -57,13 +58,14 @@ def path(view: ReportView) -> Section:
     if view.search.causes:
         blocks.append(
             table(
-                f"What moved the queue, the most moves first, of {whole(view.search.moves)} moves.",
-                ("Event", "Kind", "About", ">Moves", "The first reason"),
+                f"What moved the queue, the most moves first, of {whole(view.search.moves)} "
+                f"{'move' if view.search.moves == 1 else 'moves'}.",
+                ("Event", "What happened", "About", ">Moves", "The first reason"),
                 [
                     Row(
                         (
                             str(each.event_id),
-                            f"`{each.kind}`",
+                            each.kind.replace(".", " ").replace("_", " "),
                             each.subject or words.NONE,
                             whole(each.moves),
                             each.reason,
@@ -84,7 +86,7 @@ def _trial(each: TrialView) -> Row:
             each.experiment,
             each.hypothesis,
             words.change(each.change) or each.claim,
-            each.proposer,
+            author_words(each.proposer),
             words.effect(each.effect),
             str(each.pairs) if each.pairs else words.NONE,
             f"{outcome}, latency only" if each.latency_only else outcome,

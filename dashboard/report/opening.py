@@ -47,7 +47,7 @@ def opening(view: ReportView) -> Document:
         broken = [each.experiment for each in view.seals if each.broken]
         marks.append(f"Not everything is as it was preregistered: see the seals of {listed(broken[:5])}.")
     return Document(
-        title=f"How much faster does {campaign.model} answer on {campaign.target}?",
+        title=f"How much faster does {campaign.model} answer on {words.machine(campaign.target)}?",
         abstract=tuple(_abstract(view)),
         facts=tuple(facts),
         marks=tuple(marks),

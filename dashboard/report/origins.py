@@ -3,6 +3,7 @@ was asked, what other campaigns had found."""
 
 from __future__ import annotations
 
+from configs.authors import author_words
 from dashboard.rendering.figures import NARROW, percent, whole
 from dashboard.report import words
 from dashboard.report.document import Block, Paragraph, Row, table
@@ -83,4 +84,4 @@ def _share(each: ProposerView) -> str:
 
 
 def _who(proposer: str) -> str:
-    return "the user" if proposer == "user" else proposer
+    return "the user" if proposer == "user" else author_words(proposer)

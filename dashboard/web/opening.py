@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from configs.errors import PermissionRefused, UsageError
-from dashboard.web.access import Access, StoredDigests
-from db.access_tokens import digest_of, live_digests, new_token
+from dashboard.web.access import Access, StoredTokens
+from db.access_tokens import digest_of, live_names, new_token
 from db.session import Database
 
 LEAST_CHARACTERS = 16
@@ -39,18 +39,18 @@ def opened_by(database: Database, token_file: Path | None) -> Opened:
     `UsageError` and `PermissionRefused` for a file that has none, and as `Database.read`.
     """
     with database.read() as session:
-        some_stored = bool(live_digests(session))
+        some_stored = bool(live_names(session))
     if token_file is not None:
         own = digest_of(read_token(token_file))
         told = f"It asks for the token in {token_file}, or for one of `autoinfer token list`."
-        return Opened(Access(asks=True, digests=StoredDigests(database, own)), told=(told,))
+        return Opened(Access(asks=True, tokens=StoredTokens(database, own)), told=(told,))
     if some_stored:
         told = (
             "It asks for a token: one of `autoinfer token list`, or a new one of `autoinfer token new NAME`."
         )
-        return Opened(Access(asks=True, digests=StoredDigests(database)), told=(told,))
+        return Opened(Access(asks=True, tokens=StoredTokens(database)), told=(told,))
     token = new_token()
-    return Opened(Access(asks=True, digests=StoredDigests(database, digest_of(token))), token)
+    return Opened(Access(asks=True, tokens=StoredTokens(database, digest_of(token))), token)
 
 
 def read_token(path: Path) -> str:

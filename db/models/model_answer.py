@@ -16,9 +16,13 @@ class ModelAnswer(Base):
 
     `prompt` is what was sent; `prompt_digest` the fingerprint of the knowledge in it; `counted_tokens` what
     the prompt counts as here, `prompt_tokens` and `answer_tokens` what the endpoint counted (empty where it
-    told nothing); `usd` by the campaign's prices, empty where it gives none. `failure` says why there is no
+    told nothing), of all attempts together; `untold_tokens` the most that attempts may have used beside those
+    and told no count of, empty in rows from before that was counted. `usd` and `untold_usd` are the same by
+    the campaign's prices, empty where it gives none. `failure` says why there is no
     answer. `outcome` lists what was `proposed`, as changes in words, and what was `refused`, each with `what`
-    and `reason`; what is refused later, because something else was proposed meanwhile, is in the log.
+    and `reason`; what is refused later, because something else was proposed meanwhile, is in the log. A row
+    is written before its question is sent, `under_way` in its `outcome`, and `untold_tokens` is then the most
+    that all its attempts may use; who takes the campaign up after a kill settles it so.
     """
 
     __tablename__ = "model_answer"
@@ -37,6 +41,8 @@ class ModelAnswer(Base):
     prompt_tokens: Mapped[int | None]
     answer_tokens: Mapped[int | None]
     usd: Mapped[float | None]
+    untold_tokens: Mapped[int | None]
+    untold_usd: Mapped[float | None]
     wall_s: Mapped[float]
     outcome: Mapped[JsonObject]
     created_at: Mapped[datetime] = mapped_column(Instant, default=now())

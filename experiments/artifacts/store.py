@@ -17,24 +17,23 @@ running job.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from experiments.artifacts.key import ArtifactKey
+from experiments.artifacts.locks import Locks
 from experiments.artifacts.manifest import (
     FILES_FOLDER,
     MANIFEST_NAME,
-    Manifest,
     damage,
     describe,
     read_manifest,
@@ -42,9 +41,9 @@ from experiments.artifacts.manifest import (
     write_manifest,
 )
 from experiments.artifacts.shared import SharedArtifacts, SharedUnreachable
+from experiments.artifacts.stored import StoredArtifact, stored, without_manifest
 from experiments.disk import disk_in_words
 from experiments.kill_points import KillPoint, reached
-from experiments.measurement.evidence import Json
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,27 +52,6 @@ _LOCKS = ".locks"
 
 Builder = Callable[[Path], None]
 """Writes the files of an artifact into the empty folder it is given."""
-
-
-@dataclass(frozen=True)
-class StoredArtifact:
-    """An artifact in the store; `path` is the folder with its files, `bytes` their size together.
-
-    `built` is true for the call that built it; `damage` says what is wrong with it (listing only).
-    """
-
-    digest: str
-    kind: str
-    inputs: Mapping[str, Json]
-    parents: tuple[str, ...]
-    tool_versions: Mapping[str, Json]
-    path: Path
-    bytes: int
-    build_s: float
-    created_at: datetime
-    last_used_at: datetime
-    built: bool = False
-    damage: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +70,7 @@ class ArtifactStore:
         self.root = root
         self._shared = shared
         self._damaged_there: set[str] = set()
-        self._held: dict[str, int] = {}
+        self._locks = Locks(root / _LOCKS)
 
     def __enter__(self) -> ArtifactStore:
         return self
@@ -104,8 +82,7 @@ class ArtifactStore:
 
     def close(self) -> None:
         """Let go of every artifact this object uses."""
-        while self._held:
-            os.close(self._held.popitem()[1])
+        self._locks.release_all()
 
     def get(self, key: ArtifactKey) -> StoredArtifact | None:
         """Return the artifact of `key`, verified by content and held; None when it is missing or damaged.
@@ -118,10 +95,10 @@ class ArtifactStore:
         with self._in_words():
             if not (self.root / key.digest).is_dir():
                 return None
-            self._lock(key.digest, fcntl.LOCK_SH)
+            self._locks.share(key.digest)
             found = self._verified(key)
             if found is None:
-                self._release(key.digest)
+                self._locks.release(key.digest)
             return found
 
     def _fetched(self, key: ArtifactKey) -> StoredArtifact | None:
@@ -129,16 +106,16 @@ class ArtifactStore:
         if self._shared is None or self._shared.manifest(key.digest) is None:
             return None
         with self._in_words():
-            self._lock(key.digest, fcntl.LOCK_EX)
+            self._locks.exclude(key.digest)
         try:
             found = self._verified(key) or self._fetch(key)
         except BaseException:
-            self._release(key.digest)
+            self._locks.release(key.digest)
             raise
         if found is None:
-            self._release(key.digest)
+            self._locks.release(key.digest)
         else:
-            self._lock(key.digest, fcntl.LOCK_SH)
+            self._locks.share(key.digest)
         return found
 
     def _fetch(self, key: ArtifactKey) -> StoredArtifact | None:
@@ -168,7 +145,7 @@ class ArtifactStore:
             self._share(key, built=False)
             return found
         with self._in_words():
-            self._lock(key.digest, fcntl.LOCK_EX)
+            self._locks.exclude(key.digest)
         try:
             with self._in_words():
                 found = self._verified(key)
@@ -176,9 +153,9 @@ class ArtifactStore:
                 found = self._build(key, builder)
                 if not self._share(key, built=True):  # another host was first: all use what it built
                     found = self._fetch(key) or found
-            self._lock(key.digest, fcntl.LOCK_SH)
+            self._locks.share(key.digest)
         except BaseException:
-            self._release(key.digest)
+            self._locks.release(key.digest)
             raise
         return found
 
@@ -189,9 +166,9 @@ class ArtifactStore:
             for folder in self._folders():
                 manifest = read_manifest(folder)
                 if manifest is None:
-                    found.append(_without_manifest(folder))
+                    found.append(without_manifest(folder))
                 else:
-                    found.append(_stored(folder, manifest, damage=damage(manifest, folder, thorough=False)))
+                    found.append(stored(folder, manifest, damage=damage(manifest, folder, thorough=False)))
         return sorted(found, key=lambda each: (each.last_used_at, each.digest))
 
     def size(self) -> int:
@@ -204,7 +181,7 @@ class ArtifactStore:
         for each in self.list():
             if each.last_used_at >= unused_since or each.digest in keep:
                 continue
-            with self._in_words(), self._alone(each.digest) as alone:
+            with self._in_words(), self._locks.alone(each.digest) as alone:
                 if not alone:
                     in_use.append(each.digest)
                     continue
@@ -220,7 +197,7 @@ class ArtifactStore:
             if not (self.root / _BUILDING).is_dir():
                 return 0
             for folder in list((self.root / _BUILDING).iterdir()):
-                with self._alone(folder.name.partition(".")[0]) as alone:
+                with self._locks.alone(folder.name.partition(".")[0]) as alone:
                     if alone:
                         _delete(folder)
                         swept += 1
@@ -242,7 +219,7 @@ class ArtifactStore:
         finally:
             if temporary.exists():
                 _delete(temporary)
-        return _stored(self.root / key.digest, manifest, built=True)
+        return stored(self.root / key.digest, manifest, built=True)
 
     def _new_folder(self, key: ArtifactKey) -> Path:
         return self.root / _BUILDING / f"{key.digest}.{uuid.uuid4().hex[:8]}"
@@ -277,7 +254,7 @@ class ArtifactStore:
         if manifest is None or manifest.key.digest != key.digest or damage(manifest, folder, thorough=True):
             return None
         os.utime(folder / MANIFEST_NAME)  # the time of last use
-        return _stored(folder, manifest)
+        return stored(folder, manifest)
 
     def _discard(self, digest: str) -> None:
         """Move an artifact out of the way before deleting it, so that half of it is never seen."""
@@ -293,74 +270,8 @@ class ArtifactStore:
             return iter(())
         return (each for each in self.root.iterdir() if not each.name.startswith("."))
 
-    def _open_lock(self, digest: str) -> int:
-        folder = self.root / _LOCKS
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.open(folder / digest, os.O_RDWR | os.O_CREAT, 0o644)
-
-    def _lock(self, digest: str, mode: int) -> None:
-        if digest not in self._held:
-            self._held[digest] = self._open_lock(digest)
-        # Converting a lock may let another process in between; callers look again after it was exclusive.
-        fcntl.flock(self._held[digest], mode)
-
-    def _release(self, digest: str) -> None:
-        if (descriptor := self._held.pop(digest, None)) is not None:
-            os.close(descriptor)
-
-    @contextmanager
-    def _alone(self, digest: str) -> Iterator[bool]:
-        """Hold the exclusive lock if nobody else, this object included, holds any."""
-        descriptor = self._open_lock(digest)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(descriptor)
-
     def _in_words(self) -> AbstractContextManager[None]:
         return disk_in_words(self.root, "artifacts")
-
-
-def _stored(
-    folder: Path, manifest: Manifest, *, built: bool = False, damage: str | None = None
-) -> StoredArtifact:
-    return StoredArtifact(
-        digest=folder.name,
-        kind=manifest.key.kind,
-        inputs=manifest.key.inputs,
-        parents=manifest.key.parents,
-        tool_versions=manifest.key.tool_versions,
-        path=folder / FILES_FOLDER,
-        bytes=manifest.bytes,
-        build_s=manifest.build_s,
-        created_at=datetime.fromisoformat(manifest.created_at),
-        last_used_at=datetime.fromtimestamp((folder / MANIFEST_NAME).stat().st_mtime, UTC),
-        built=built,
-        damage=damage,
-    )
-
-
-def _without_manifest(folder: Path) -> StoredArtifact:
-    changed = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return StoredArtifact(
-        digest=folder.name,
-        kind="unknown",
-        inputs={},
-        parents=(),
-        tool_versions={},
-        path=folder,
-        bytes=size,
-        build_s=0.0,
-        created_at=changed,
-        last_used_at=changed,
-        damage="it has no readable manifest",
-    )
 
 
 def _delete(folder: Path) -> None:

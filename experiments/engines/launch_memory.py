@@ -167,11 +167,11 @@ def _reserved(
         mtp=configuration.get("drafting.method") == "mtp",
     )
     reserved = reserved_cache_bytes(one, sequences, asked.card_bytes)
+    served = f"{sequences} sequence{'' if sequences == 1 else 's'}"
     return Part(
         "cache reserved beyond that",
         max(0, reserved - counted_bytes),
-        f"for {sequences} sequences of {length:,} tokens, with slack; less on a card below "
-        f"{LARGE_CARD_BYTES / GB:.0f} GB",
+        f"for {served} of {length:,} tokens, with slack; less on a card below {LARGE_CARD_BYTES / GB:.0f} GB",
     )
 
 

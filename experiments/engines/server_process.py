@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -25,13 +24,17 @@ from experiments.engines.messages import line
 from experiments.engines.port import Infeasible
 from experiments.executors import guard
 from experiments.measurement.evidence import Json
+from experiments.scratch import ScratchFolder, sweep
 
 END_TIMEOUT_S = 10.0
 """How long killed processes may take to vanish before `close` gives up waiting, seconds."""
 
-TEMPORARY_PREFIX = "launch-"
-"""Folders for a launch's temporary files below `cache_dir` are called this, the parent's id, and something
-random."""
+TEMPORARY = "launch"
+"""The kind of the folders below `cache_dir` for a launch's temporary files."""
+
+SOCKETS = "autoinfer-sockets"
+"""The kind of the folders for the sockets of an engine's processes. They lie among the system's temporary
+files and not below `cache_dir`, for the names of sockets are limited to some 100 characters."""
 
 LOG_TAIL_BYTES = 4096
 """How much of the log's end is searched for the cause of a death."""
@@ -58,9 +61,7 @@ class ServerProcess:
         self._log_path = log_path
         self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         log_path.parent.mkdir(parents=True, exist_ok=True)
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        sweep_temporary(cache_dir)
-        self._temporary = tempfile.mkdtemp(prefix=f"{TEMPORARY_PREFIX}{os.getpid()}-", dir=cache_dir)
+        self._temporary = ScratchFolder(TEMPORARY, cache_dir)
         try:
             with log_path.open("ab") as log:
                 self._log_start = log.tell()
@@ -69,11 +70,11 @@ class ServerProcess:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=dict(environment(self._temporary)),
+                    env=dict(environment(str(self._temporary.path))),
                     pass_fds=guard.descriptors(),
                 )
         except OSError:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary.close()
             raise
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -115,7 +116,7 @@ class ServerProcess:
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.close()
 
     def log_since_start(self, most_bytes: int) -> str:
         """The end of what this process has logged; empty when the log can't be read."""
@@ -152,12 +153,10 @@ class ServerProcess:
         )
 
 
-def sweep_temporary(cache_dir: Path) -> None:
-    """Delete the temporary folders of launches whose parent was killed before it could close them."""
-    for folder in cache_dir.glob(f"{TEMPORARY_PREFIX}*"):
-        owner = folder.name.removeprefix(TEMPORARY_PREFIX).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
+def sweep_launches(cache_dir: Path) -> None:
+    """Delete what launches of killed processes left among the temporary files of this machine."""
+    sweep(TEMPORARY, cache_dir)
+    sweep(SOCKETS, Path(tempfile.gettempdir()))
 
 
 def end_process_tree(process: subprocess.Popen[bytes]) -> None:

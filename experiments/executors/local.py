@@ -31,6 +31,7 @@ import experiments
 from configs.errors import AutoinferError, UsageError
 from configs.language_model import KEY_VARIABLE
 from experiments.disk import disk_in_words
+from experiments.engines.server_process import sweep_launches
 from experiments.executors.copied_text import LOG_CHUNK_BYTES, chunk_of
 from experiments.executors.forking import EXIT_NAME
 from experiments.executors.loaded import LoadedProcess, Started
@@ -134,6 +135,7 @@ class LocalExecutor:
         if alive:
             return Status(RunState.RUNNING if fold.started else RunState.PENDING, fold.progress)
         end_group(group.pgid, group.started_at_s)  # whatever outlived its leader
+        sweep_launches(self._place.cache_dir)
         journal.update()
         self._journals.pop(ref)
         if fold.ended:
@@ -156,6 +158,7 @@ class LocalExecutor:
         if (started := self._started.pop(ref, None)) is not None:
             started.release()
             started.wait_until_gone()
+        sweep_launches(self._place.cache_dir)
 
     def logs(self, ref: str, cursor: int = 0) -> LogChunk | None:
         """The run's output from byte `cursor` on, at most 64 KiB, cut between characters; None where its

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from experiments.artifacts.store import StoredArtifact
+from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import Infeasible
 from experiments.job.context import CheckpointStage
 from experiments.job.launching import RunningJob

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.artifacts.key import ArtifactKey
-from experiments.artifacts.store import StoredArtifact
+from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import DECODE_ITEM_PREFIX as DECODE_ITEM_PREFIX
 from experiments.engines.port import DocumentScore, ScoringDocument, ScoringTask, TaskScore
 from experiments.job.checkpoints import prepare_checkpoint, record_artifact

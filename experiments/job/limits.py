@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Stage
+from experiments.own_processes import begun_beside, children
 
 STUCK_AFTER_S = 30.0
 """How long a stage may take to notice that its processes were killed: closing a launch takes seconds."""
@@ -32,7 +33,7 @@ class StageLimits:
         self._limits_s = limits_s
         self._on_stuck = on_stuck
         self._stuck_after_s = stuck_after_s
-        self._others = {child.pid for child in psutil.Process().children(recursive=True)}
+        self._others = children()
         self._expired: Infeasible | None = None
 
     @contextmanager
@@ -70,11 +71,8 @@ class StageLimits:
             "timed_out", f"The stage {stage.value} took longer than its limit of {limit_s:g} s."
         )
         self._expired = expired
-        for child in psutil.Process().children(recursive=True):
-            if child.pid not in self._others:
-                try:
-                    child.kill()
-                except psutil.NoSuchProcess:
-                    continue
+        for process in begun_beside(self._others):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         if not ended.wait(self._stuck_after_s) and self._on_stuck is not None:
             self._on_stuck(expired)

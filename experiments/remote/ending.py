@@ -109,7 +109,7 @@ def stop_all(
             else:
                 flight = Flight(database, Taken(claimed, run.key), run, times, 0, None)
                 flight.cost = cost
-                flight.reporter.cancelled()
+                flight.reporter.cancelled(STOPPED)
             stopped.append(Stopped(label, run.key, run.executor, run.target, cost, None))
         except AutoinferError as error:
             stopped.append(Stopped(label, run.key, run.executor, run.target, None, str(error)))

@@ -18,12 +18,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from configs.errors import PASSING, AutoinferError, LeaseLost, ProviderUnreachable
 from db import events, queue, remote_runs, workers
 from db.campaign_owner import place_mark
 from db.event_kinds import EventKind
+from db.remote_runs import Run
 from db.session import Database
 from db.states import WorkerState
 from experiments.executors.port import Cost, Executor, RunState, Status
@@ -37,10 +36,10 @@ from experiments.remote.limiting import PlannedSeconds, unplanned
 from experiments.remote.looks import Looks
 from experiments.remote.provider import Provider
 from experiments.remote.settings import MOST_IN_FLIGHT, RemoteTimes
+from experiments.remote.taking_over import take_over
 from experiments.telemetry.keeping import keep
 from experiments.worker.bell import ring
 from experiments.worker.claiming import Taken
-from experiments.worker.reaping import reap
 from experiments.worker.settings import WorkerName
 
 _LOG = logging.getLogger(__name__)
@@ -77,8 +76,7 @@ class RemoteWorker:
         self._database = database
         self._executor = executor
         # A restarted container may have name and process id of the last one, whose leases are not its own.
-        self._place = place_mark()
-        self._name = replace(WorkerName.here(target), mark=self._place + uuid.uuid4().hex[:4])
+        self._name = replace(WorkerName.here(target), mark=place_mark() + uuid.uuid4().hex[:4])
         self._times = times or RemoteTimes()
         self._at_once = at_once
         self._provider = Provider(executor)
@@ -160,32 +158,13 @@ class RemoteWorker:
         self._flights.pop(flight.taken.job.id, None)
 
     def _take_over(self) -> None:
-        """Take the runs that nobody looks after: their worker's lease ran out, or its process on this host
-        is gone. What was claimed and never intended goes back into the queue."""
-        with self._database.read() as session:
-            owners = remote_runs.owners(session, self._executor.name, self._name.device)
-            gone = [name for name, _, pid in owners if self._can_tell(name, pid) and _is_gone(pid)]
-            found = remote_runs.abandoned(
-                session, self._executor.name, self._name.device, gone, self._campaign_id
-            )
-        with self._database.write() as session:
-            reap(session)
-            for name in workers.give_up_named(session, gone):
-                events.append(session, EventKind.WORKER_LOST, f"{name} stopped answering.", name)
-            if not found:
-                return
-            taken = remote_runs.take_over(session, found, self._name.owner, self._times.lease_s, gone)
-            if taken:
-                label = f"{self._name.owner} took over {len(taken)} {'run' if len(taken) == 1 else 'runs'}."
-                events.append(session, EventKind.JOB_TAKEN_OVER, label, self._name.owner)
-        for claimed, run in taken:
-            self._keep(
-                Flight(self._database, Taken(claimed, run.key), run, self._times, self._id, self._logs_root)
-            )
+        for taken, run in take_over(
+            self._database, self._name, self._executor.name, self._times.lease_s, self._campaign_id
+        ):
+            self._keep(self._flight(taken, run))
 
-    def _can_tell(self, name: str, pid: int) -> bool:
-        """Whether the process of a worker of this name would be seen here: of another container it is not."""
-        return name.startswith(replace(self._name, pid=pid, mark=self._place).owner)
+    def _flight(self, taken: Taken, run: Run) -> Flight:
+        return Flight(self._database, taken, run, self._times, self._id, self._logs_root)
 
     def _keep(self, flight: Flight, wait_s: float = 0.0) -> None:
         self._flights[flight.taken.job.id] = flight
@@ -219,7 +198,7 @@ class RemoteWorker:
             if run is None:
                 self._fail_unread(taken)
                 continue
-            flight = Flight(self._database, taken, run, self._times, self._id, self._logs_root)
+            flight = self._flight(taken, run)
             flight.asked = False
             self._keep(flight, self._times.soonest_s)
             reached(KillPoint.BEFORE_SUBMIT)
@@ -400,11 +379,3 @@ class RemoteWorker:
         with self._database.write() as session:
             workers.beat(session, self._id, WorkerState.STOPPED)
             events.append(session, EventKind.WORKER_STOPPED, f"{self._name.owner} ended.", self._name.owner)
-
-
-def _is_gone(pid: int) -> bool:
-    """Whether there is no such process here any more; one that waits to be reaped does nothing either."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True

@@ -16,9 +16,9 @@ from experiments.worker.reaping import end_experiment, experiment_label
 def cancel(session: Session, job_id: int, why: str) -> JobState | None:
     """Cancel a job and return its state: one that waits at once, with its experiment, `why` in a sentence.
 
-    One that runs goes on until its worker obeys. None when there is no such job.
+    One that runs goes on until its worker obeys, which then tells why. None when there is no such job.
     """
-    state = queue.cancel(session, job_id)
+    state = queue.cancel(session, job_id, why)
     if state is JobState.CANCELLED:
         job = session.execute(select(Job.experiment_id, Job.campaign_id).where(Job.id == job_id)).one()
         label = format_label(Noun.JOB, job_id)

@@ -38,6 +38,9 @@ PROGRESS_EVENT_S = 60.0
 """At most one event of progress in so many seconds: the log is read by people."""
 
 
+ON_REQUEST = "Cancelled on request."
+"""Why a job was cancelled of which nobody said it."""
+
 TIMED_OUT = "timed_out"
 """The kind of a failure of what took longer than it may."""
 
@@ -228,11 +231,13 @@ class Reporter:
                 end_experiment(session, job.experiment_id, ExperimentState.FAILED, kind, cause)
             self._tell(session, EventKind.JOB_FAILED, f"failed, and has no attempt left: {cause}")
 
-    def cancelled(self) -> None:
-        """The job's end was asked for, and nothing of it runs any more."""
+    def cancelled(self, why: str | None = None) -> None:
+        """The job's end was asked for, and nothing of it runs any more; `why` is as its canceller said, if
+        not given."""
         job = self._taken.job
         with self._database.write() as session:
-            queue.finish(session, job, JobState.CANCELLED, "cancelled on request")
+            why = why or queue.cancel_reason(session, job) or ON_REQUEST
+            queue.finish(session, job, JobState.CANCELLED, why)
             self._at_end(session, RunOutcome.CANCELLED)
             if job.experiment_id is not None:
                 end_experiment(
@@ -240,9 +245,9 @@ class Reporter:
                     job.experiment_id,
                     ExperimentState.CANCELLED,
                     "cancelled",
-                    "Cancelled on request.",
+                    why,
                 )
-            self._tell(session, EventKind.JOB_CANCELLED, "was cancelled on request.")
+            self._tell(session, EventKind.JOB_CANCELLED, f"is cancelled: {why}")
 
     def release(self) -> None:
         """The worker ends in good order; the job goes back, and the attempt is not held against it."""

@@ -43,6 +43,8 @@ class Fallen:
     on_top: tuple[str, ...]
     derived: tuple[str, ...]
     building: tuple[str, ...]
+    began: tuple[str, ...]
+    """Campaigns that began with one of the findings."""
     bests: tuple[tuple[str, str], ...]
     """Campaigns whose best is among these, each with the experiment."""
 
@@ -90,6 +92,7 @@ def fall(graph: Graph, subject: str) -> Fallen:
         on_top=tuple(on_top),
         derived=tuple(_descendants(graph, _asked(graph, subject, experiments), {*hypotheses, *on_top})),
         building=tuple(dict.fromkeys(h for f in falls for h in into(graph, f, Relation.BUILDS_ON))),
+        began=tuple(dict.fromkeys(c for f in falls for c in into(graph, f, Relation.RESTS_ON))),
         bests=tuple(sorted(bests)),
     )
 
@@ -110,6 +113,9 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     resting = list(dict.fromkeys([*found.on_top, *found.building, *found.derived]))
     resting.sort(key=lambda each: (graph.nodes[each].get("state") not in WAITING, number_of(each)))
     hypotheses = [row_of(graph, each, _why_it_rests(each, found)) for each in resting]
+    began = [
+        row_of(graph, each, "began with it", because=_weight(graph, each, found)) for each in found.began
+    ]
     return Answer(
         question=Question.IF_FELL,
         asked=f"What would change if {named(graph, subject)} fell?",
@@ -117,6 +123,7 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
         sections=(
             section("Bests and recommendations", rows, "No campaign's best rests on it."),
             section("Findings", findings, "No finding rests on it."),
+            *([section("Campaigns", began, "")] if began else []),
             section("Hypotheses", hypotheses, "No hypothesis rests on it.", "those that wait first"),
             section(
                 "Verdicts that would fall",
@@ -214,6 +221,16 @@ def _why_it_rests(hypothesis: str, found: Fallen) -> str:
     return "builds on it" if hypothesis in found.building else "derived from it"
 
 
+def _weight(graph: Graph, campaign: str, found: Fallen) -> str:
+    """How far a campaign believes now what it began with."""
+    weights = [
+        edges[Relation.RESTS_ON.value].get("weight", 0.0)
+        for finding, edges in graph.succ[campaign].items()
+        if finding in found.findings and Relation.RESTS_ON.value in edges
+    ]
+    return f"all that was carried over counts {100 * max(weights):.0f} % there now"
+
+
 def _what_is_left(graph: Graph, finding: str, found: Fallen) -> str:
     left = _left(graph, finding, found.experiments)
     return f"{counted(left, 'verdict')} would still say so" if left else "no verdict would say so any more"
@@ -232,6 +249,8 @@ def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str])
     if found.weaker:
         them = "it" if len(found.weaker) == 1 else "them"
         told.append(f"{some(found.weaker, MOST_NAMED)} would have fewer verdicts behind {them}")
+    if found.began:
+        told.append(f"{some(found.began, MOST_NAMED)} began with it")
     if resting:
         rest = counted(len(resting), "hypothesis rests", "hypotheses rest")
         told.append(f"{rest} on it, {waiting or 'none'} of which {'wait' if waiting != 1 else 'waits'}")

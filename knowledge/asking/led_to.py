@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from configs.authors import author_words
 from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section
 from knowledge.asking.walking import (
     AGREEING,
@@ -73,7 +74,7 @@ class _Climb:
         if node in self.seen:
             return row_of(self.graph, node, relation, because="told above")
         if data["kind"] == NodeKind.HYPOTHESIS:
-            proposer = str(data.get("proposer", ""))
+            proposer = author_words(str(data.get("proposer", "")))
             self.proposers.append(proposer)
             because = f"Proposed by {proposer}. {because or ''}".strip()
         return row_of(self.graph, node, relation, because=because, rows=self.above(node, generation + 1))
@@ -138,7 +139,7 @@ def _baseline(graph: Graph, campaign: str | None) -> str | None:
 def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]) -> str:
     proposer = graph.nodes[subject].get("proposer")
     count = len(climbed.seen) - 1
-    by = f"{subject} was proposed by {proposer}" if proposer else ""
+    by = f"{subject} was proposed by {author_words(proposer)}" if proposer else ""
     if not count:
         return f"{by or subject + ' stands at the beginning'}; nothing here led to it."
     rest = f", proposed by {listed(list(people))}" if people else ""

@@ -14,7 +14,8 @@ from typing import Any
 
 from knowledge.change_words import shown
 from knowledge.figures import listed
-from knowledge.findings.rules import SAYING, Rule, Saying
+from knowledge.findings.rules import Rule
+from knowledge.findings.verdict_fact import SAYING, Saying
 
 _ABSENT = "not told"
 

@@ -21,14 +21,16 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    ValidationError,
     model_validator,
 )
 
 from configs.errors import UsageError
+from configs.validation import alternatives
 from db.states import VerdictOutcome
 from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
-from knowledge.findings.rules import VerdictFact
+from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.scope import Scope
 
 FORMAT: Literal["autoinfer-verdicts-1"] = "autoinfer-verdicts-1"
@@ -202,10 +204,12 @@ def _check_taken_in(value: Json, place: str) -> None:
 
 def _first(error: ValueError) -> str:
     """The first thing that is wrong, with its place."""
-    found = getattr(error, "errors", None)
-    if found is None:
+    if not isinstance(error, ValidationError):
         return str(error)
-    first = found()[0]
+    several = alternatives(error)
+    if several is not None:
+        return f"{'.'.join(map(str, several[0]))}: it should be {several[1]}"
+    first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     said = first["msg"].removeprefix("Value error, ").rstrip(".")
     said = said[:1].lower() + said[1:]

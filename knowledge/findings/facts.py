@@ -22,7 +22,7 @@ from db.models import (
 )
 from db.states import VerdictOutcome
 from knowledge.findings.exchange import ToldVerdict
-from knowledge.findings.rules import VerdictFact
+from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.latency_only import plan_is_latency_only
 from knowledge.scope import Scope
 from knowledge.stored import (

@@ -18,8 +18,8 @@ from knowledge.figures import counted
 from knowledge.findings.exchange import ToldVerdict, VerdictFile, readable
 from knowledge.findings.facts import facts_of_pair
 from knowledge.findings.keeping import FindingChange, update_from_imported
-from knowledge.findings.rules import VerdictFact
 from knowledge.findings.running import pinned_of, ran
+from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.samples_digest import samples_digest
 from knowledge.stored import workload_of
 

@@ -27,9 +27,10 @@ from db.models import (
 )
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_pair, imported_fact, imported_facts, pair_of
-from knowledge.findings.rules import FindingDraft, Source, VerdictFact, derive
+from knowledge.findings.rules import FindingDraft, derive
 from knowledge.findings.staleness import StaleCause, follow_versions
 from knowledge.findings.telling import tell_disputes
+from knowledge.findings.verdict_fact import Source, VerdictFact
 from knowledge.stored import configuration_of
 
 _GENERATION_MARK = "~"

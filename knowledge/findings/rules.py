@@ -31,14 +31,11 @@ from math import log1p
 
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.measurement.evidence import Json
-from experiments.space.configuration import Change, Configuration
-from knowledge.change_words import LEVERS_OF_WEIGHTS, change_in_words, shown
-from knowledge.draws import rests_on_a_draw
-from knowledge.figures import SHARES, better, counted, effect, gain, metric_word
-from knowledge.figures import margin as margin_words
+from knowledge.figures import SHARES
 from knowledge.findings.pooling import Estimate, pool
 from knowledge.findings.random_effects import Pooled, pool_campaigns
-from knowledge.scope import Scope
+from knowledge.findings.verdict_fact import SAYING, Saying, Source, VerdictFact, said
+from knowledge.findings.wording import agreed_claim, contradicted_claim, side
 
 
 class Rule(StrEnum):
@@ -67,85 +64,8 @@ class Strength(StrEnum):
     """Verdicts that disagree."""
 
 
-Source = tuple[bool, int]
-"""Whether a verdict was imported, and its number among those that were, or were not."""
-
 Evidence = tuple[tuple[Source, EvidenceRelation], ...]
 """What each verdict says of a finding."""
-
-
-class Saying(StrEnum):
-    """What a conclusive verdict says of the change."""
-
-    HELPS = "helps"
-    DOES_NOT_HELP = "does not help"
-    BREAKS_QUALITY = "breaks quality"
-    DOES_NOT_RUN = "does not run"
-
-
-@dataclass(frozen=True)
-class VerdictFact:
-    """One verdict as the rules see it.
-
-    Effects and `min_effect` are in the metric's scale: natural logs of candidate over control and 0.03 for
-    3 %; for a share, differences and 0.02 for two points. `quality_held` is `None` where quality was not
-    measured; `cause` is the verdict's own sentence. `of_an_open_test`: it reruns a test that no verdict
-    decided. `campaign` names the campaign it was reached in, `imported` says that another database told it;
-    `verdict_id` counts the verdicts of this one and the imported ones each for themselves.
-    """
-
-    verdict_id: int
-    outcome: VerdictOutcome
-    metric: str
-    changes: tuple[Change, ...]
-    lever: str
-    min_effect: float
-    scope: Scope
-    effect_log: float | None
-    low_log: float | None
-    high_log: float | None
-    quality_held: bool | None
-    cause: str
-    of_an_open_test: bool = False
-    campaign: str = ""
-    imported: bool = False
-
-    @property
-    def source(self) -> Source:
-        """Which verdict it is; those of this database sort before the imported."""
-        return self.imported, self.verdict_id
-
-    @property
-    def key(self) -> str:
-        """Name of the statement this verdict bears on; unique for change, metric and scope."""
-        return f"{self.lineage_key}@{self.scope.versions_digest[:_KEY_DIGITS]}"
-
-    @property
-    def lineage_key(self) -> str:
-        """`key` without the versions: the same statement on other versions begins with it."""
-        return f"{self.metric}: {changes_words(self.changes)} #{self.scope.lineage_digest[:_KEY_DIGITS]}"
-
-    @property
-    def saying(self) -> Saying | None:
-        """What the verdict says of the change; `None` for an inconclusive or confounded one, and for any of a
-        rerun of an open test."""
-        if self.of_an_open_test:
-            return None
-        match self.outcome:
-            case VerdictOutcome.SUPPORTED:
-                return Saying.HELPS
-            case VerdictOutcome.REFUTED:
-                return Saying.BREAKS_QUALITY if self.quality_held is False else Saying.DOES_NOT_HELP
-            case VerdictOutcome.INFEASIBLE:
-                return Saying.DOES_NOT_RUN
-        return None
-
-    @property
-    def estimate(self) -> Estimate | None:
-        """The measured effect; `None` where nothing was measured or no interval could be given."""
-        if self.effect_log is None or self.low_log is None or self.high_log is None:
-            return None
-        return Estimate(self.effect_log, self.low_log, self.high_log)
 
 
 @dataclass(frozen=True)
@@ -161,36 +81,6 @@ class FindingDraft:
     estimate: Estimate | None
     scope: dict[str, Json]
     evidence: Evidence
-
-
-SAYING = "saying"
-"""Where a finding's scope keeps what it says of the change (`Saying`); absent where verdicts disagree."""
-
-_KEY_DIGITS = 16
-"""Hexadecimal digits of a digest in a key: 64 bits, so that no two scopes ever meet by chance."""
-
-
-def changes_words(changes: Sequence[Change]) -> str:
-    """Return what was changed knob by knob, as a key has it: `serving.threads 1 → 2 with serving.dtype
-    float32 → bfloat16`."""
-    return " with ".join(str(change) for change in changes)
-
-
-def change_in_place(changes: Sequence[Change], control: Configuration) -> str:
-    """Return what was changed in words and, of the levers that it touched, what the control held beside it.
-
-    An effect of one knob of a lever is one beside the others: groups of 32 with raw text say nothing of
-    groups of 32 with other text. A change that turns a lever on or off brings or drops all its knobs.
-    """
-    changed = {change.knob for change in changes}
-    levers = {knob.partition(".")[0] for knob in changed} & LEVERS_OF_WEIGHTS
-    beside = [
-        f"{knob} {shown(value)}"
-        for knob, value in sorted(control.items())
-        if knob not in changed and knob.partition(".")[0] in levers
-    ]
-    words = change_in_words(changes)
-    return words[0].upper() + words[1:] + (f" (beside {', '.join(beside)})" if beside else "")
 
 
 def derive(facts: Sequence[VerdictFact]) -> FindingDraft | None:
@@ -248,13 +138,13 @@ def _agreed(
     leading = next((f for f in conclusive if f.saying is Saying.HELPS), conclusive[0])
     same = [fact for fact in conclusive if fact.saying is leading.saying]
     margin = _margin(same)
-    rule = Rule.REPLICATED if len(same) > 1 else _RULES[_said(leading)]
+    rule = Rule.REPLICATED if len(same) > 1 else _RULES[said(leading)]
     strength = Strength.REPLICATED if len(same) > 1 else Strength.SINGLE
     if leading.saying is Saying.HELPS and _reaches_back(ordered, _bound(leading.metric, margin)):
         strength = Strength.WEAKENED
     return FindingDraft(
         key=leading.key,
-        claim=f"{_statement(leading, pooled, margin)} {_where(leading)}.",
+        claim=agreed_claim(leading, pooled, margin),
         rule=rule,
         strength=strength,
         status=FindingStatus.HOLDS,
@@ -263,7 +153,7 @@ def _agreed(
         scope={
             **leading.scope.as_json(leading.changes, leading.lever, margin),
             "metric": leading.metric,
-            SAYING: _said(leading).value,
+            SAYING: said(leading).value,
         },
         evidence=_evidence(ordered, same[0], frozenset()),
     )
@@ -278,17 +168,11 @@ def _contradicted(
     first = conclusive[0]
     sides = {saying: [f for f in conclusive if f.saying is saying] for saying in Saying}
     told = [
-        f"{counted(len(facts), 'verdict')} that it "
-        + _BRIEFLY[saying].format(margin_words(_margin(facts), first.metric))
-        for saying, facts in sides.items()
-        if facts
+        side(saying, len(facts), _margin(facts), first.metric) for saying, facts in sides.items() if facts
     ]
-    changed = change_in_place(first.changes, first.scope.control)
-    what = f"{changed}: verdicts disagree about {metric_word(first.metric)}"
-    together = f"; pooled {_shown(first, pooled)}" if pooled is not None else ""
     return FindingDraft(
         key=first.key,
-        claim=f"{what}{together} {_where(first)}.",
+        claim=contradicted_claim(first, pooled),
         rule=Rule.CONTRADICTED,
         strength=Strength.MIXED,
         status=FindingStatus.CONTRADICTED,
@@ -329,36 +213,6 @@ def _evidence(ordered: Sequence[VerdictFact], first: VerdictFact, against: froze
     return tuple(relations)
 
 
-def _statement(fact: VerdictFact, pooled: Estimate | None, margin: float) -> str:
-    what, metric = change_in_place(fact.changes, fact.scope.control), metric_word(fact.metric)
-    match _said(fact):
-        case Saying.HELPS if pooled is not None:
-            return f"{what} {better(fact.metric)} {metric} by {_gained(fact, pooled)}"
-        case Saying.HELPS:
-            return f"{what} {better(fact.metric)} {metric}"
-        case Saying.DOES_NOT_HELP:
-            measured = f" (measured {_shown(fact, pooled)})" if pooled is not None else ""
-            return f"{what} does not make {metric} better by {margin_words(margin, fact.metric)}{measured}"
-        case Saying.BREAKS_QUALITY:
-            measured = f" ({metric} {_shown(fact, pooled)})" if pooled is not None else ""
-            return f"{what} does not hold the quality limit: {_clause(fact.cause)}{measured};"
-        case Saying.DOES_NOT_RUN:
-            return f"{what} does not run: {_clause(fact.cause)};"
-
-
-def _where(fact: VerdictFact) -> str:
-    """The scope in words: of an effect that rests on a draw of calibration text, the draw too."""
-    candidate = {**fact.scope.control, **{change.knob: change.after for change in fact.changes}}
-    drawn = fact.estimate is not None and rests_on_a_draw(fact.metric, fact.scope.control, candidate)
-    return fact.scope.sentence() + (", with the calibration samples that were drawn" if drawn else "")
-
-
-def _said(fact: VerdictFact) -> Saying:
-    if fact.saying is None:
-        raise ValueError(f"verdict {fact.verdict_id} is not conclusive")
-    return fact.saying
-
-
 def _margin(facts: Sequence[VerdictFact]) -> float:
     """Return the margin of the strongest statement: the largest that was reached, the smallest that was
     missed."""
@@ -366,21 +220,9 @@ def _margin(facts: Sequence[VerdictFact]) -> float:
     return max(margins) if facts[0].saying is Saying.HELPS else min(margins)
 
 
-def _gained(fact: VerdictFact, pooled: Estimate) -> str:
-    return gain(fact.metric, pooled.effect_log, pooled.low_log, pooled.high_log)
-
-
-def _shown(fact: VerdictFact, pooled: Estimate) -> str:
-    return effect(pooled.effect_log, pooled.low_log, pooled.high_log, fact.metric)
-
-
 def _bound(metric: str, margin: float) -> float:
     """Return the effect that a margin asks for, in the metric's scale."""
     return -margin if metric in SHARES else log1p(-margin)
-
-
-def _clause(sentence: str) -> str:
-    return " ".join(sentence.split()).rstrip(".")
 
 
 _RULES = {
@@ -389,10 +231,3 @@ _RULES = {
     Saying.BREAKS_QUALITY: Rule.QUALITY,
     Saying.DOES_NOT_RUN: Rule.INFEASIBLE,
 }
-_BRIEFLY = {
-    Saying.HELPS: "makes it better by {} or more",
-    Saying.DOES_NOT_HELP: "does not make it better by {}",
-    Saying.BREAKS_QUALITY: "does not hold the quality limit",
-    Saying.DOES_NOT_RUN: "does not run",
-}
-"""What each side says, with its margin."""

@@ -19,7 +19,8 @@ from db.labels import Noun, format_label
 from db.models import Finding
 from db.states import FindingStatus
 from knowledge.findings.facts import facts_of_finding
-from knowledge.findings.rules import Rule, VerdictFact, derive
+from knowledge.findings.rules import Rule, derive
+from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.scope import Scope
 
 _HELD = (FindingStatus.HOLDS, FindingStatus.CONTRADICTED)

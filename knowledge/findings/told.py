@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from configs.authors import author_words
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.quantities import HIGHER_IS_BETTER, ExpectedEffect, parse_effect
@@ -23,8 +24,10 @@ from db.states import FindingStatus
 from experiments.space.configuration import KnobValue
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from knowledge.findings.rules import SAYING, Rule, Saying
+from knowledge.figures import clause
+from knowledge.findings.rules import Rule
 from knowledge.findings.telling import tell_disputes
+from knowledge.findings.verdict_fact import SAYING, Saying
 from knowledge.stored import LEVER_JOINT, TOLD_BY, engine_of
 
 STRENGTH = "told"
@@ -97,8 +100,10 @@ def tell(session: Session, telling: Telling, campaign_id: int | None) -> Finding
             finding.interval_high_log = finding.effect_log + _Z * effect.log_ratio_sd
     session.add(finding)
     session.flush()
-    who = "The user" if telling.by is None else telling.by
-    _announce(session, EventKind.FINDING_ADDED, finding, f"{who} wrote down: {finding.claim}")
+    who = "the user" if telling.by is None else author_words(telling.by)
+    _announce(
+        session, EventKind.FINDING_ADDED, finding, f"{who[:1].upper()}{who[1:]} wrote down: {finding.claim}"
+    )
     tell_disputes(session, [finding.id])
     return finding
 
@@ -126,7 +131,7 @@ def take_back(session: Session, finding_id: int, why: str) -> Finding:
         )
     if finding.status is FindingStatus.WITHDRAWN:
         raise UsageError(f"{label} is withdrawn already.", f"See it with: autoinfer show {label}")
-    reason = " ".join(why.split()).rstrip(".")
+    reason = clause(why)
     if not reason:
         raise UsageError("The reason is empty.", "Leave --why out, or say why in a few words.")
     finding.status = FindingStatus.WITHDRAWN

@@ -20,6 +20,7 @@ from db.models import Campaign, Experiment, Finding, FindingEvidence, Hypothesis
 from knowledge.graph import Graph
 from knowledge.graph_building import Part, build_part
 from knowledge.graph_pieces import model_name
+from knowledge.queries.carried import findings_carried
 from knowledge.queries.ties import ties_of_findings
 from knowledge.stored import findings_behind, separates_of
 
@@ -197,7 +198,11 @@ def _of_findings(session: Session, ids: list[int]) -> Iterator[str]:
     )
     for experiment in session.scalars(evidence):
         yield format_label(Noun.EXPERIMENT, experiment)
-    yield from _named_by_hypotheses(session, [format_label(Noun.FINDING, each) for each in ids])
+    labels = {format_label(Noun.FINDING, each) for each in ids}
+    yield from _named_by_hypotheses(session, sorted(labels))
+    for campaign, (began, _) in findings_carried(session).items():
+        if labels.intersection(began):
+            yield format_label(Noun.CAMPAIGN, campaign)
     for ties in ties_of_findings(session, ids).values():
         yield from (tie.id for tie in ties)
 
@@ -223,6 +228,8 @@ def _of_campaign(session: Session, campaign_id: int) -> Iterator[str]:
         return
     yield model_name(campaign.model, campaign.model_fingerprint)
     yield f"hardware:{campaign.target}"
+    began, _ = findings_carried(session, [campaign_id]).get(campaign_id, ((), 0.0))
+    yield from began
     mine = select(Hypothesis.id).where(Hypothesis.campaign_id == campaign_id)
     yield from _labels(session, Noun.HYPOTHESIS, mine)
     alone = select(Experiment.id).where(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -19,11 +19,14 @@ from db.states import CampaignState, DirectiveKind
 from knowledge.approvals import approve_above_s, waits_in_queue
 from knowledge.latency_only import latency_only
 from knowledge.queries.devices import devices_left_out
-from knowledge.queries.discovery import DiscoveryView, tallied_view, tallies_of
+from knowledge.queries.discovery import DiscoveryView, Tally, tallied_view, tallies_of
 from knowledge.queries.view import Page, View
 from knowledge.stored import alpha_of, configuration_of
 
 Found = TypeVar("Found", bound=View)
+
+Counting = Callable[[Session, Sequence[int]], Mapping[int, tuple[Tally, ...]]]
+"""Counts the tests of campaigns, as `tallies_of` does."""
 
 NOT_KEPT = "why was not written down"
 """What stands for the reason of an older campaign that has none."""
@@ -124,15 +127,22 @@ def list_campaigns(
     total = session.scalar(select(func.count()).select_from(Campaign)) or 0
     query = select(Campaign).order_by(Campaign.id.desc()).limit(limit).offset(offset)
     found = session.scalars(query).all()
-    return _Page(items=_views(session, found, discovery), total=total, limit=limit, offset=offset)
+    return _Page(
+        items=_views(session, found, tallies_of if discovery else None),
+        total=total,
+        limit=limit,
+        offset=offset,
+    )
 
 
-def campaign_detail(session: Session, campaign_id: int) -> CampaignView:
-    """Return one campaign, which must exist."""
-    return _views(session, [session.get_one(Campaign, campaign_id)], True)[0]
+def campaign_detail(session: Session, campaign_id: int, tallies: Counting = tallies_of) -> CampaignView:
+    """Return one campaign, which must exist; its tests are counted by `tallies`."""
+    return _views(session, [session.get_one(Campaign, campaign_id)], tallies)[0]
 
 
-def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> tuple[CampaignView, ...]:
+def _views(
+    session: Session, campaigns: Sequence[Campaign], tallies: Counting | None
+) -> tuple[CampaignView, ...]:
     ids = [campaign.id for campaign in campaigns]
     states: dict[int, dict[str, int]] = defaultdict(dict)
     by_state = (
@@ -153,7 +163,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
     }
     directives = _directives(session, ids)
     waiting = _awaiting(session, [each for each in campaigns if approve_above_s(each.budget) is not None])
-    tested = tallies_of(session, ids) if discovery else {}
+    tested = {} if tallies is None else tallies(session, ids)
     present = session.scalars(select(now())).one()
     return tuple(
         CampaignView(
@@ -180,7 +190,7 @@ def _views(session: Session, campaigns: Sequence[Campaign], discovery: bool) -> 
             if each.best_experiment_id is None
             else format_label(Noun.EXPERIMENT, each.best_experiment_id),
             discovery=None
-            if not discovery or (alpha := alpha_of(each.spec)) is None
+            if tallies is None or (alpha := alpha_of(each.spec)) is None
             else tallied_view(tested[each.id], alpha),
             directives=directives[each.id],
             approve_above_s=approve_above_s(each.budget),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.models import Event
 from knowledge.figures import counted, listed
 from knowledge.queries.view import View
@@ -49,11 +52,27 @@ class CarriedView(View):
         return f"After {tried} they foretell no worse than physics and this campaign alone."
 
 
+def findings_carried(
+    session: Session, campaign_ids: Collection[int] | None = None
+) -> Mapping[int, tuple[tuple[str, ...], float]]:
+    """The findings that campaigns, or these of them, began with, and the weight that all of it has there now,
+    as each told it last; one statement."""
+    own = Event.campaign_id + 0  # there are few of this kind, and most events are of some campaign
+    newest = select(func.max(Event.id)).where(Event.kind == EventKind.CAMPAIGN_CARRIED.value).group_by(own)
+    found = {}
+    for campaign_id, data in session.execute(
+        select(Event.campaign_id, Event.data).where(Event.id.in_(newest)).order_by(Event.campaign_id)
+    ):
+        if data and campaign_id is not None and (campaign_ids is None or campaign_id in campaign_ids):
+            found[campaign_id] = tuple(data["findings"]), float(data["weight"])
+    return found
+
+
 def carried_view(session: Session, campaign_id: int) -> CarriedView | None:
     """The newest word of it; None where nothing was carried over."""
     row = session.scalars(
         select(Event)
-        .where(Event.campaign_id == campaign_id, Event.kind == EventKind.CAMPAIGN_CARRIED.value)
+        .where(of_kind(EventKind.CAMPAIGN_CARRIED, campaign_id))
         .order_by(Event.id.desc())
         .limit(1)
     ).first()

@@ -9,6 +9,7 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Event, Experiment, Hypothesis, Job, JobQuote
 from db.states import ExperimentKind, JobState
@@ -109,12 +110,8 @@ def devices_left_out(session: Session, campaign_id: int) -> frozenset[str]:
     """Devices that a campaign has left out since it was last resumed."""
     resumed = (
         select(func.coalesce(func.max(Event.id), 0))
-        .where(Event.campaign_id == campaign_id, Event.kind == EventKind.CAMPAIGN_RESUMED.value)
+        .where(of_kind(EventKind.CAMPAIGN_RESUMED, campaign_id))
         .scalar_subquery()
     )
-    told = select(Event.data).where(
-        Event.campaign_id == campaign_id,
-        Event.kind == EventKind.CAMPAIGN_DEVICE_OUT.value,
-        Event.id > resumed,
-    )
+    told = select(Event.data).where(of_kind(EventKind.CAMPAIGN_DEVICE_OUT, campaign_id), Event.id > resumed)
     return frozenset(str((data or {}).get("device")) for data in session.scalars(told))

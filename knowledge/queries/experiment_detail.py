@@ -19,6 +19,7 @@ from db.models import (
     Verdict,
 )
 from db.models.base import JsonObject
+from db.samples import IN_ORDER_OF_LAUNCHES
 from db.states import Arm, ExperimentKind
 from experiments.rejudging import judged_again
 from experiments.sealing import tampered
@@ -121,7 +122,7 @@ def experiment_detail(
         .join(Configuration, Configuration.id == Launch.configuration_id)
         .join(Environment, Environment.digest == Launch.environment_digest)
         .where(Launch.experiment_id == experiment_id)
-        .order_by(Launch.attempt, Launch.index, (Launch.arm == Arm.CONTROL).desc(), Launch.id)
+        .order_by(*IN_ORDER_OF_LAUNCHES)
     ).all()
     spreads = launch_spreads(session, experiment_id)
     stages = stages_of(session, experiment_id)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis, Verdict
 from db.states import ExperimentState, HypothesisState
+from knowledge.facts import CampaignFacts, JudgedFact, WaitingFact
 from knowledge.queries.campaigns import campaign_detail
 from knowledge.queries.carried import carried_view
 from knowledge.queries.devices import devices_of_tests
@@ -19,7 +20,6 @@ from knowledge.queries.night import question_now
 from knowledge.queries.proposers import proposers
 from knowledge.queries.view import prediction_interval
 from knowledge.stored import number, separates_of
-from knowledge.summary import CampaignFacts, JudgedFact, WaitingFact
 
 MOST_NEXT = 3
 """Hypotheses named as coming next."""

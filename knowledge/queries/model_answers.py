@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
+from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
 from db.models import Hypothesis, ModelAnswer
 from knowledge.figures import counted
 from knowledge.queries.view import View
-from knowledge.stored import FROM_MODEL, answer_of
+from knowledge.stored import FROM_MODEL, UNDER_WAY, answer_of
 
 
 class RefusedView(View):
@@ -25,12 +26,16 @@ class AnswerRow(View):
     """One answer in short; `hypotheses` are those that came of it, `usd` None where no price is known.
 
     Tokens are the endpoint's, None where it told none; `counted_tokens` is what the prompt counts as here.
+    `untold_tokens` and `untold_usd` are the most that its attempts may have used beside those and told no
+    count of, None where that was not kept. `under_way`: no answer was seen yet, and nobody found that none
+    will be.
     """
 
     id: int
     campaign: str
     model: str
     at: datetime
+    under_way: bool
     failure: str | None
     proposed: tuple[str, ...]
     refused: tuple[RefusedView, ...]
@@ -39,6 +44,8 @@ class AnswerRow(View):
     answer_tokens: int | None
     counted_tokens: int
     usd: float | None
+    untold_tokens: int | None
+    untold_usd: float | None
     wall_s: float
     attempts: int
     form: str
@@ -55,7 +62,8 @@ class AnswerView(AnswerRow):
 
 class AskedView(View):
     """All that a campaign asked: answers (`failed` of them none), hypotheses that came of them, what was
-    refused, tokens, dollars (None where the campaign gives no prices) and seconds."""
+    refused, tokens and dollars (None where the campaign gives no prices) that the endpoint told, the most
+    that it may have used beside them and told no count of, and seconds."""
 
     asked: int
     failed: int
@@ -63,23 +71,36 @@ class AskedView(View):
     refused: int
     tokens: int
     usd: float | None
+    untold_tokens: int
+    untold_usd: float | None
     wall_s: float
 
     @property
     def words(self) -> str:
         """In a sentence."""
-        cost = "what they cost is not known" if self.usd is None else f"{self.usd:.4f} USD"
+        cost = spent_words(self.tokens, self.usd, self.untold_tokens, self.untold_usd)
+        if self.usd is None:
+            cost += ", what they cost is not known"
         return (
             f"{counted(self.asked, 'question')}, {self.failed} without an answer; "
             f"{counted(self.hypotheses, 'hypothesis', 'hypotheses')} came of them, {self.refused} refused; "
-            f"{self.tokens} tokens, {cost}, {self.wall_s:.0f} s."
+            f"{cost}, {format_duration(round(self.wall_s))} of waiting."
         )
+
+
+def spent_words(tokens: int, usd: float | None, untold_tokens: int, untold_usd: float | None) -> str:
+    """What was used as far as it was told, and the most that it may be beside that, in a clause."""
+    told = f"{tokens:,} tokens" + ("" if usd is None else f", {format_usd(usd)}")
+    if not untold_tokens:
+        return told
+    most = "" if untold_usd is None else f" ({format_usd(untold_usd)})"
+    return f"{told}, and at most {untold_tokens:,} more tokens{most} that were not told"
 
 
 class QuestionsRow(View):
     """What a campaign asked one model: questions (`failed` of them without an answer), tokens as the endpoint
-    counted them (those of a question that it did not count, as they count here), and dollars by the
-    campaign's prices; `priced` questions have any, and `usd` is None where none has."""
+    counted them, dollars by the campaign's prices (`priced` questions have any, and `usd` is None where none
+    has), and the most that attempts may have used beside those and told no count of."""
 
     campaign: str
     model: str
@@ -89,6 +110,8 @@ class QuestionsRow(View):
     answer_tokens: int
     priced: int
     usd: float | None
+    untold_tokens: int
+    untold_usd: float | None
     wall_s: float
 
 
@@ -102,28 +125,37 @@ def asked_of_model(session: Session, campaign_id: int) -> AskedView | None:
             ModelAnswer.answer_tokens,
             ModelAnswer.counted_tokens,
             ModelAnswer.usd,
+            ModelAnswer.untold_tokens,
+            ModelAnswer.untold_usd,
             ModelAnswer.wall_s,
         ).where(ModelAnswer.campaign_id == campaign_id)
     ).all()
     if not rows:
         return None
     known = [row.usd for row in rows if row.usd is not None]
+    untold = [row.untold_usd for row in rows if row.untold_usd is not None]
     return AskedView(
         asked=len(rows),
         failed=sum(row.failure is not None for row in rows),
         hypotheses=sum(len(found) for found in _hypotheses(session, campaign_id).values()),
         refused=sum(len(row.outcome.get("refused", ())) for row in rows),
-        tokens=sum(_tokens(row.prompt_tokens, row.answer_tokens, row.counted_tokens) for row in rows),
+        tokens=sum(
+            _told(row.prompt_tokens, row.answer_tokens, row.counted_tokens, row.untold_tokens) for row in rows
+        ),
         usd=sum(known) if known else None,
+        untold_tokens=sum(row.untold_tokens or 0 for row in rows),
+        untold_usd=sum(untold) if untold else None,
         wall_s=sum(row.wall_s for row in rows),
     )
 
 
 def spent_on_model(session: Session, campaign_id: int) -> tuple[int, float]:
-    """Tokens and dollars that a campaign's questions used; where an endpoint counted none, what was sent
-    counts as it is counted here."""
+    """Tokens and dollars that a campaign's questions used, at most: what was told, and the bound of what was
+    not."""
     asked = asked_of_model(session, campaign_id)
-    return (0, 0.0) if asked is None else (asked.tokens, asked.usd or 0.0)
+    if asked is None:
+        return 0, 0.0
+    return asked.tokens + asked.untold_tokens, (asked.usd or 0.0) + (asked.untold_usd or 0.0)
 
 
 def last_answered(session: Session, campaign_id: int) -> str | None:
@@ -139,16 +171,20 @@ def last_answered(session: Session, campaign_id: int) -> str | None:
 def questions_by_model(session: Session, campaign_id: int | None = None) -> tuple[QuestionsRow, ...]:
     """What was asked by campaign and model, of one campaign or of all, the newest first; one statement."""
     answer = ModelAnswer
+    before = answer.untold_tokens.is_(None)  # a prompt that nobody counted was told as it counts here
+    prompt = func.coalesce(answer.prompt_tokens, case((before, answer.counted_tokens), else_=0))
     query = (
         select(
             answer.campaign_id,
             answer.model,
             func.count().label("asked"),
             func.count(answer.failure).label("failed"),
-            func.sum(func.coalesce(answer.prompt_tokens, answer.counted_tokens)).label("prompt_tokens"),
+            func.sum(prompt).label("prompt_tokens"),
             func.coalesce(func.sum(answer.answer_tokens), 0).label("answer_tokens"),
             func.count(answer.usd).label("priced"),
             func.sum(answer.usd).label("usd"),
+            func.coalesce(func.sum(answer.untold_tokens), 0).label("untold_tokens"),
+            func.sum(answer.untold_usd).label("untold_usd"),
             func.sum(answer.wall_s).label("wall_s"),
         )
         .group_by(answer.campaign_id, answer.model)
@@ -166,6 +202,8 @@ def questions_by_model(session: Session, campaign_id: int | None = None) -> tupl
             answer_tokens=row.answer_tokens,
             priced=row.priced,
             usd=row.usd,
+            untold_tokens=row.untold_tokens,
+            untold_usd=row.untold_usd,
             wall_s=row.wall_s,
         )
         for row in session.execute(query)
@@ -203,8 +241,9 @@ def newest_answer(session: Session) -> int | None:
     return session.scalar(select(ModelAnswer.campaign_id).order_by(ModelAnswer.id.desc()).limit(1))
 
 
-def _tokens(prompt: int | None, answer: int | None, counted_here: int) -> int:
-    return (counted_here if prompt is None else prompt) + (answer or 0)
+def _told(prompt: int | None, answer: int | None, counted_here: int, untold: int | None) -> int:
+    """Tokens that were told; of a row from before others were bounded, its prompt as it counts here."""
+    return (counted_here if prompt is None and untold is None else prompt or 0) + (answer or 0)
 
 
 def _hypotheses(session: Session, campaign_id: int) -> dict[int, tuple[str, ...]]:
@@ -231,6 +270,7 @@ def _fields(row: ModelAnswer, hypotheses: tuple[str, ...]) -> dict[str, object]:
         "campaign": format_label(Noun.CAMPAIGN, row.campaign_id),
         "model": row.model,
         "at": row.created_at,
+        "under_way": UNDER_WAY in row.outcome,
         "failure": row.failure,
         "proposed": tuple(row.outcome.get("proposed", ())),
         "refused": tuple(RefusedView(**each) for each in row.outcome.get("refused", ())),
@@ -239,6 +279,8 @@ def _fields(row: ModelAnswer, hypotheses: tuple[str, ...]) -> dict[str, object]:
         "answer_tokens": row.answer_tokens,
         "counted_tokens": row.counted_tokens,
         "usd": row.usd,
+        "untold_tokens": row.untold_tokens,
+        "untold_usd": row.untold_usd,
         "wall_s": row.wall_s,
         "attempts": row.attempts,
         "form": row.form,

@@ -13,7 +13,7 @@ from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Experiment, Hypothesis, Verdict
 from db.states import CampaignState, DirectiveKind, HypothesisState, VerdictOutcome
 from knowledge.approvals import awaits_approval
-from knowledge.figures import effect, listed, metric_word
+from knowledge.figures import clause, effect, listed, metric_word
 from knowledge.queries.follow_ups import OPEN, follow_ups_of
 from knowledge.queries.view import View
 from knowledge.stored import number
@@ -172,7 +172,7 @@ def _told(verdict: Verdict, metric: str) -> str:
     """An outcome with what was measured, or why nothing was."""
     word = verdict.outcome.value
     if verdict.effect_log is None:
-        reason = " ".join(verdict.reason.split()).rstrip(".")
+        reason = clause(verdict.reason)
         starts_a_sentence = reason[:1].isupper() and not reason[1:2].isupper()
         return f"{word}, {reason[:1].lower() + reason[1:] if starts_a_sentence else reason}"
     measured = effect(verdict.effect_log, verdict.interval_low_log, verdict.interval_high_log, metric)

@@ -14,6 +14,7 @@ from db import events
 from db.campaign_owner import is_driven
 from db.clock import now
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Campaign, Event, Hypothesis
 from db.noise import SERIES_NAME
@@ -24,7 +25,7 @@ from knowledge.queries.hypotheses import HypothesisRow, list_hypotheses
 from knowledge.queries.log import EventView, event_view
 from knowledge.queries.lookup import campaign_of
 from knowledge.queries.night import QuestionView, question_now
-from knowledge.queries.now_best import BestView, of_kind
+from knowledge.queries.now_best import BestView
 from knowledge.queries.now_digest import DigestView, digest_of
 from knowledge.queries.now_reached import best_of
 from knowledge.queries.now_run import RunView, runs_of

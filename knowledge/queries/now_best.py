@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
-from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Configuration, Event, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
@@ -104,12 +103,6 @@ class Told(View):
     experiment: str
     speedup: float
     data: JsonObject
-
-
-def of_kind(kind: EventKind, campaign_id: int) -> ColumnElement[bool]:
-    """Which events are of a rare kind and of a campaign, found by their kind: the sum keeps a database from
-    walking through all events of the campaign instead."""
-    return (Event.kind == kind.value) & (Event.campaign_id + 0 == campaign_id)
 
 
 def bests_told(found: Sequence[Event]) -> tuple[Told, ...]:

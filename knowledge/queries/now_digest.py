@@ -9,10 +9,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Event, Experiment, Hypothesis, Verdict
 from db.states import ExperimentKind, VerdictOutcome
-from knowledge.queries.now_best import Told, bests_told, of_kind
+from knowledge.facts import JudgedFact
+from knowledge.queries.now_best import Told, bests_told
 from knowledge.queries.view import (
     EffectView,
     View,
@@ -20,7 +22,6 @@ from knowledge.queries.view import (
     prediction_interval,
     prediction_view,
 )
-from knowledge.summary import JudgedFact
 
 MOST_DECISIONS = 8
 """Decisions of a digest that are named; all are counted."""

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, parse_label_of
 from db.models import Campaign, Event
 from db.models.base import JsonObject
@@ -21,7 +22,6 @@ from knowledge.queries.now_best import (
     baseline_best,
     bests_told,
     margin_of,
-    of_kind,
     steps_of,
     tested,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cache
 
@@ -168,24 +168,3 @@ def steps_of(kind: ExperimentKind, begun: Collection[str], stage: str | None) ->
         seen = any(each in begun for each in stages) or (place == 0 and bool(own & set(begun)))
         steps.append(RunStep(name=name, done=seen and not is_now, now=is_now))
     return tuple(steps)
-
-
-def knob_words(changes: Sequence[ChangeView]) -> str:
-    """A change in a few words, for where a claim is too long: `compile cpp_wrapper`, `drafting mtp, 2
-    draft_tokens`; what is switched off is left out."""
-    words: list[str] = []
-    for each in changes:
-        if each.after is None:
-            continue
-        group, _, knob = each.knob.partition(".")
-        if knob == "method":
-            words.insert(0, f"{group} {each.after}")
-        elif each.before is None and len(changes) > 1:
-            words.append(f"{knob.replace('_', ' ')} {each.after}")
-        else:
-            words.append(f"{knob.replace('_', ' ')} {_value(each.after)}")
-    return ", ".join(words)
-
-
-def _value(value: object) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
+from db.events import of_kinds
 from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Launch, Measurement, Verdict
 from db.models.base import JsonObject
@@ -217,12 +218,8 @@ def judged_ratios(session: Session, campaign_id: int, objective: str) -> list[Ra
 
 def _told(session: Session, campaign_id: int) -> Mapping[str, JsonObject]:
     """The data of the last events that told the baseline and the best; one statement."""
-    kinds = (EventKind.CAMPAIGN_BASELINE.value, EventKind.CAMPAIGN_BEST.value)
-    newest = (
-        select(func.max(Event.id))
-        .where(Event.campaign_id == campaign_id, Event.kind.in_(kinds))
-        .group_by(Event.kind)
-    )
+    kinds = (EventKind.CAMPAIGN_BASELINE, EventKind.CAMPAIGN_BEST)
+    newest = select(func.max(Event.id)).where(of_kinds(kinds, campaign_id)).group_by(Event.kind)
     return {
         kind: data or {}
         for kind, data in session.execute(select(Event.kind, Event.data).where(Event.id.in_(newest)))

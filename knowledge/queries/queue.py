@@ -9,9 +9,9 @@ from sqlalchemy import Select, Text, cast, func, select
 from sqlalchemy.orm import Session, aliased, load_only
 
 from db.labels import Noun, format_label
-from db.models import Configuration, Event, Hypothesis, Move
+from db.models import Campaign, Configuration, Event, Hypothesis, Move
 from db.models.base import JsonObject
-from db.states import HypothesisState
+from db.states import CampaignState, HypothesisState
 from knowledge.approvals import ApprovalView, approval_of, waits_in_queue
 from knowledge.elsewhere import ElsewhereView, elsewhere_of
 from knowledge.queries.devices import devices_of_tests, held_tests
@@ -44,6 +44,13 @@ class QueueRow(View):
     device: str | None = None
     elsewhere: ElsewhereView | None = None
     held: str | None = None
+
+
+def awaits_baseline(session: Session, campaign_id: int) -> bool:
+    """Whether a campaign, which must exist, goes on and has no baseline yet, before which nothing is
+    proposed."""
+    campaign = session.get_one(Campaign, campaign_id)
+    return campaign.baseline_configuration_id is None and campaign.state is not CampaignState.STOPPED
 
 
 def queue_page(

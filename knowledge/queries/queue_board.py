@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from db.campaign_owner import is_driven
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Campaign, Directive, Event, Hypothesis, Move
 from db.states import CampaignState, DirectiveKind, HypothesisState
@@ -19,7 +20,6 @@ from knowledge.approvals import AWAITS, approve_above_s
 from knowledge.queries.campaigns import DirectiveView, directive_view
 from knowledge.queries.lever_use import lever_use
 from knowledge.queries.night import QuestionView, question_now
-from knowledge.queries.now_best import of_kind
 from knowledge.queries.paid import PaidJobView, paid_now
 from knowledge.queries.queue import QueueRow, queue_page
 from knowledge.queries.view import Page, View

@@ -11,7 +11,7 @@ from sqlalchemy import Row, Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from db.models import Launch, Measurement
-from db.samples import OF_LAUNCH, OF_SAMPLE
+from db.samples import IN_ORDER_OF_LAUNCHES, OF_LAUNCH, OF_SAMPLE
 from db.states import Arm
 from experiments.measurement.evidence import Metric
 from knowledge.queries.spread import SpreadView, spread_at
@@ -79,14 +79,7 @@ def _samples(experiment_id: int, asked: SamplesAsked) -> Select[*tuple[Any, ...]
         select(*OF_LAUNCH, *OF_SAMPLE)
         .join(Measurement, Measurement.launch_id == Launch.id)
         .where(Launch.experiment_id == experiment_id)
-        .order_by(
-            Launch.attempt,
-            Launch.index,
-            (Launch.arm == Arm.CONTROL).desc(),
-            Launch.id,
-            Measurement.seq,
-            Measurement.id,
-        )
+        .order_by(*IN_ORDER_OF_LAUNCHES, Measurement.seq, Measurement.id)
     )
     for column, wanted in (
         (Launch.arm, asked.arm),

@@ -10,11 +10,12 @@ from sqlalchemy.orm import Session
 
 from configs.targets import is_rented
 from db.event_kinds import EventKind
+from db.events import of_kind, of_kinds
 from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Verdict
 from db.models.base import JsonObject
 from db.money import spent_by, usd
-from db.states import ExperimentKind
+from db.states import ExperimentKind, ExperimentState
 from knowledge.figures import DEFAULT_METRIC
 from knowledge.latency_only import latency_only
 from knowledge.queries.bests import best_of
@@ -59,7 +60,7 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
         min_effect=number(campaign.limits.get("min_effect")),
         latency_only=latency_only(campaign.spec),
         baseline_experiment=None if baseline is None else format_label(Noun.EXPERIMENT, baseline.id),
-        baseline_failure=None if baseline is None else baseline.failure,
+        baseline_failure=_why_broken(baseline),
         judged_at=tuple(
             session.scalars(
                 select(Verdict.created_at)
@@ -85,12 +86,15 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
     )
 
 
+def _why_broken(baseline: Experiment | None) -> str | None:
+    """Why the baseline broke; None of one that was cancelled, of which the campaign's end says why."""
+    if baseline is None or baseline.state is ExperimentState.CANCELLED:
+        return None
+    return baseline.failure
+
+
 def _events(session: Session, campaign_id: int) -> Sequence[Event]:
-    # By kind, of which there are few: by campaign, the database would look at every event of it.
-    query = select(Event).where(
-        Event.kind.in_([each.value for each in _TOLD]), Event.campaign_id + 0 == campaign_id
-    )
-    return session.scalars(query.order_by(Event.id)).all()
+    return session.scalars(select(Event).where(of_kinds(_TOLD, campaign_id)).order_by(Event.id)).all()
 
 
 def _outcome(session: Session, campaign_id: int, told: Sequence[Event]) -> JsonObject:
@@ -115,7 +119,5 @@ def _baseline(session: Session, campaign_id: int) -> Experiment | None:
 
 
 def _refused(session: Session, campaign_id: int) -> int:
-    refused = select(func.count()).where(
-        Event.kind == EventKind.HYPOTHESIS_REFUSED.value, Event.campaign_id + 0 == campaign_id
-    )
+    refused = select(func.count()).where(of_kind(EventKind.HYPOTHESIS_REFUSED, campaign_id))
     return session.scalar(refused) or 0

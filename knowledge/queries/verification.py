@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Campaign, Event, Experiment, Hypothesis, Job, StageRun, Verdict
 from db.states import FINAL_JOB_STATES, ExperimentKind, ExperimentState, StageOutcome, VerdictOutcome
@@ -350,5 +351,5 @@ def _left(ended: Event) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _latest(session: Session, campaign_id: int, kind: EventKind) -> Event | None:
-    newest = select(func.max(Event.id)).where(Event.kind == kind.value, Event.campaign_id + 0 == campaign_id)
+    newest = select(func.max(Event.id)).where(of_kind(kind, campaign_id))
     return session.scalars(select(Event).where(Event.id == newest.scalar_subquery())).first()

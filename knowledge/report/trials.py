@@ -8,11 +8,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label
 from db.models import Campaign, Configuration, Event, Experiment, Hypothesis, Move, Verdict
 from db.states import ExperimentKind, HypothesisState
 from knowledge.latency_only import plan_is_latency_only
-from knowledge.queries.now_best import bests_told, margin_of, of_kind
+from knowledge.queries.now_best import bests_told, margin_of
 from knowledge.queries.pareto import judged_ratios
 from knowledge.queries.pareto_ratios import Placed, each_over_baseline
 from knowledge.queries.verification import is_said_again

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from agent.campaign import asked
+from agent.asking import answers
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.grounds import ground_of
@@ -57,25 +57,25 @@ def questions(database: Database, live: LiveGraph) -> Iterator[tuple[str, Callab
         best = str(graph.nodes["C-1"]["best"])
         finding = [node for node in graph if node.startswith("F-")][-1]
         newest = [node for node in graph if node.startswith("H-")][-1]
-        knobs = asked.knobs_known(session)
-        yield f"known {KNOB}", lambda: asked.what_is_known(graph, KNOB, None, knobs)
+        knobs = answers.knobs_known(session)
+        yield f"known {KNOB}", lambda: answers.what_is_known(graph, KNOB, None, knobs)
         yield (
             f"known {KNOB} --on cpu",
-            lambda: asked.what_is_known(graph, KNOB, "cpu", knobs),
+            lambda: answers.what_is_known(graph, KNOB, "cpu", knobs),
         )
         for subject in ("H-002", KNOB, f"{KNOB}=2"):
             yield (
                 f"why-not {subject}",
-                lambda subject=subject: asked.why_not(session, graph, [subject], None, ground_of),  # type: ignore[misc]
+                lambda subject=subject: answers.why_not(session, graph, [subject], None, ground_of),  # type: ignore[misc]
             )
         for subject in (newest, finding, best):
-            yield f"led-to {subject}", lambda subject=subject: asked.what_led_to(session, graph, subject)  # type: ignore[misc]
+            yield f"led-to {subject}", lambda subject=subject: answers.what_led_to(session, graph, subject)  # type: ignore[misc]
         for subject in (best, finding, "H-001"):
             yield (
                 f"if-fell {subject}",
-                lambda subject=subject: asked.what_if_fell(session, graph, subject, ground_of),  # type: ignore[misc]
+                lambda subject=subject: answers.what_if_fell(session, graph, subject, ground_of),  # type: ignore[misc]
             )
-        yield "untested", lambda: asked.what_is_untested(session, None, ground_of)
+        yield "untested", lambda: answers.what_is_untested(session, None, ground_of)
 
 
 def test_a_small_graph_answers_every_question(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
     python -m tests.device.campaigns_page OUT --title "A campaign on the 9B shape" --date 2026-11-24 \\
         --command "…" --samples docs/results/campaigns/h200-9b --out docs/results/h200-campaign.md
 
-Everything is read from both databases by `autoinfer … --json`; the samples behind it go to two CSV files
-beside, without the gaps between tokens.
+A campaign that ran alone lies in OUT/own alone. Everything is read from the databases by `autoinfer …
+--json`; the samples behind it go to CSV files beside, without the gaps between tokens.
 """
 
 from __future__ import annotations
@@ -160,13 +160,12 @@ def main() -> None:
     parser.add_argument("--samples", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    courses = [
-        Course.of(given.folder / "own", "By the agent"),
-        Course.of(given.folder / "random", "By random search"),
-    ]
+    names = {"own": "By the agent", "random": "By random search"}
+    ran = [which for which in names if (given.folder / which).is_dir()]
+    courses = [Course.of(given.folder / which, names[which]) for which in ran]
     files = []
     given.samples.parent.mkdir(parents=True, exist_ok=True)
-    for course, which in zip(courses, ("own", "random"), strict=True):
+    for course, which in zip(courses, ran, strict=True):
         files.append(given.samples.with_name(f"{given.samples.name}-{which}.csv"))
         with files[-1].open("w", newline="") as file:
             csv.writer(file).writerows([COLUMNS, *course.samples()])

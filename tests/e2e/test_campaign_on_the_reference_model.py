@@ -7,6 +7,7 @@ documents in every step; `make bench` runs that as it is packaged (`test_default
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from configs.campaign import load_campaign
+from tests.integration.cli.command import Autoinfer, Ended
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
@@ -36,20 +38,15 @@ FEWER = {
 """Of the packaged campaign's figures."""
 
 
-def autoinfer(data_dir: Path, *arguments: str, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, "--data-dir", str(data_dir), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+def autoinfer(data_dir: Path, *words: str) -> Ended:
+    """Another command over the same data, beside the campaign or after it."""
+    return Autoinfer(data_dir, limit_s=600)(shlex.join(words))
 
 
-def document(data_dir: Path, *arguments: str) -> Any:
-    outcome = autoinfer(data_dir, *arguments, "--json")
-    assert outcome.returncode == 0, outcome.stderr
-    return json.loads(outcome.stdout)
+def document(data_dir: Path, *words: str) -> Any:
+    ended = autoinfer(data_dir, *words, "--json")
+    assert ended.code == 0, ended.err
+    return ended.json()
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +59,17 @@ OWN = ["enqueue", "Four tokens pay", "--set", "drafting.method=mtp", "--set", "d
 
 
 @pytest.fixture(scope="module")
-def both(data_dir: Path) -> tuple[dict[str, Any], list[subprocess.CompletedProcess[str]]]:
+def both(data_dir: Path) -> tuple[dict[str, Any], list[Ended]]:
     """What a campaign says at its end, and what was said to a user who enqueued the same thing twice."""
     campaign = data_dir.parent / "fewer.yaml"
     campaign.write_text(load_campaign("default", FEWER).model_dump_json())  # which is YAML too
     command = [*COMMAND, "--data-dir", str(data_dir), "run", str(campaign), "--budget", BUDGET, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
-            wait_until(running, lambda: autoinfer(data_dir, "campaign", "list").returncode == 0)
+            wait_until(running, lambda: autoinfer(data_dir, "campaign", "list").code == 0)
             enqueued = [autoinfer(data_dir, *OWN, "--expect", "tpot=-10%") for _ in range(2)]
-            wait_until(running, lambda: "E-0002" in autoinfer(data_dir, "experiments").stdout)
-            assert autoinfer(data_dir, "campaign", "stop").returncode == 0
+            wait_until(running, lambda: "E-0002" in autoinfer(data_dir, "experiments").out)
+            assert autoinfer(data_dir, "campaign", "stop").code == 0
             printed, complaints = running.communicate(timeout=600)
         finally:
             running.terminate()
@@ -81,27 +78,27 @@ def both(data_dir: Path) -> tuple[dict[str, Any], list[subprocess.CompletedProce
 
 
 def wait_until(running: subprocess.Popen[str], happened: Callable[[], bool]) -> None:
-    """Ask every few seconds, each of which takes the campaign some; it must not end before it happened."""
+    """Ask every second, each of which takes the campaign some; it must not end before it happened."""
     while not happened():
         assert running.poll() is None, running.stderr and running.stderr.read()
-        time.sleep(4)
+        time.sleep(1)
 
 
 @pytest.fixture(scope="module")
-def outcome(both: tuple[dict[str, Any], list[subprocess.CompletedProcess[str]]]) -> dict[str, Any]:
+def outcome(both: tuple[dict[str, Any], list[Ended]]) -> dict[str, Any]:
     return both[0]
 
 
 def test_a_duplicate_of_an_earlier_hypothesis_is_refused_by_its_number(
-    both: tuple[dict[str, Any], list[subprocess.CompletedProcess[str]]],
+    both: tuple[dict[str, Any], list[Ended]],
 ) -> None:
     first, second = both[1]
-    assert first.returncode == 0, first.stderr
-    label = re.search(r"H-\d+", first.stdout)
+    assert first.code == 0, first.err
+    label = re.search(r"H-\d+", first.out)
     assert label is not None
-    assert second.returncode == 2
-    assert label[0] in second.stderr
-    assert "Traceback" not in second.stderr
+    assert second.code == 2
+    assert label[0] in second.err
+    assert "Traceback" not in second.err
 
 
 def test_a_campaign_ends_with_one_object_that_says_everything(outcome: dict[str, Any]) -> None:
@@ -151,22 +148,22 @@ def test_a_report_of_it_is_whole_and_what_there_is_to_deploy_is_written_or_refus
     assert all(each["holds"] for each in told["seals"])
     assert told["machines"][0]["packages"]["torch"]
     assert {each["experiment"] for each in told["samples"]} >= {"E-0001"}
-    assert "## 15 Raw samples" in autoinfer(data_dir, "report", "--format", "md").stdout
+    assert "## 15 Raw samples" in autoinfer(data_dir, "report", "--format", "md").out
 
     folder = data_dir.parent / "deploy"
     exported = autoinfer(data_dir, "export", "--recipe", "--to", str(folder))
     if outcome["best"]["experiment"] is None:
-        assert exported.returncode == 2
-        assert "Nothing of C-1 beats its baseline" in exported.stderr
+        assert exported.code == 2
+        assert "Nothing of C-1 beats its baseline" in exported.err
     else:
-        assert exported.returncode == 0, exported.stderr
+        assert exported.code == 0, exported.err
         recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
         assert recipe["configuration"] == outcome["best"]["configuration"]
         assert recipe["experiment"] == outcome["best"]["experiment"]
 
 
 def test_the_summary_and_the_graph_speak_of_it(data_dir: Path, outcome: dict[str, Any]) -> None:
-    assert "baseline" in autoinfer(data_dir, "summary").stdout.lower()
+    assert "baseline" in autoinfer(data_dir, "summary").out.lower()
     graph = document(data_dir, "graph", "export")
     assert any("H-001" in json.dumps(node) for node in graph["nodes"])
 
@@ -177,6 +174,6 @@ def test_a_user_s_hypothesis_on_an_unknown_knob_is_refused_by_its_name(
     refused = autoinfer(
         data_dir, "enqueue", "Layers are free", "--set", "pruning.nonsense=1", "--expect", "tpot=-10%"
     )
-    assert refused.returncode == 2
-    assert "pruning.nonsense" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert refused.code == 2
+    assert "pruning.nonsense" in refused.err
+    assert "Traceback" not in refused.err

@@ -13,7 +13,8 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
-from agent.campaign.create import Ground, create_campaign
+from agent.campaign.create import create_campaign
+from agent.campaign.ground import Ground
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.campaign import load_campaign

@@ -22,10 +22,11 @@ from db.models import Experiment, Job, Launch, Worker
 from db.session import Database
 from db.states import ExperimentState, JobState, WorkerState
 from tests.hosts.replay import Replayed, replay
-from tests.integration.worker.processes import Workers, processes_of, wait_for
+from tests.integration.worker.processes import Workers, processes_of
 from tests.proxy import Proxy
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
+from tests.waiting import wait_for
 
 LEASE_S = 3.0
 DEVICES = ("cpu:0", "cpu:1")

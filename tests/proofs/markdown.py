@@ -14,6 +14,18 @@ def paragraph(text: str) -> str:
     return fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
+def point(text: str) -> str:
+    """The text as one of a list, in lines of `WIDTH`."""
+    return fill(
+        text,
+        WIDTH,
+        initial_indent="- ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table with its head."""
     lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]

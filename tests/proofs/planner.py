@@ -18,6 +18,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from agent.replay.course import Budget
+from agent.replay.made_with import MadeWith, made_with
 from agent.replay.read import Asked as Chosen
 from agent.replay.read import read_table
 from agent.replay.regret_svg import regret_svg
@@ -25,6 +26,7 @@ from agent.replay.replay import Asked, Replayed, replay, workers
 from agent.replay.table import Table
 from agent.replay.world import permuted
 from configs.errors import UsageError
+from tests.proofs.planner_calibration import WHOLE_TRIALS
 from tests.proofs.planner_page import OWN, Made, Part, Turned, page
 from tests.proofs.planner_tables import TABLES, Frozen
 
@@ -51,17 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
-    begun = time.monotonic()
+    begun, code = time.monotonic(), made_with()  # before the page changes the tree
     chosen = [frozen for frozen in TABLES if asked.only in frozen.name]
     if not chosen:
         parser.error(f"no table has {asked.only!r} in its name: {', '.join(each.name for each in TABLES)}")
     with workers(asked.processes) as pool:
         parts = [_part(frozen, asked.seeds, pool) for frozen in chosen]
-    write(parts, asked, shlex.join(given), time.monotonic() - begun)
+    write(parts, asked, shlex.join(given), time.monotonic() - begun, code)
     return 0
 
 
-def write(parts: Sequence[Part], asked: argparse.Namespace, given: str, wall_s: float) -> None:
+def write(
+    parts: Sequence[Part], asked: argparse.Namespace, given: str, wall_s: float, code: MadeWith
+) -> None:
     """Write the page of these parts, and the pictures of those that are to be drawn."""
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     pictured = [part for part in parts if part.name in PICTURED] or parts[:1]
@@ -78,6 +82,7 @@ def write(parts: Sequence[Part], asked: argparse.Namespace, given: str, wall_s: 
         asked.processes,
         wall_s,
         tuple(map(picture_of, pictured)),
+        code,
         tuple(frozen.name for frozen in TABLES if frozen.name not in {part.name for part in parts}),
     )
     asked.output.write_text(page(parts, made), encoding="utf-8")
@@ -103,7 +108,7 @@ def _part(frozen: Frozen, seeds: int, pool: Executor | None) -> Part:
         for kind, permute in frozen.permute.items()
         if (touched := _touched(table, permute)) is not None
     )
-    predicted = replayed((OWN,), min(seeds, PREDICTING_SEEDS), len(table.rows) - 1)
+    predicted = replayed((OWN,), min(seeds, PREDICTING_SEEDS), WHOLE_TRIALS)
     plain = replayed((), seeds, TRIALS)
     return Part(frozen.name, frozen.file, frozen.options, plain, turned, predicted)
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from agent.replay.calibration import Outcomes
+from agent.replay.course import Course
+from agent.replay.made_with import MadeWith
 from agent.replay.replay import Replayed
 from agent.replay.report import difference_columns, difference_rows, interval, rows
 from agent.replay.score import BUDGETS, SHARES, Reaching, Score
+from agent.replay.table import Row, Table
 from tests.proofs.counting import Share, less
 from tests.proofs.markdown import paragraph, table
-from tests.proofs.planner_calibration import EARLY, answer, predictions, together
+from tests.proofs.planner_calibration import EARLY, answer, predictions, reasons_of_predictions, together
 from tests.proofs.planner_tables import ABOUT, CORPORA, KERNELS
 
 OWN, WITHOUT_PHYSICS, WITHOUT_LEARNING = "ours", "ours-without-physics", "ours-without-learning"
@@ -26,6 +29,9 @@ MOST_COST = 0.6
 
 NEARLY_ALL = 0.8
 """Share of a table's configurations after which there is little left to choose."""
+
+ALIKE_SE = 2.0
+"""Standard errors of a difference within which two rows may be one."""
 
 HEAD = ("planner", "trials to 95 %", "to 99 %", "cost to 95 %", "to 99 %", "reached", "wins")
 
@@ -41,6 +47,7 @@ class Made:
     processes: int
     wall_s: float
     pictures: tuple[str, ...]
+    made_with: MadeWith
     not_replayed: tuple[str, ...] = ()
     """Tables of the proof that this run left out."""
 
@@ -93,13 +100,17 @@ def page(parts: Sequence[Part], made: Made) -> str:
     answers = {part.name: answers_of(part) for part in parts}
     outcomes = {part.name: part.outcomes for part in parts}
     words, held = answer(together(outcomes))
+    running = sum(row.latency is not None for part in parts for row in part.plain.table.rows[1:])
     asked = [each for found in answers.values() for each in found.values()]
     missed = sum(not each.met for each in asked) + (not held)
     columns = [column for column in COLUMNS if any(column in found for found in answers.values())]
+    reasons = [reason for part in parts for reason in reasons_of(part)]
+    reasons += reasons_of_predictions(outcomes)
     sections = [
         "# What the planner is worth",
         f"- `{made.command}`: {made.seeds} seeds, {made.trials} trials after trial 0 or all there are, "
         f"{made.processes} processes, {made.wall_s:.0f} s beside other work\n"
+        f"- Made with {made.made_with.words}\n"
         "- [How tables are replayed](../replay.md), what each planner is, and how to enter another",
         paragraph(
             f"**{missed} of {len(asked) + 1} answers below miss their target.** The table of Qwen3.5-4B's "
@@ -121,15 +132,16 @@ def page(parts: Sequence[Part], made: Made) -> str:
             "95 % interval of the mean difference to random lies at or below zero, in per cent of the best "
             "gain. Turned: with the labels of kernels (or of calibration corpora) turned round in every seed "
             f"the best is found within {MOST_TRIALS} trials as often; in brackets the 95 % interval of the "
-            "difference in points (Newcombe's), which may not lie below zero. A dash: the table has too few "
+            "difference in points (Newcombe's), which may not lie below zero: [what is called a "
+            "miss](../replay.md#labels-turned-round). A dash: the table has too few "
             "configurations, or no two such labels."
         ),
         paragraph(f"Predictions, all tables: {words}."),
         "Why targets are missed:",
-        "\n".join(f"- {reason}" for part in parts for reason in reasons_of(part)) or "- none of a table is",
+        "\n".join(f"- {reason}" for reason in reasons) or "- none is",
         "Not answered:",
         "\n".join(f"- {what}: {why}" for what, why in _open(parts, made)),
-        *predictions(outcomes, made.predicting_seeds),
+        *predictions(outcomes, made.predicting_seeds, running),
         *(section for part in parts for section in _sections(part)),
     ]
     return "\n\n".join(sections) + "\n"
@@ -160,6 +172,13 @@ def _open(parts: Sequence[Part], made: Made) -> Iterator[tuple[str, str]]:
                     "the best row has none of them, so that its figure tells only that what surrounds it may "
                     "be turned",
                 )
+    for rival in RIVALS:
+        without = [f"`{part.name}`" for part in parts if rival not in part.plain.courses]
+        if without:
+            yield (
+                f"cost beside {rival} of {', '.join(without)}",
+                f"{rival} was not run, so that the figure is against the cheapest of the others alone",
+            )
     yield "the held-out table", "kept for the end, and to be used once"
     if made.not_replayed:
         names = ", ".join(f"`{name}`" for name in made.not_replayed)
@@ -173,12 +192,13 @@ def answers_of(part: Part) -> dict[str, Answer]:
     near, cheapest = own.reaching[0], _cheapest(scores)
     found = {TRIALS: Answer(_number(near.trials), near.trials <= MOST_TRIALS)}
     rival = scores[cheapest].reaching[0]
+    absent = "".join(f", {name} not run" for name in RIVALS if name not in scores)
     if math.isfinite(rival.cost_s):
         ratio = near.cost_s / rival.cost_s
         words = f"{ratio:.2f} of {cheapest}" if math.isfinite(ratio) else f"{cheapest} alone got there"
-        found[COST] = Answer(words, ratio <= MOST_COST)
+        found[COST] = Answer(words + absent, ratio <= MOST_COST)
     else:
-        found[COST] = Answer("no rival got there", math.isfinite(near.cost_s))
+        found[COST] = Answer(f"no rival got there{absent}", math.isfinite(near.cost_s))
     for each in own.differences:
         found[f"regret after {each.budget}"] = Answer(interval(each), each.high <= 0)
     before = _found(part.plain)
@@ -186,10 +206,23 @@ def answers_of(part: Part) -> dict[str, Answer]:
         after = _found(turned.found)
         low, high = less(after, before)
         found[TURNED.format(turned.kind)] = Answer(
-            f"{after.count} of {after.of}, unturned {before.count} [{_points(low)}, {_points(high)}]",
+            f"{after.count} of {after.of}, unturned {before.count}{_margin(before)} "
+            f"[{_points(low)}, {_points(high)}]",
             high >= 0,
         )
     return found
+
+
+def most_missed(unturned: Share) -> int | None:
+    """The largest count, of as many seeds, that is called a miss beside this one; None where none is low
+    enough. It is known before the labels are turned."""
+    counts = range(unturned.count, -1, -1)
+    return next((k for k in counts if less(Share(k, unturned.of), unturned)[1] < 0), None)
+
+
+def _margin(unturned: Share) -> str:
+    most = most_missed(unturned)
+    return "" if most is None else f", a miss up to {most}"
 
 
 def _cheapest(scores: Mapping[str, Score]) -> str:
@@ -198,13 +231,19 @@ def _cheapest(scores: Mapping[str, Score]) -> str:
 
 
 def reasons_of(part: Part) -> Iterator[str]:
-    """What the figures say of each target that a table misses."""
+    """What the figures say of each target that a table misses: at least a sentence for each."""
     found, answers = part.plain, answers_of(part)
     scores = {score.planner: score for score in found.scores}
     own = scores[OWN]
     near, cheapest = own.reaching[0], _cheapest(scores)
     rival = scores[cheapest].reaching[0]
     others = len(found.table.rows) - 1
+    if not all(answer.met for answer in answers.values()):
+        yield f"`{part.name}`, whatever is missed: {_told_apart(found.table)}"
+    if not answers[TRIALS].met:
+        yield f"`{part.name}`, trials: {_not_found(found)}"
+    if not answers[COST].met and not math.isfinite(rival.cost_s):
+        yield f"`{part.name}`, cost: nobody has 95 % in half of the seeds; there is nothing to compare"
     if not answers[COST].met and math.isfinite(rival.cost_s):
         trial_s = fmean(row.run_s for row in found.table.rows[1:])
         allowed_s = MOST_COST * rival.cost_s
@@ -224,22 +263,59 @@ def reasons_of(part: Part) -> Iterator[str]:
             yield f"{what}: not told apart from random. {_ablations(scores, k)}"
         elif each.low > 0:
             yield f"{what}: worse than random. {_ablations(scores, k)}"
+    for turned in part.turned:
+        what = TURNED.format(turned.kind)
+        if not answers[what].met:
+            yield f"`{part.name}`, {what}: fewer than chance explains, so that something in it knows a label"
+
+
+def _not_found(found: Replayed) -> str:
+    """Of the seeds that have no 95 % in time, how many never tried a row that has, and how many took another
+    for the best."""
+    good = {row.configuration.digest for row in _good(found.table)}
+    late = [course for course in found.courses[OWN] if not _in_time(course)]
+    tried = sum(any(step.measured in good for step in course.steps[: MOST_TRIALS + 1]) for course in late)
+    return (
+        f"{len(late)} of {len(found.courses[OWN])} seeds don't have 95 % after {MOST_TRIALS}. In {tried} of "
+        f"them a row that has was tried, and another one taken for the best by the samples that were drawn; "
+        f"in {len(late) - tried} none was tried of {len(good)}"
+    )
+
+
+def _told_apart(table: Table) -> str:
+    """How many rows the table's own samples can't tell from its best one."""
+    best = table.best.latency
+    others = [row.latency for row in table.rows[1:] if row is not table.best and table.is_acceptable(row)]
+    alike = sum(
+        each is not None
+        and best is not None
+        and each.centre_ms - best.centre_ms < ALIKE_SE * math.hypot(each.error_ms, best.error_ms)
+        for each in others
+    )
+    return (
+        f"by {ALIKE_SE:g} standard errors of all of its samples the best row is not told from {alike} of "
+        f"{len(others)} others that keep the quality"
+    )
 
 
 def _good_rows(found: Replayed) -> str:
     """How few rows are good enough, and what the cheapest of them takes by itself."""
-    table = found.table
-    there = {build.name for build in table.rows[0].builds}
-    costs = sorted(
-        row.cost_s(there)
+    there = {build.name for build in found.table.rows[0].builds}
+    costs = sorted(row.cost_s(there) for row in _good(found.table))
+    if len(costs) == 1:
+        return f"one row has 95 %, and takes {costs[0]:.0f} s by itself"
+    return f"{len(costs)} rows have 95 %, which take {costs[0]:.0f} to {costs[-1]:.0f} s by themselves"
+
+
+def _good(table: Table) -> list[Row]:
+    """The rows that have 95 % of the best gain and keep the quality."""
+    return [
+        row
         for row in table.rows
         if row.latency is not None
         and table.is_acceptable(row)
         and table.gain_of(row.latency.centre_ms) >= SHARES[0]
-    )
-    if len(costs) == 1:
-        return f"one row has 95 %, and takes {costs[0]:.0f} s by itself"
-    return f"{len(costs)} rows have 95 %, which take {costs[0]:.0f} to {costs[-1]:.0f} s by themselves"
+    ]
 
 
 def _ablations(scores: Mapping[str, Score], k: int) -> str:
@@ -258,8 +334,14 @@ def _ablations(scores: Mapping[str, Score], k: int) -> str:
 
 def _found(replayed: Replayed) -> Share:
     """In how many seeds our planner had 95 % of the best gain in time."""
-    steps = [course.reached(SHARES[0]) for course in replayed.courses[OWN]]
-    return Share(sum(step is not None and step.trial <= MOST_TRIALS for step in steps), len(steps))
+    courses = replayed.courses[OWN]
+    return Share(sum(map(_in_time, courses)), len(courses))
+
+
+def _in_time(course: Course) -> bool:
+    """Whether it had 95 % of the best gain within `MOST_TRIALS`."""
+    step = course.reached(SHARES[0])
+    return step is not None and step.trial <= MOST_TRIALS
 
 
 def _sections(part: Part) -> Iterator[str]:
@@ -277,7 +359,7 @@ def _sections(part: Part) -> Iterator[str]:
     )
     if found.missing:
         yield "\n".join(f"- Not run: {name}. {why}" for name, why in found.missing.items())
-    yield table(HEAD, rows(found.scores))
+    yield table(HEAD, rows(found.scores, found.missing))
     yield "Mean regret less random's, % of the best gain, with its 95 % interval; below 0 is better:"
     yield table(difference_columns(found.scores), difference_rows(found.scores))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import random
 import shlex
 import sys
 import time
@@ -47,8 +48,8 @@ HUGE_LOG = math.log(10)
 """What the poison `huge` claims: ten times as fast, or as slow."""
 
 
-def turned(trials: Sequence[Trial]) -> list[Trial]:
-    """Every effect and every loss of quality with the other sign."""
+def turned(trials: Sequence[Trial], draw: str) -> list[Trial]:
+    """Every effect and every loss of quality with the other sign, whatever the draw."""
     return [
         replace(
             each, effect_log=_minus(each.effect_log), bits_ratio_log=_minus(each.bits_ratio_log), profile=()
@@ -57,24 +58,41 @@ def turned(trials: Sequence[Trial]) -> list[Trial]:
     ]
 
 
-def huge(trials: Sequence[Trial]) -> list[Trial]:
-    """Of every effect ten times as fast or as slow, whichever the digest of the configuration says."""
+def huge(trials: Sequence[Trial], draw: str) -> list[Trial]:
+    """Of every effect ten times as fast or as slow, as this draw has it of the configuration.
+
+    Drawn anew for each pair and seed: one draw for all would favour or harm the same rows everywhere, and
+    48 pairs would show the luck of a single one.
+    """
     return [
         each
         if each.effect_log is None
         else replace(
             each,
-            effect_log=HUGE_LOG if int(each.candidate.digest[:8], 16) % 2 else -HUGE_LOG,
+            effect_log=HUGE_LOG
+            if random.Random(f"{draw} {each.candidate.digest}").random() < 0.5
+            else -HUGE_LOG,
             profile=(),
         )
         for each in trials
     ]
 
 
-TOLD: Mapping[str, Callable[[Sequence[Trial]], Sequence[Trial]]] = {
-    "true": list,
+def silent(trials: Sequence[Trial], draw: str) -> list[Trial]:
+    """No effect and no quality: what is left is whether it ran, and what it cost."""
+    return [replace(each, effect_log=None, bits_ratio_log=None, profile=()) for each in trials]
+
+
+def true(trials: Sequence[Trial], draw: str) -> list[Trial]:
+    """As it was."""
+    return list(trials)
+
+
+TOLD: Mapping[str, Callable[[Sequence[Trial], str], Sequence[Trial]]] = {
+    "true": true,
     "turned": turned,
     "huge": huge,
+    "silent": silent,
 }
 """What a second campaign is told, by name."""
 
@@ -146,7 +164,7 @@ def after(pair: Pair, seed: int, told: str, firsts: tuple[First, ...]) -> Ran:
                 tpot_ms=each.tpot_ms,
                 distance=distance,
             )
-            for trial in TOLD[told](each.trials)
+            for trial in TOLD[told](each.trials, f"{pair.name} {seed}")
         ]
     return _ran(_grounds()[pair.target], seed, tuple(carried), [])
 

@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tests.proofs.markdown import paragraph, table
+from agent.surrogate.averaged import BELIEVED, LEAST_BELIEVED
+from tests.proofs.markdown import paragraph, point, table
 
 WANTED = 0.6
 """Trials with knowledge over trials without, at most."""
+
+SILENT = "silent"
+"""What is no poison, but what the poisons leave: a comparison without a target."""
 
 DRAWS = 2000
 """Of the bootstrap."""
@@ -54,19 +58,24 @@ def page(
         for each in told:
             found = by_pair(ran, members, each)
             (rows if each == "true" else poisoned).append(
-                _true_row(name, found) if each == "true" else _poisoned_row(name, each, found)
+                _true_row(name, found)
+                if each == "true"
+                else _poisoned_row(name, each, found, wanted=each != SILENT)
             )
     missed = sum("**missed**" in cell for row in (*rows, *poisoned) for cell in row)
+    answers = len(rows) + sum(row[1] != SILENT for row in poisoned)
     neither = len({(pair, seed) for (pair, _, seed), (_, one, other) in ran.items() if _neither(one, other)})
     whole = [(without, with_) for (_, each, _), (_, without, with_) in ran.items() if each == told[0]]
     counts: dict[str, int | str] = {
         "missed": missed,
-        "answers": len(rows) + len(poisoned),
+        "answers": answers,
         "first": first,
         "trials": trials,
         "neither": neither,
         "runs": len({(key[0], key[2]) for key in ran}),
         "counted": f"{ratio_of_trials(whole):.2f}",
+        "believed": f"{100 * BELIEVED:g} %",
+        "least": f"{100 * LEAST_BELIEVED:g} %",
     }
     parts = [
         "# What a campaign gains from another's findings",
@@ -76,8 +85,12 @@ def page(
         _prose(_HELD_OUT, counts),
         _prose(_HOW, counts),
         _prose(_CHOSEN, counts),
-        *(_prose(each, counts) for each in _ABOUT),
-        paragraph("Rows: " + ", ".join(f"`{name}` {count}" for name, count in sizes.items()) + "."),
+        "\n".join(
+            [
+                *(point(" ".join(each.split())) for each in _ABOUT),
+                "- Rows: " + ", ".join(f"`{name}` {count}" for name, count in sizes.items()) + ".",
+            ]
+        ),
         "## True knowledge",
         f"Wanted: at most {WANTED} of the trials without, by the point estimate.",
         table(_TRUE, rows),
@@ -103,12 +116,12 @@ _HELD_OUT = """**{missed} of {answers} answers below miss their target.** The ta
 _HOW = """A first campaign is {first} trials of the planner `ours` on one ground; a second one is the
 same planner on another, with at most {trials} trials, that begins with the first one's outcomes.
 Looked for is 95 % of the best gain; who does not get there counts with all trials that there are and
-one more. Runs in which neither gets there (of {neither} of {runs} pairs and seeds, by something that
-was told) are not counted. Intervals of 95 % are of a bootstrap over pairs, each with all its seeds;
+one more. Of runs in which neither gets there ({neither} of {runs}, by any of what was told) nothing is
+counted. Intervals of 95 % are of a bootstrap over pairs, each with all its seeds;
 pairs share tables, so they are narrower than they should be."""
 
-_CHOSEN = """**Not a test on tables that nobody had seen.** The weight at which what is carried begins (80 %,
-`BELIEVED`) and the least of it (0.01 %, `LEAST_BELIEVED`; 2 % at first), both in
+_CHOSEN = """**Not a test on tables that nobody had seen.** The weight at which what is carried begins
+({believed}, `BELIEVED`) and the least of it ({least}, `LEAST_BELIEVED`; 2 % at first), both in
 `agent/surrogate/averaged.py`, were chosen on these same tables. That nothing is counted of runs in which
 neither gets there was decided after a first run had been seen; with them the ratio of trials of all pairs
 would be {counted}."""
@@ -124,20 +137,28 @@ _ABOUT = (
 )
 
 _POISONS = """**turned**: every effect, and every loss of quality, has the other sign; **huge**: of every
-effect is claimed that it is ten times as fast or as slow, as the digest of the configuration has it.
-Profiles of steps, which would give the lie away, are left out. Wanted: not worse than without, that
+effect is claimed that it is ten times as fast or as slow, drawn for each configuration, pair and seed.
+Profiles of steps, which would give the lie away, are left out. What ran, what did not and what it cost stay
+true in both; **silent** is that and no more, no poison but what the poisons are compared with, without a
+target. Wanted: not worse than without, that
 is, no interval of the difference in trials lies wholly above zero. Missing gain: the share of the
 best gain that is still missing, added up over ten trials; below 0 is better than without."""
 
-_READ = """An interval that holds zero shows no harm and excludes none. Where `huge` does better than
-nothing that is no merit of it: at whatever weight is left, claims so large still widen what is thought
-possible, and the planner looks further."""
+_READ = """An interval that holds zero shows no harm and excludes none. `silent` changes next to
+nothing, so what `huge` costs comes from its claims: at its weight of {least} claims so large still
+widen what is thought possible, and turn the order of changes of which nearly the same is expected.
+With the planner of an earlier page the same did better than nothing, which was no merit of it
+either. At many long prompts (`9b-c16-p3840`, `9b-c64-p3840`) what is best turns over, true
+knowledge of other workloads misleads there at first, and turned effects lie within what physics
+allows, so that only outcomes here find them out; so it is with turned effects of another model."""
 
 _REAL = """On the real engine: `python -m tests.proofs.transfer_real FOLDER --seeds 3` runs, for each seed, a
 campaign on the packaged model, one on a variant pruned by the house's own stage after it, and one on the
 variant alone, and prints the trials that each of the two needed as a line of JSON. It wants a machine that
-does nothing else, and has not been run to a result yet: that a second campaign on the real engine needs
-fewer trials is not shown."""
+does nothing else. Run once, for one seed (2026-11-23, two cores, half an hour): **missed**, 2 trials with
+what was carried and 2 without. The first trial with it saved 75.7 % of a token's time and 75.8 % was looked
+for; without it the first saved 8.8 %, and two trials took 189 s in place of 138 s. One seed shows nothing of
+others."""
 
 _TRUE = (
     "what differs",
@@ -229,7 +250,7 @@ def _true_row(kind: str, pairs: Sequence[Sequence[Both]]) -> list[str]:
     ]
 
 
-def _poisoned_row(kind: str, poison: str, pairs: Sequence[Sequence[Both]]) -> list[str]:
+def _poisoned_row(kind: str, poison: str, pairs: Sequence[Sequence[Both]], *, wanted: bool) -> list[str]:
     runs = [both for each in pairs for both in each]
     low, _ = interval(pairs, more_trials)
     return [
@@ -237,7 +258,7 @@ def _poisoned_row(kind: str, poison: str, pairs: Sequence[Sequence[Both]]) -> li
         poison,
         f"{fmean(each.trials for each, _ in runs):.2f}",
         f"{fmean(each.trials for _, each in runs):.2f}",
-        _with(pairs, more_trials, signed=True) + (" **missed**" if low > 0 else ""),
+        _with(pairs, more_trials, signed=True) + (" **missed**" if wanted and low > 0 else ""),
         _with(pairs, ratio_of_seconds),
         _with(pairs, more_missing, signed=True),
         *_weights(runs),

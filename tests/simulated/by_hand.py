@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.facts import Facts, Queued
-from agent.campaign.learn import learn_baseline
+from agent.campaign.learn_baseline import learn_baseline
 from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from db import queue

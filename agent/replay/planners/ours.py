@@ -6,31 +6,36 @@ may leave the table, what waits is kept until another configuration is the best,
 every trial, and the ranking says which draft comes first, with what must be built shared by all that need it.
 Where the table is so sparse that the proposers can't fill a queue from it, all that is left of it is ranked.
 A trial is judged by its mean: a change counts as supported that is faster by `MIN_EFFECT` and keeps the
-quality.
+quality. A campaign measures its best in several launches before it says so; here what is nearly as good as
+the best is measured again where that is worth more a second than anything new (`again.py`).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import fmean, stdev
 
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
 from agent.proposers.asking import ask, parts_of
 from agent.proposers.optuna_tpe import OptunaProposer
-from agent.proposers.port import CampaignView, Draft, Trial
+from agent.proposers.port import CampaignView, Draft, Measured, Proposer, Trial
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
+from agent.replay.planners.again import Mean, worth_again
 from agent.replay.port import Problem, Told, accepted, untried
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.carried import Carried
 from agent.surrogate.cost_priors import CostPriors
+from agent.surrogate.drafting import drafts
 from agent.surrogate.levers import Setting, Target, joined
 from agent.surrogate.physics import UNKNOWN_SD_LOG, Expectation, Physics
+from agent.surrogate.residual import LAUNCHES_SD_LOG
 from experiments.measurement.evidence import Json
 from experiments.measurement.judging import Outcome
 from experiments.measurement.plan import Margins
@@ -47,12 +52,39 @@ CORES = 2
 """What proposers name as the machine's cores, of which a table tells nothing; it changes no order."""
 
 
+LEAST_WORTH = 1e-4
+"""The least share of a token's time for which anything is measured again: below it the rest of a budget is
+left."""
+
+LAUNCH_SD_LOG = LAUNCHES_SD_LOG / math.sqrt(2)
+"""How far one launch may be off, beside its samples: half of the variance of two of them."""
+
+OPTUNA = OptunaProposer()
+"""The proposer that is asked beside the rules."""
+
+
 @dataclass(frozen=True)
 class NoPhysics(Physics):
     """A prior that expects nothing of any lever, each as wide as one that physics does not know."""
 
     def _expect(self, lever: str, setting: Setting, target: Target) -> Expectation:
         return Expectation(0.0, UNKNOWN_SD_LOG)
+
+
+class _Remembering:
+    """A proposer that is asked several times over one state of a campaign: what it was asked before, with the
+    same candidates taken, it does not work out again."""
+
+    def __init__(self, proposer: Proposer) -> None:
+        self.name, self._proposer = proposer.name, proposer
+        self._brought: dict[tuple[frozenset[str], int], list[Draft]] = {}
+
+    def propose(self, view: CampaignView, count: int) -> list[Draft]:
+        """What the proposer says."""
+        key = (view.taken, count)
+        if key not in self._brought:
+            self._brought[key] = self._proposer.propose(view, count)
+        return self._brought[key]
 
 
 class OwnPlanner:
@@ -65,31 +97,37 @@ class OwnPlanner:
     def __init__(self, problem: Problem, seed: int, carried: Sequence[Carried] = ()) -> None:
         self._problem, self._seed, self._carried = problem, seed, tuple(carried)
         self._rules = parts_of((RulesProposer(),))
-        self._proposers = (*self._rules, OptunaProposer())
-        self._records = {each.name: Record() for each in self._proposers}
+        self._records = {each.name: Record() for each in (*self._rules, OPTUNA)}
         self._waiting: dict[Configuration, Draft] = {}
         self._tested: Draft | None = None
         self._in_table = frozenset(problem.configurations)
         self._first: Told | None = None
         self._told: dict[Configuration, Told] = {}
+        self._times: Counter[Configuration] = Counter()
         self._trials: list[Trial] = []
 
     def tell(self, told: Told) -> None:
-        """Judge the trial against the best before it."""
-        if self._first is None:
+        """Judge the trial against the best before it; what was measured again, with all that follows."""
+        before = self._told.get(told.configuration)
+        if before is not None:
+            self._pool(before, told)
+        elif self._first is None:
             self._first = told
         else:
             trial = self._judged(self._best, told)
             self._trials.append(trial)
             self._credit(trial)
-        self._told[told.configuration] = told
+        if before is None:
+            self._told[told.configuration] = told
+        self._times[told.configuration] += 1
         self.__dict__.pop("_believed", None)
 
     def ask(self, history: Sequence[Told]) -> Configuration | None:
         """What the ranking puts first of the drafts that are in the table; None after the last."""
         left = untried(self._problem, history)
+        again, worth = self._again()
         if not left:
-            return None
+            return again if worth >= LEAST_WORTH else None
         beliefs, best = self._believed, self._best
         view = self._view(beliefs)
         waiting = self._queue(view, left)
@@ -98,7 +136,11 @@ class OwnPlanner:
             candidate_of(number, self._problem.space.levers_between(best, candidate), belief)
             for number, (candidate, belief) in enumerate(zip(waiting, about, strict=True))
         ]
-        chosen = waiting[rank(candidates).order[0]]
+        first = rank(candidates).places[0]
+        if again is not None and worth >= LEAST_WORTH and worth / self._told[again].run_s > first.score:
+            self._tested = None
+            return again
+        chosen = waiting[first.hypothesis_id]
         self._tested = self._waiting.pop(chosen, None)
         return chosen
 
@@ -106,12 +148,10 @@ class OwnPlanner:
         """What the surrogate believes of it against the best so far, from that one's mean on, with the errors
         with which that one's mean was measured, and this one's will be."""
         best = self._told[self._best]
-        found = self._believed.predict(best.configuration, configuration)
         error = math.sqrt(fmean(_se(each) ** 2 for each in self._told.values() if each.ran))
-        return (
-            math.log(best.mean_ms) + found.log_ratio_mean,
-            math.hypot(found.log_ratio_sd, _se(best), error),
-        )
+        latency = self._believed.latency
+        found = latency.foretold(best.configuration, _measured(best), configuration, error)
+        return math.log(best.mean_ms) + found.log_ratio_mean, found.log_ratio_sd
 
     def _queue(self, view: CampaignView, left: list[Configuration]) -> list[Configuration]:
         """What waits to be ranked, filled up by the proposers, as in a campaign. Where rules can't fill it
@@ -119,14 +159,38 @@ class OwnPlanner:
         kept = {k: each for k, each in self._waiting.items() if each.control == view.incumbent}
         view = replace(view, taken=view.taken | {each.digest for each in kept})
         wanted = max(LEAST_DRAFTS, QUEUE_TARGET - len(kept))
-        if len(ask(view, self._rules, wanted, self._records, _on_objective)) < wanted:
+        rules = [_Remembering(each) for each in self._rules]
+        if len(ask(view, rules, wanted, self._records, _on_objective)) < wanted:
             return left
-        for draft in ask(view, self._proposers, wanted, self._records, _on_objective):
+        for draft in ask(view, (*rules, OPTUNA), wanted, self._records, _on_objective):
             kept[draft.candidate] = draft
             record = self._records[draft.proposer]
             self._records[draft.proposer] = replace(record, proposed=record.proposed + 1)
         self._waiting = kept
         return list(kept)
+
+    def _again(self) -> tuple[Configuration | None, float]:
+        """What measuring again is worth most, and how much: the share of a token's time that it saves."""
+        assert self._first is not None
+        good = [each for each in self._told.values() if accepted(self._problem, self._first, each)]
+        means = []
+        for each in good:
+            times = self._times[each.configuration]
+            error = math.hypot(_se(each), LAUNCH_SD_LOG / math.sqrt(times))
+            means.append(Mean(math.log(each.mean_ms), error, error * math.sqrt(times)))
+        worth = worth_again(means)
+        most = max(range(len(worth)), key=lambda place: worth[place], default=None)
+        return (None, 0.0) if most is None else (good[most].configuration, worth[most])
+
+    def _pool(self, before: Told, told: Told) -> None:
+        """Put what was told of one configuration together, and judge all trials anew, in their order."""
+        pooled = replace(before, samples_ms=(*before.samples_ms, *told.samples_ms))
+        self._told[told.configuration] = pooled
+        if before is self._first:
+            self._first = pooled
+        tried, self._trials = [each for each in self._told.values() if each is not self._first], []
+        for each in tried:
+            self._trials.append(self._judged(self._best, each))
 
     def _credit(self, trial: Trial) -> None:
         """Count the verdict for whoever drafted what was tested; nobody did where all of the table waited."""
@@ -138,8 +202,8 @@ class OwnPlanner:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """What it was told, as judged trials."""
-        return tuple(self._trials)
+        """What it was told, as judged trials, each for itself."""
+        return tuple(replace(each, arms=None) for each in self._trials)
 
     @property
     def baseline_ms(self) -> float:
@@ -165,7 +229,7 @@ class OwnPlanner:
             outcome = Outcome.INFEASIBLE
         elif good and effect < math.log1p(-MIN_EFFECT):
             outcome = Outcome.SUPPORTED
-        quality = self._told[control].quality
+        quality = self._first.quality
         return Trial(
             hypothesis_id=told.trial,
             experiment_id=told.trial,
@@ -175,11 +239,14 @@ class OwnPlanner:
             outcome=outcome,
             effect_log=effect,
             effect_se_log=None if effect is None else math.hypot(_se(told), _se(self._told[control])),
+            arms=(_measured(self._told[control]), _measured(told)),
+            acceptance_length=told.tokens_a_step if drafts(told.configuration) else None,
             bits_ratio_log=math.log(told.quality / quality) if told.quality and quality else None,
             task_points=None,
             cost_s=told.cost_s,
             failure_kind=None if told.ran else told.cause,
             profile=told.profile,
+            runs=_nested(told.resolved),
         )
 
     @cached_property
@@ -198,6 +265,7 @@ class OwnPlanner:
             serves_packed=prior.serves_packed,
             incumbent_profile=own,
             incumbent_packed=best.get("quantization.method", "none") != "none",
+            incumbent_graphs=self._told[best].resolved.get("graph_mode", ""),
         )
         seconds = self._first.run_s
         return Beliefs.learn(
@@ -226,7 +294,7 @@ class OwnPlanner:
             trials=tuple(self._trials),
             taken=frozenset(each.digest for each in self._told),
             banned_levers=frozenset(),
-            predict=beliefs.predict,
+            predict=cache(beliefs.predict),
             min_effect=MIN_EFFECT,
             seed=self._seed,
             refused=self._refused,
@@ -234,6 +302,8 @@ class OwnPlanner:
             incumbent_profile=best.profile if best.trial else (),
             incumbent_runs=_nested(best.resolved),
             bandwidth_bytes_per_s=prior.bandwidth_bytes_per_s,
+            launches_sd_log=beliefs.latency.launches_sd_log,
+            pruning_pays=False,  # what the table lacks no pruning pays for
         )
 
     def _refused(self, configuration: Configuration) -> str | None:
@@ -261,6 +331,11 @@ def _se(told: Told) -> float:
     count = len(told.samples_ms)
     spread = stdev(told.samples_ms) / told.mean_ms / math.sqrt(count) if count > 1 else 0.0
     return max(LEAST_SE_LOG, spread)
+
+
+def _measured(told: Told) -> Measured:
+    """A trial's measurement, which all that are held against it share."""
+    return Measured(told.configuration.digest, _se(told))
 
 
 def _nested(resolved: Mapping[str, str]) -> dict[str, Json]:

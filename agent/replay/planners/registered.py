@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from typing import cast
 
 from agent.replay.port import PlannerFactory
@@ -18,5 +20,7 @@ def planner_names() -> list[str]:
 
 
 def load_planner(name: str) -> PlannerFactory:
-    """The factory of this name; raises `UsageError` when none is registered, or it can't be loaded."""
-    return cast(PlannerFactory, registered(Port.PLANNER, name))
+    """The factory of this name; raises `UsageError` when none is registered, or it can't be loaded. What its
+    module prints goes to the standard error."""
+    with redirect_stdout(sys.stderr):
+        return cast(PlannerFactory, registered(Port.PLANNER, name))

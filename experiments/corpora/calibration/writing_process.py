@@ -10,17 +10,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
 
 
 def answer(request: dict[str, Any]) -> dict[str, object]:
     """The text; raises `Infeasible` for a checkpoint that can't be loaded and a device that is not there."""
-    import torch
+    with unsearched():
+        import torch
 
-    from experiments.corpora.calibration.writing import Sampling, write
-    from experiments.engines.reference.checkpoint import load_model
-    from experiments.engines.reference.inspection import inspect_checkpoint
+        from experiments.corpora.calibration.writing import Sampling, write
+        from experiments.engines.reference.checkpoint import load_model
+        from experiments.engines.reference.inspection import inspect_checkpoint
 
     torch.set_num_threads(request["threads"])
     device = torch.device(request["device"])

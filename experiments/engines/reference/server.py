@@ -6,7 +6,6 @@ Started as `python -m experiments.engines.reference.server` by `engine.py`; ends
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.engines.garbage import unsearched
 from experiments.engines.messages import data_of, infeasible_data, message_of, messages_of, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import (
@@ -34,17 +34,9 @@ class Server:
     """Serves one loaded model."""
 
     def __init__(self, order: LaunchOrder) -> None:
-        """Load as ordered; raises `Infeasible`.
-
-        Garbage is not looked for meanwhile, and what is loaded is never looked at again: importing makes a
-        million objects, of which none is garbage, and a search through them would fall into a timed step.
-        """
-        gc.disable()
-        try:
+        """Load as ordered; raises `Infeasible`."""
+        with unsearched():
             self._load(order)
-        finally:
-            gc.freeze()
-            gc.enable()
 
     def _load(self, order: LaunchOrder) -> None:
         start_s = time.perf_counter()

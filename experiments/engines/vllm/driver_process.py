@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping
@@ -13,11 +12,12 @@ from typing import Any
 from experiments.engines.messages import data_of
 from experiments.engines.one_answer import python_command
 from experiments.engines.port import Infeasible
-from experiments.engines.server_process import ServerProcess
+from experiments.engines.server_process import SOCKETS, ServerProcess
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.failures import ENGINE_DIED, death_of, failure_of
 from experiments.engines.vllm.order import VllmOrder
 from experiments.measurement.evidence import Json
+from experiments.scratch import ScratchFolder
 
 DRIVER_MODULE = "experiments.engines.vllm.driver"
 
@@ -44,17 +44,19 @@ class DriverProcess:
         self._request_limit_s = request_limit_s
         self._death: Infeasible | None = None
         start_s = time.perf_counter()
-        self._sockets = tempfile.mkdtemp(prefix="vllm-")
+        self._sockets = ScratchFolder(SOCKETS, Path(tempfile.gettempdir()))
         try:
             self._process = ServerProcess(
                 "vLLM",
                 python_command(found.python, DRIVER_MODULE),
-                lambda temporary: driver_environment(order.device, cache_dir, temporary, self._sockets),
+                lambda temporary: driver_environment(
+                    order.device, cache_dir, temporary, str(self._sockets.path)
+                ),
                 log_path,
                 cache_dir,
             )
         except OSError:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets.close()
             raise
         try:
             self.load_parts_s: Mapping[str, float] = self._load(order, load_limit_s)
@@ -88,7 +90,7 @@ class DriverProcess:
     def close(self) -> None:
         """End the driver, vLLM's engine process and all else it started; idempotent."""
         self._process.close()
-        shutil.rmtree(self._sockets, ignore_errors=True)
+        self._sockets.close()
 
     def _load(self, order: VllmOrder, load_limit_s: float) -> Mapping[str, float]:
         try:
@@ -103,7 +105,7 @@ class DriverProcess:
 def driver_environment(device: str, cache_dir: Path, temporary: str, sockets: str) -> dict[str, str]:
     """The variables of a driver: its device, caches below `cache_dir` that outlive it, nothing fetched.
 
-    `sockets` is a folder with a short path, for the names of sockets are limited.
+    `sockets` is the folder of `SOCKETS`.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     told = kept | {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from experiments.drafters.dflash.config import from_config
 from experiments.drafters.dflash.fitting import TargetSizes, layers_to_remap_by
 from experiments.drafters.dflash.target_layers import distinct_places, remapped_layer_ids
+from experiments.scratch import ScratchFolder
 
 CONFIG_FILE = "config.json"
 FC = "fc.weight"
@@ -41,9 +41,8 @@ def fitted_drafter(drafter: Path, target: Path, kept: Path) -> Path:
     told = [str(drafter), str(kept_layers), *(f"{name} {s.st_size} {s.st_mtime_ns}" for name, s in stats)]
     folder = kept / hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
     if not folder.is_dir():
-        kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".fitting-", dir=kept) as scratch:
-            made = Path(scratch) / "made"
+        with ScratchFolder(".fitting", kept) as scratch:
+            made = scratch / "made"
             write_fitted(drafter, config, shape.target_layer_ids, kept_layers, made)
             try:
                 made.rename(folder)

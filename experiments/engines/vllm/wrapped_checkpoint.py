@@ -2,7 +2,7 @@
 
 vLLM 0.26 registers `Qwen3_5ForConditionalGeneration` only, so `config.json` gets a `text_config` and a vision
 tower that is never built, and tensors get the wrapper's names. No value changes; the text model, its
-quantization and its MTP head stay what they are. Needs safetensors and torch, none of autoinfer.
+quantization and its MTP head stay what they are. Needs safetensors and torch.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
+
+from experiments.scratch import ScratchFolder
 
 WRAPPER_ARCHITECTURE = "Qwen3_5ForConditionalGeneration"
 WRAPPER_MODEL_TYPE = "qwen3_5"
@@ -44,9 +45,8 @@ def served_folder(checkpoint: Path, architectures: Collection[str], kept: Path) 
     told = [str(checkpoint), *(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)]
     folder = kept / hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
     if not folder.is_dir():
-        kept.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".wrapping-", dir=kept) as scratch:
-            made = wrap_checkpoint(checkpoint, Path(scratch) / "made")
+        with ScratchFolder(".wrapping", kept) as scratch:
+            made = wrap_checkpoint(checkpoint, scratch / "made")
             try:
                 made.rename(folder)
             except OSError:  # another launch was first

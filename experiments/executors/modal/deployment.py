@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -55,6 +54,8 @@ STARTUP_S = 1200
 
 TIMEOUT_S = 3600
 """A call's time limit where the executor names none."""
+
+METADATA = ("METADATA", "entry_points.txt")
 
 NOT_UP = ["**/__pycache__/**", "**/*.pyc"]
 
@@ -144,16 +145,15 @@ def with_code(image: modal.Image) -> modal.Image:
     home = Path(experiments.__file__).parents[1]
     for package in PACKAGES:
         image = image.add_local_dir(home / package, f"/root/{package}", ignore=NOT_UP)
-    return image.add_local_dir(_metadata(), f"/root/autoinfer-{version('autoinfer')}.dist-info")
+    for path in _metadata():
+        image = image.add_local_file(path, f"/root/autoinfer-{version('autoinfer')}.dist-info/{path.name}")
+    return image
 
 
-def _metadata() -> Path:
-    """A folder with the package's metadata, as an installed package has it."""
-    folder = Path(tempfile.mkdtemp(prefix="autoinfer-metadata-"))
-    installed = distribution("autoinfer")
-    for name in ("METADATA", "entry_points.txt"):
-        (folder / name).write_text(installed.read_text(name) or "", encoding="utf-8")
-    return folder
+def _metadata() -> list[Path]:
+    """The files by which an installed package is known: its version, and the entry points of its parts."""
+    wanted = (f"autoinfer-{version('autoinfer')}.dist-info/{name}" for name in METADATA)
+    return [Path(str(distribution("autoinfer").locate_file(each))) for each in wanted]
 
 
 def code_fingerprint() -> str:

@@ -10,11 +10,8 @@ pod of a name finds the run taken on the board, and ends itself before it does a
 from __future__ import annotations
 
 import hashlib
-import logging
-import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from configs.errors import AutoinferError, UsageError
@@ -27,21 +24,19 @@ from experiments.executors.port import Cost, LogChunk, Quote, RentedMachine, Run
 from experiments.executors.runpod.account import Account, account_from
 from experiments.executors.runpod.api import ImageUntried, NoCapacity, Refused, RunPodApi
 from experiments.executors.runpod.asking import HOUR_S, least_usd_per_hr, most_usd_per_hr, new_pod
-from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row, limit_of
+from experiments.executors.runpod.board import CANCELLED, Asked, Board, Ended, Outcome, Row
 from experiments.executors.runpod.body import LOG_NAME
 from experiments.executors.runpod.checkpoints import CheckpointsForPods
 from experiments.executors.runpod.following import Copy, Lock, Patience, Pods, final_status
 from experiments.executors.runpod.gpus import TYPES, gpu_of_target
-from experiments.job.longest import limit_sentence, whole_limit_s
+from experiments.executors.runpod.naming import NAME_PREFIX, is_key, key_of, name_of
+from experiments.executors.runpod.watching import Watch
+from experiments.job.longest import whole_limit_s
 from experiments.job.place import RECORDS_NAME, Place
 from experiments.job.spec import AaJob, AnyJob, BaselineJob, TestJob, job_data
 from experiments.kill_points import KillPoint, reached
 
-_LOG = logging.getLogger(__name__)
-
 DEFAULT_TARGET = "runpod:H100-SXM"
-
-NAME_PREFIX = "autoinfer-"
 
 THREADS = 4
 """How many calls of an executor may be made at once: each waits for a network."""
@@ -51,8 +46,6 @@ UNATTENDED = "as much again for each hour that a pod which never begins is left 
 
 COPIED = (RECORDS_NAME, LOG_NAME, EXTRAS_NAME)
 """What a job tells, file by file."""
-
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 _EXPECTED_S = {BaselineJob: 2400.0, TestJob: 2400.0, AaJob: 1200.0}
 """What a job takes where no similar one is known: the image and the model are fetched, then it runs."""
@@ -90,20 +83,13 @@ class RunPodExecutor:
         self._api = RunPodApi(self._account.key, self._account.url)
         self._board = Board(self._account.board)
         self._pods = Pods(self._api, self._patience)
+        self._watch = Watch(self._api, self._board, self._pods, self._patience, self.gpu)
         self._ahead: dict[str, tuple[Row, list[tuple[str, int, str]]]] = {}
         """What was read of runs that are about to be polled, by their keys."""
         self._checkpoints = CheckpointsForPods(place.shared_artifacts)
-        self._submitted: set[str] = set()
-        """Keys that pods were made for here."""
-        self._image_begins = False
-        """Whether one of them has begun, so that the image is no longer in question."""
-        self._overdue_at_s = 0.0
         self._quoted: dict[str, float] = {}
         """What jobs were quoted at, by their specs, until they are submitted."""
         self._copies: dict[str, Copy] = {}
-        self._limits: dict[str, float] = {}
-        self._noted: set[str] = set()
-        """Pods that the board knows of."""
 
     @classmethod
     def machine(cls, target: str) -> RentedMachine:
@@ -150,20 +136,20 @@ class RunPodExecutor:
         answer, and where no such GPU is free: another submit of the key is safe then. Any other error says
         that nothing runs.
         """
-        if not _KEY.fullmatch(key):
+        if not is_key(key):
             raise UsageError(
                 f"{key!r} is no key of a job.", "Use up to 100 letters, digits, dots and dashes."
             )
-        name = NAME_PREFIX + key
+        name = name_of(key)
         self._board.prepare()
-        self._end_overdue()
+        self._watch.end_overdue()
         with disk_in_words(self.root, "runs"), self._locked(key):
             row = self._board.row(key)
             if row is not None and (row.owner is not None or row.ended is not None):
                 return name
             if row is None:
                 row = self._board.ask(key, self._asked(spec, limit_s))
-            if row.tried_at_s is not None and self._found(name):
+            if row.tried_at_s is not None and self._watch.exists(key):
                 return name
             self._create(name, key, self._board.asked(key), first=row.tried_at_s is None)
         return name
@@ -174,13 +160,13 @@ class RunPodExecutor:
         row = self._board.row(key)
         if row is None or row.tried_at_s is None:
             return None
-        name = NAME_PREFIX + key
-        return name if row.owner is not None or row.ended is not None or self._found(name) else None
+        name = name_of(key)
+        return name if row.owner is not None or row.ended is not None or self._watch.exists(key) else None
 
     def ahead(self, refs: Sequence[str]) -> None:
         """Read what the board has of these runs, which are polled next, all at once."""
         self._board.prepare()
-        self._end_overdue()
+        self._watch.end_overdue()
         keys = {key: ref for ref in refs if (key := self.key_of(ref)) is not None}
         sizes = {key: Copy(self._folder(key)).sizes(COPIED) for key in keys}
         rows, pieces = self._board.rows(keys), self._board.pieces(sizes)
@@ -192,29 +178,28 @@ class RunPodExecutor:
         What a pod told is read as data of somebody else: where it makes no sense the run is lost.
         """
         ahead = self._ahead.pop(ref, None)
-        self._end_overdue()
+        self._watch.end_overdue()
         row = self._row(ref) if ahead is None else ahead[0]
         if row is None:
             return Status(RunState.LOST, failure=f"The board knows no run {ref}.")
         try:
-            return self._status(ref, row, None if ahead is None else ahead[1])
+            return self._status(row, None if ahead is None else ahead[1])
         except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
             self._copies.pop(row.key, None)
             self.cancel(ref)
             return Status(RunState.LOST, failure=f"The pod told what is no record of a job ({error}).")
 
-    def _status(self, ref: str, row: Row, pieces: list[tuple[str, int, str]] | None) -> Status:
+    def _status(self, row: Row, pieces: list[tuple[str, int, str]] | None) -> Status:
         copy = self._copy(row, pieces)
         progress = copy.progress()
         if row.ended is None:
-            row, state = self._look(ref, row)
+            row, state = self._watch.look(row)
             if row.ended is None:
                 return Status(state, progress)
             copy = self._copy(row)
-        self._let_end(ref, row)
+        self._watch.let_end(row)
         assert row.ended is not None
         self._copies.pop(row.key, None)
-        self._limits.pop(row.key, None)
         return final_status(row.ended, copy)
 
     def cancel(self, ref: str) -> None:
@@ -270,13 +255,12 @@ class RunPodExecutor:
 
     def key_of(self, ref: str) -> str | None:
         """The key that a pod was made for, which its name tells."""
-        key = ref.removeprefix(NAME_PREFIX)
-        return key if ref.startswith(NAME_PREFIX) and _KEY.fullmatch(key) else None
+        return key_of(ref)
 
     def _create(self, name: str, key: str, asked: Asked, *, first: bool) -> None:
         """Make the pod of a run; `first` where none was asked for before."""
         image = self._account.image
-        if not self._board.tries(key, None if self._image_begins else image):
+        if not self._board.tries(key, None if self._watch.image_begins else image):
             raise ImageUntried(
                 f"No pod has begun with the image {image} yet, and one tries it now.",
                 "Others are made when it has.",
@@ -296,104 +280,8 @@ class RunPodExecutor:
                 f"{asked.usd_per_hr:.2f}: it was ended before it began.",
                 "Queue the job again for a quote by the new price.",
             )
-        self._submitted.add(key)
+        self._watch.submitted.add(key)
         self._board.made(key, pod.id, max(pod.usd_per_hr, least_usd_per_hr(self.gpu)))
-
-    def _end_overdue(self) -> None:
-        """End what should be gone by now and is not, whoever asked for it: once when this is first used, and
-        then so often. What can't be done now is told, and tried again."""
-        if time.monotonic() < self._overdue_at_s:
-            return
-        self._overdue_at_s = time.monotonic() + self._patience.overdue_s
-        try:
-            overdue = self._board.overdue(self._patience.startup_s, self._patience.end_s)
-            living = {pod.name for pod in self._pods.all(fresh=True)} if overdue else set()
-            for key in overdue:
-                ref, row = NAME_PREFIX + key, self._board.row(key)
-                if row is not None and row.ended is None:
-                    row, _ = self._look(ref, row)
-                # Of a pod that is not there, another account with the same board may know more.
-                if row is not None and row.ended is not None and ref in living:
-                    self._give_back(ref, key)
-        except AutoinferError as error:
-            _LOG.warning("%s", error)
-
-    def _found(self, name: str) -> bool:
-        """Whether a pod of the name exists; it is noted on the board."""
-        found = self._pods.named(name, fresh=True)
-        for pod in found:
-            self._note(name, pod.id, pod.usd_per_hr)
-        return bool(found)
-
-    def _note(self, name: str, pod_id: str, usd_per_hr: float) -> None:
-        """Write a pod down; once, since each look sees the pods anew."""
-        if pod_id not in self._noted:
-            self._board.made(
-                name.removeprefix(NAME_PREFIX), pod_id, max(usd_per_hr, least_usd_per_hr(self.gpu))
-            )
-            self._noted.add(pod_id)
-
-    def _look(self, ref: str, row: Row) -> tuple[Row, RunState]:
-        """What RunPod says of a run that has not told its end; the run is ended where it can't any more."""
-        found = self._pods.named(ref)
-        age_s = row.now_s - (row.tried_at_s or row.now_s)
-        silent_s = row.now_s - (row.told_at_s or float("-inf"))
-        if not found and age_s > self._patience.appear_s and silent_s > self._patience.silent_s:
-            found = self._pods.named(ref, fresh=True)
-            if not found:
-                return self._end(row, Outcome.LOST, "The pod is gone, and told no result.")
-        for pod in found:
-            self._note(ref, pod.id, pod.usd_per_hr)
-        if found and all(pod.status in ("EXITED", "ERROR") for pod in found):
-            return self._end_unbegun(row, f"RunPod says of the pod: {found[0].status}.")
-        if row.owner not in (None, CANCELLED) and row.key in self._submitted:
-            self._image_begins = True
-        if row.owner is None:
-            if age_s > self._patience.startup_s:
-                minutes = self._patience.startup_s / 60
-                return self._end_unbegun(row, f"The pod did not begin within {minutes:.0f} minutes.")
-            return row, RunState.PENDING
-        if age_s > self._patience.startup_s:
-            limit_s = self._limit_s(row.key)
-            if age_s > limit_s + self._patience.startup_s:
-                return self._end(row, Outcome.TIMED_OUT, limit_sentence(limit_s))
-        return row, RunState.RUNNING
-
-    def _end_unbegun(self, row: Row, sentence: str) -> tuple[Row, RunState]:
-        """End a run by a fault of its pod: another attempt may help, but for one that never began with an
-        image that never has, which would be paid for again and again."""
-        if row.owner is None and not self._board.has_begun(image := self._board.asked(row.key).image):
-            hint = (
-                f"No pod has begun with the image {image} yet: can RunPod pull it, and was it built for gpu?"
-            )
-            return self._end(row, Outcome.FAILED, f"{sentence} {hint}")
-        return self._end(row, Outcome.LOST, sentence)
-
-    def _limit_s(self, key: str) -> float:
-        """The limit that a run was submitted with, which the board is asked for once."""
-        if key not in self._limits:
-            self._limits[key] = limit_of(self._board.asked(key))
-        return self._limits[key]
-
-    def _end(self, row: Row, outcome: Outcome, sentence: str) -> tuple[Row, RunState]:
-        """Say the end of a run, unless the pod said it meanwhile."""
-        self._board.end(row.key, Ended(outcome=outcome, sentence=sentence), owner=CANCELLED)
-        now = self._board.row(row.key)
-        assert now is not None  # nothing deletes a run
-        return now, RunState.RUNNING
-
-    def _let_end(self, ref: str, row: Row) -> None:
-        """See to the end of the pods of a run that has ended; a pod ends itself, and is not waited for."""
-        if row.gone_at_s is None:
-            self._give_back(ref, row.key)
-
-    def _give_back(self, ref: str, key: str) -> None:
-        """Terminate the pods of a name, and note it when none is left."""
-        for pod in self._pods.named(ref, fresh=True):
-            with suppress(Refused):
-                self._api.terminate(pod.id)
-        if not self._pods.named(ref, fresh=True):
-            self._board.gone(key)
 
     def _row(self, ref: str) -> Row | None:
         """The run as the board has it now."""

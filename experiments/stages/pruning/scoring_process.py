@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from configs.memory import available_memory_bytes
+from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
@@ -33,7 +34,8 @@ def answer(request: dict[str, Any]) -> dict[str, Json]:
         Infeasible: for a checkpoint that can't be loaded, can't read the documents or does not fit, and for a
             device that is not there.
     """
-    import torch
+    with unsearched():
+        import torch
 
     files = {name: inspect_checkpoint(Path(path)) for name, path in request["checkpoints"].items()}
     device = torch.device(request["device"])
@@ -74,8 +76,9 @@ def _ranking(
     workers: int,
     whole: bool,
 ) -> Json:
-    from experiments.engines.reference.checkpoint import DTYPES, load_model
-    from experiments.stages.pruning.streamed_model import streamed_model
+    with unsearched():
+        from experiments.engines.reference.checkpoint import DTYPES, load_model
+        from experiments.stages.pruning.streamed_model import streamed_model
 
     load = load_model if whole else streamed_model
     model = load(files, DTYPES[dtype], device)

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from experiments.engines.garbage import unsearched
 from experiments.engines.one_answer import give, progress
 from experiments.engines.port import Infeasible
 
@@ -30,7 +31,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Quantize as asked; raises `Infeasible` for a checkpoint that can't be loaded or quantized, and for a
     device that is not there or too small."""
     started_s = time.monotonic()
-    import torch
+    with unsearched():
+        import torch
 
     try:
         return _quantized(request, started_s)
@@ -47,11 +49,12 @@ def _quantized(request: dict[str, Any], started_s: float) -> dict[str, Any]:
     if on_gpu and not torch.cuda.is_available():  # before all that takes seconds to load
         raise Infeasible("unsupported", f"Quantizing on {device} can't be: there is no such GPU here.")
 
-    from experiments.engines.reference.inspection import inspect_checkpoint
-    from experiments.stages.quantize.assembling import assemble_weights
-    from experiments.stages.quantize.finished_layers import FinishedLayers, Squares
-    from experiments.stages.quantize.layer_by_layer import LayerByLayer
-    from experiments.stages.quantize.recipe import QuantizationRecipe
+    with unsearched():
+        from experiments.engines.reference.inspection import inspect_checkpoint
+        from experiments.stages.quantize.assembling import assemble_weights
+        from experiments.stages.quantize.finished_layers import FinishedLayers, Squares
+        from experiments.stages.quantize.layer_by_layer import LayerByLayer
+        from experiments.stages.quantize.recipe import QuantizationRecipe
 
     imported_s = time.monotonic()
     torch.set_num_threads(request["threads"])

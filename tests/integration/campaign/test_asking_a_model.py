@@ -1,6 +1,8 @@
 """When a campaign asks its language model, when it waits, and when it stops asking: on a real database, with
 questions that are answered when the test says so."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,22 +13,29 @@ from sqlalchemy import select
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
+from agent.campaign.kept_questions import NEVER_SEEN, tell_of_unseen
 from agent.campaign.language_model import NO_ENDPOINT, LanguageModel
+from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.within_memory import legal_of
-from agent.language_model.asking import Question, Reply
+from agent.language_model.asking import ATTEMPTS, Question, Reply
 from agent.language_model.beside import Asked
+from agent.language_model.usage import UNTOLD, Usage
 from agent.proposers.draft import draft_of
 from agent.proposers.port import Trial
 from configs.language_model import PROPOSER, Endpoint
+from configs.quantities import format_usd
 from db import events
 from db.event_kinds import EventKind
 from db.models import ModelAnswer
 from db.session import Database
 from experiments.measurement.judging import Outcome
+from knowledge.queries.model_answers import model_answers, spent_on_model
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import start
+from tests.simulated.chat_server import chat_server
+from tests.waiting import wait_for
 
 HERE = Endpoint("http://127.0.0.1:9/v1", "a-model", "sk-key")
 AWAY = Endpoint("https://models.example/v1", "a-model")
@@ -109,7 +118,7 @@ def test_it_is_asked_once_between_two_verdicts(ground: Ground) -> None:
     model.ask(ground.desk(), idle=False)
     model.ask(ground.desk(1), idle=False)
     assert len(ground.put) == 1  # the first is still under way
-    ground.put[0].reply = Reply(text="{}", prompt_tokens=5, answer_tokens=2)
+    ground.put[0].reply = Reply(text="{}", used=Usage(5, 2))
     assert model.has_answer
     model.proposer(ground.desk())
     model.ask(ground.desk(), idle=False)
@@ -121,7 +130,7 @@ def test_it_is_asked_once_between_two_verdicts(ground: Ground) -> None:
 def test_an_answer_waits_until_the_share_has_room_and_is_not_asked_over_again(ground: Ground) -> None:
     model = ground.model()
     model.ask(ground.desk(), idle=False)
-    ground.put[0].reply = Reply(text=SOUND, prompt_tokens=5, answer_tokens=2, attempts=1)
+    ground.put[0].reply = Reply(text=SOUND, used=Usage(5, 2), attempts=1)
     desk = ground.desk()
     assert model.proposer(desk).propose(desk.view, 5) == []  # nothing of others was tested yet
     model.ask(ground.desk(3), idle=False)
@@ -186,6 +195,7 @@ def test_nobody_waits_for_a_model_elsewhere_and_the_end_gives_it_up(ground: Grou
     model.close()
     assert ground.put[0].given_up
     assert not model.has_answer
+    assert ground.told(EventKind.MODEL_FAILED)[0].endswith("The question was given up.")
 
 
 @pytest.mark.parametrize(
@@ -216,15 +226,113 @@ def test_what_might_go_beyond_a_budget_is_not_asked_and_says_so_once(ground: Gro
     assert text.startswith(why)
 
 
-def test_tokens_that_were_not_told_count_as_they_are_counted_here(ground: Ground) -> None:
+PRICED = {"usd_per_million_prompt_tokens": 1.0, "usd_per_million_answer_tokens": 10.0}
+
+
+@pytest.mark.parametrize("ground", [PRICED], indirect=True)
+def test_what_failed_attempts_may_have_used_is_bounded_and_told_beside_what_is_known(ground: Ground) -> None:
     model = ground.model()
     model.ask(ground.desk(), idle=True)
-    ground.put[0].reply = Reply(failure="No answer came in time.", attempts=1)
+    used = Usage(7, 3) + UNTOLD + UNTOLD
+    ground.put[0].reply = Reply(failure="No answer came in time.", used=used, attempts=3)
     model.proposer(ground.desk())
     with ground.database.read() as session:
         row = session.scalars(select(ModelAnswer)).one()
-    assert row.prompt_tokens is None
-    assert f"({row.counted_tokens} tokens, 0.0 s)" in ground.told(EventKind.MODEL_FAILED)[0]
+        spent = spent_on_model(session, ground.campaign_id)
+    most, most_usd = 2 * (row.counted_tokens + 2000), 2 * (row.counted_tokens + 20_000) / 1e6
+    assert (row.prompt_tokens, row.answer_tokens, row.untold_tokens) == (7, 3, most)
+    assert row.usd == pytest.approx(37e-6)
+    assert row.untold_usd == pytest.approx(most_usd)
+    assert spent == (10 + most, pytest.approx(37e-6 + most_usd))
+    told = ground.told(EventKind.MODEL_FAILED)[0]
+    figures = f"10 tokens, {format_usd(37e-6)}, and at most {most:,} more tokens ({format_usd(most_usd)})"
+    assert f"({figures} that" in told
+
+
+@pytest.mark.parametrize("ground", [{"budget_tokens": 12_000, "answer_tokens": 5000}], indirect=True)
+def test_attempts_that_tell_no_count_use_the_budget_up(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=True)
+    (first,) = ground.put
+    assert first.question.most_untold == 1, "a second attempt might go beyond the budget"
+    first.reply = Reply(failure="No answer came in time.", used=UNTOLD, attempts=1)
+    model.proposer(ground.desk())
+    model.ask(ground.desk(2), idle=True)
+    assert len(ground.put) == 1
+    assert "asked no more" in ground.told(EventKind.MODEL_NOT_ASKED)[0]
+
+
+ASKS = """
+import signal, sys
+from pathlib import Path
+from agent.campaign.language_model import LanguageModel
+from configs.language_model import Endpoint
+from db.session import open_database
+from tests.integration.campaign.test_asking_a_model import Ground
+from tests.new_database import database_url
+
+database = open_database(database_url(Path(sys.argv[1])))
+endpoint = Endpoint(sys.argv[2], "a-model", "sk-key")
+LanguageModel(database, 1, endpoint, database.write).ask(Ground(database, 1).desk(), idle=True)
+signal.pause()
+"""
+"""A process that asks, and waits."""
+
+
+@pytest.mark.parametrize("ground", [PRICED], indirect=True)
+def test_a_question_of_a_process_that_is_killed_counts_at_its_most_and_is_told(
+    ground: Ground, tmp_path: Path
+) -> None:
+    with (
+        chat_server(tmp_path / "chat", [{"does": "hang"}]) as server,
+        subprocess.Popen([sys.executable, "-c", ASKS, str(tmp_path), server.base_url]) as asking,
+    ):
+        wait_for(lambda: bool(server.requests) or asking.poll() is not None)
+        asking.kill()
+    assert len(server.requests) == 1
+    with ground.database.read() as session:
+        (row,) = model_answers(session, ground.campaign_id, 10)
+        spent = spent_on_model(session, ground.campaign_id)
+    most = ATTEMPTS * (row.counted_tokens + 2000)
+    most_usd = ATTEMPTS * (row.counted_tokens + 20_000) / 1e6
+    assert row.under_way
+    assert spent == (most, pytest.approx(most_usd)), "it counts before anybody looked at it"
+    for _ in range(2):  # the second finds nothing left to tell
+        with pytest.raises(KeyboardInterrupt):
+            CampaignLoop(ground.database, ground.campaign_id, wait=interrupted).run()
+    (told,) = ground.told(EventKind.MODEL_FAILED)
+    assert f"at most {most:,} more tokens ({format_usd(most_usd)}) that were not told" in told
+    assert told.endswith(NEVER_SEEN)
+    with ground.database.read() as session:
+        (row,) = model_answers(session, ground.campaign_id, 10)
+        assert spent_on_model(session, ground.campaign_id) == spent
+    assert (row.under_way, row.failure) == (False, NEVER_SEEN)
+    assert "simulated.tpot_ms" in row_prompt(ground)
+    assert "sk-key" not in row_prompt(ground)
+
+
+def interrupted(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def row_prompt(ground: Ground) -> str:
+    with ground.database.read() as session:
+        return session.scalars(select(ModelAnswer.prompt)).one()
+
+
+def test_a_question_that_was_answered_or_given_up_is_no_more_under_way(ground: Ground) -> None:
+    model = ground.model()
+    model.ask(ground.desk(), idle=True)
+    ground.put[0].reply = Reply(text='{"hypotheses": []}', used=Usage(7, 3))
+    model.proposer(ground.desk())
+    model.ask(ground.desk(1), idle=True)
+    model.close()
+    with ground.database.write() as session:
+        tell_of_unseen(session, ground.campaign_id)
+        rows = model_answers(session, ground.campaign_id, 10)
+    assert [each.under_way for each in rows] == [False, False]
+    assert [each.untold_tokens for each in rows] == [0, 0], "Held used nothing when it was given up"
+    assert not any(NEVER_SEEN in each for each in ground.told(EventKind.MODEL_FAILED))
 
 
 def test_a_campaign_that_is_continued_does_not_ask_the_same_again(ground: Ground) -> None:

@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import select
 
 from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.learn import learn_baseline, learn_test
+from agent.campaign.learn import learn_test
+from agent.campaign.learn_baseline import learn_baseline
 from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.verify import Limits, Runner, verify

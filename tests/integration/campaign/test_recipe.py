@@ -10,19 +10,22 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select, update
 
 from agent.campaign.outcome import note_best
-from agent.recipe.checking import Checked, Holding, check, short_plan
+from agent.campaign.reading_facts import read_facts
+from agent.recipe.checking import Checked, Holding, check
 from agent.recipe.folder import BUILD, RECIPE, SERVE, files_of
 from agent.recipe.making import recipe_of
+from agent.recipe.planning import ENOUGH, LEAST_PAIRS, short_plan
 from agent.recipe.recipe import Recipe, read_recipe
 from configs.errors import UsageError
 from db.event_kinds import EventKind
-from db.models import Campaign, Event, Experiment, Finding, Verdict
+from db.models import Campaign, Event, Experiment, Finding, NoiseLaunch, StageRun, Verdict
 from db.session import Database, open_database
 from db.states import ExperimentKind, FindingStatus, VerdictOutcome
 from experiments.engines.serve_command import ServeCommand
+from experiments.measurement.evidence import Stage
 from experiments.measurement.plan import StoppingPlan
 from knowledge.findings.staleness import StaleCause
 from tests.integration.campaign.test_promoting import ORIGINAL, measured, run
@@ -73,11 +76,19 @@ def deployed(first: tuple[Path, Recipe], tmp_path: Path) -> Iterator[Deployed]:
 
 
 def promising(recipe: Recipe, effect: float) -> Recipe:
-    """The recipe as if it had promised another effect, within a hundredth."""
+    """The recipe as if its file promised another effect, within a hundredth."""
     promise = recipe.promise.model_copy(
         update={"effect_log": effect, "low_log": effect - 0.01, "high_log": effect + 0.01}
     )
     return recipe.model_copy(update={"promise": promise})
+
+
+def remembering(database: Database, effect: float) -> None:
+    """Let the database say that the first test had found another effect, within a hundredth."""
+    with database.write() as session:
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        verdict.effect_log = effect
+        verdict.interval_low_log, verdict.interval_high_log = effect - 0.01, effect + 0.01
 
 
 def test_a_recipe_promises_what_its_own_test_measured_and_says_how_it_is_served(
@@ -129,7 +140,8 @@ def test_a_check_that_holds_is_judged_at_what_was_promised_and_confirms_its_find
 def test_a_recipe_whose_gain_is_not_there_any_more_fails_and_its_findings_are_stale_until_one_passes(
     deployed: Deployed,
 ) -> None:
-    done = deployed.check(promising(deployed.recipe, log(0.4)))
+    remembering(deployed.database, log(0.4))
+    done = deployed.check(deployed.recipe)
     assert (done.holding, done.outcome) == (Holding.FAILS, VerdictOutcome.REFUTED)
     assert (done.confirmed, done.stale) == ((), ("F-001",))
     assert deployed.findings() == [(FindingStatus.STALE, StaleCause.CHECK.value)]
@@ -138,10 +150,52 @@ def test_a_recipe_whose_gain_is_not_there_any_more_fails_and_its_findings_are_st
     assert reason is not None
     assert "does not hold any more" in reason
 
+    remembering(deployed.database, GAIN)
     again = deployed.check(deployed.recipe)
     assert again.holding is Holding.HOLDS
     assert FindingStatus.STALE not in [status for status, _ in deployed.findings()[-1:]]
     assert again.confirmed
+
+
+def test_what_a_file_says_that_it_promises_and_rests_on_is_not_believed(deployed: Deployed) -> None:
+    remembering(deployed.database, log(0.4))
+    modest = promising(deployed.recipe, log(0.99)).model_copy(update={"rests_on": ()})
+    done = deployed.check(modest)
+    assert done.holding is Holding.FAILS, "the database promised more than the file admits"
+    assert done.stale == ("F-001",)
+    assert done.otherwise is not None
+    assert "the file promises −1.0 %" in done.otherwise
+    assert "the database −60.0 %" in done.otherwise
+    assert "it rests on nothing, and by the database on E-0002" in done.otherwise
+    with deployed.database.read() as session:
+        told = session.scalars(select(Event).where(Event.kind == EventKind.RECIPE_CHECKED.value)).one()
+    assert told.data is not None
+    assert told.data["promised_log"] == pytest.approx(log(0.4))
+    assert told.data["otherwise"] == done.otherwise
+
+
+def test_the_plan_of_a_check_is_as_short_as_shows_the_gain_and_says_how_sure_it_is(
+    deployed: Deployed,
+) -> None:
+    with deployed.database.write() as session:
+        original = session.get_one(Experiment, ORIGINAL)
+        facts = read_facts(session, 1)
+        whole = StoppingPlan.model_validate(original.plan)
+        short = short_plan(session, facts, original, deployed.recipe.promise)
+        assert short.pairs == LEAST_PAIRS
+        assert short.plan.validation_pairs == 1
+        assert short.plan.full_blocks <= whole.full_blocks
+        assert short.most_pairs == whole.full_pairs + whole.validation_pairs, "they are only run if need be"
+        assert short.power is not None
+        assert short.power > ENOUGH
+        assert "a gain that is wholly there is found again with a chance of more than 99 %" in short.words
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        details = {"metric": "tpot_ms", "pair_sd_log": 0.2, "degrees_of_freedom": 4}
+        verdict.judge = {**verdict.judge, "details": details}
+        rough = short_plan(session, facts, original, deployed.recipe.promise)
+        assert rough.pairs > short.pairs
+        assert rough.power is not None
+        assert rough.power < short.power
 
 
 def test_the_plan_of_a_check_is_cut_to_the_time_by_what_the_first_test_took(deployed: Deployed) -> None:
@@ -149,14 +203,34 @@ def test_the_plan_of_a_check_is_cut_to_the_time_by_what_the_first_test_took(depl
         original = session.get_one(Experiment, ORIGINAL)
         verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
         whole = StoppingPlan.model_validate(original.plan)
-        pairs = verdict.launches // 2
-        for pair_s, most in ((1.0, whole.full_pairs + whole.validation_pairs), (100.0, 3), (1000.0, 2)):
-            verdict.judge = {**verdict.judge, "details": {"metric": "tpot_ms", "spent_s": pair_s * pairs}}
-            original.wall_s = pair_s * pairs
-            plan, expected_s = short_plan(session, original, deployed.recipe)
-            assert plan.full_pairs + plan.validation_pairs == most
-            assert expected_s == pytest.approx(pair_s * most)
-            assert plan.validation_pairs >= 1
+        pairs, facts = verdict.launches // 2, read_facts(session, 1)
+        session.execute(update(StageRun).where(StageRun.experiment_id == ORIGINAL).values(wall_s=0.0))
+        quick = select(StageRun).where(
+            StageRun.experiment_id == ORIGINAL, StageRun.stage == Stage.QUICK.value
+        )
+        for pair_s, most in ((1.0, whole.full_pairs + whole.validation_pairs), (90.0, 3), (1000.0, 2)):
+            session.scalars(quick).one().wall_s = pair_s * pairs
+            original.wall_s = pair_s * pairs + 20.0
+            session.flush()
+            short = short_plan(session, facts, original, deployed.recipe.promise)
+            assert short.most_pairs == most
+            assert short.most_s == pytest.approx(20.0 + pair_s * most)
+            assert short.expected_s == pytest.approx(20.0 + pair_s * short.pairs)
+            assert short.plan.validation_pairs >= 1
+
+
+def test_without_anything_known_of_how_pairs_vary_the_power_is_said_not_to_be_known(
+    deployed: Deployed,
+) -> None:
+    with deployed.database.write() as session:
+        verdict = session.scalars(select(Verdict).where(Verdict.experiment_id == ORIGINAL)).one()
+        verdict.judge = {**verdict.judge, "details": {"metric": "tpot_ms"}}
+        session.execute(delete(NoiseLaunch))
+        original = session.get_one(Experiment, ORIGINAL)
+        short = short_plan(session, read_facts(session, 1), original, deployed.recipe.promise)
+    assert short.power is None
+    assert short.pairs == short.most_pairs
+    assert short.words.endswith("how sure it is to find the gain again is not known")
 
 
 def test_what_must_be_found_again_is_less_than_the_least_that_was_promised(
@@ -181,10 +255,30 @@ def test_what_is_no_recipe_is_refused_with_the_place(broken: str, said: str) -> 
     assert said.lower() in caught.value.message.lower()
 
 
+def test_a_value_that_may_be_one_of_several_kinds_is_refused_with_all_of_them(
+    first: tuple[Path, Recipe],
+) -> None:
+    told = {**json.loads(first[1].model_dump_json()), "baseline": {"simulated.threads": [1]}}
+    with pytest.raises(UsageError) as caught:
+        read_recipe(json.dumps(told), "x.json")
+    wanted = "baseline.simulated.threads: it should be true or false, a whole number, a number or text."
+    assert caught.value.message == f"x.json is no recipe: {wanted}"
+
+
 def test_a_gain_that_is_none_can_t_be_promised(first: tuple[Path, Recipe]) -> None:
     text = first[1].model_dump_json().replace(f'"high_log":{first[1].promise.high_log}', '"high_log":0.1')
     with pytest.raises(UsageError, match=r"promise\.high_log"):
         read_recipe(text, "x.json")
+
+
+def test_a_gain_beyond_all_belief_is_refused_before_anything_is_made_of_it(
+    first: tuple[Path, Recipe],
+) -> None:
+    told = json.loads(first[1].model_dump_json())
+    for name in ("effect_log", "low_log"):
+        wrong = {**told, "promise": {**told["promise"], name: 1e308}}
+        with pytest.raises(UsageError, match=f"promise.{name}"):
+            read_recipe(json.dumps(wrong), "x.json")
 
 
 def test_another_database_than_the_campaign_s_is_refused(deployed: Deployed) -> None:
@@ -201,7 +295,6 @@ def test_another_database_than_the_campaign_s_is_refused(deployed: Deployed) -> 
     [
         {"configuration": {"simulated.tpot_ms": 1.0}},
         {"baseline": {"simulated.tpot_ms": 1.0}},
-        {"rests_on": ("E-0002", "E-0099")},
     ],
 )
 def test_a_file_that_says_otherwise_than_what_was_measured_runs_and_blames_nothing(
@@ -217,6 +310,15 @@ def test_a_rented_target_is_refused_with_what_to_do_instead(deployed: Deployed) 
     with pytest.raises(UsageError, match="rented machine") as caught:
         check(deployed.database, deployed.recipe, lambda: None, target="modal:L4")
     assert "autoinfer promote E-0002 --target modal:L4" in caught.value.hint
+
+
+def test_a_best_without_a_baseline_is_not_deployed_nor_checked(deployed: Deployed, tmp_path: Path) -> None:
+    with deployed.database.write() as session:
+        session.get_one(Campaign, 1).baseline_configuration_id = None
+    with deployed.database.read() as session, pytest.raises(UsageError, match="C-1 has no baseline"):
+        recipe_of(session, 1, tmp_path)
+    with pytest.raises(UsageError, match="C-1 has no baseline"):
+        deployed.check(deployed.recipe)
 
 
 def test_nothing_is_deployed_of_made_up_weights_or_where_nothing_beats_the_baseline(

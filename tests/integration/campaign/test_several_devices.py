@@ -178,7 +178,7 @@ def test_nothing_is_computed_while_every_device_is_at_work(
         reads.append(len(bench.waited))
         return read_facts(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("agent.campaign.loop.read_facts", read)
+    monkeypatch.setattr("agent.campaign.desk_reading.read_facts", read)
     bench.drive(bench.nothing, *[bench.both_fly] * 5)
     assert set(reads) == {0, 1, 9}, "for the two dispatches, and at the end"
     assert bench.waited[1:6] == [TIMES.busy_poll_s] * 5

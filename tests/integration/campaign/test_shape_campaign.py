@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
 
-from agent.campaign.create import create_campaign, survey
+from agent.campaign.create import create_campaign
 from agent.campaign.outcome import campaign_outcome
+from agent.campaign.survey import survey
 from cli.main import call
 from cli.sheets.finding import print_finding
 from configs.settings import Settings

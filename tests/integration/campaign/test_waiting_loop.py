@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign import loop as loop_module
 from agent.campaign import order
 from agent.campaign.choosing import Choice
 from agent.campaign.desk import CONFIRMATION, Desk
@@ -93,7 +92,7 @@ def test_nothing_is_read_or_ranked_while_a_test_runs_or_the_user_wants_peace(
         reads.append(len(bench.waited))
         return read_facts(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(loop_module, "read_facts", read)
+    monkeypatch.setattr("agent.campaign.desk_reading.read_facts", read)
     monkeypatch.setattr(order, "rank_queue", _counting(order.rank_queue, ranked))
     bench.drive(*[bench.one_runs] * 3, bench.pause, bench.finish, *[bench.nothing_runs] * 4)
     assert set(reads) == {0, 6, 10}, "before the dispatch, after the verdict, and at the end"

@@ -9,9 +9,9 @@ import psutil
 
 from db.session import Database, open_database
 from tests.integration.cli.command import ROOT, Autoinfer
-from tests.integration.worker.processes import wait_for
 from tests.simulated.campaign import ENTRY_POINTS, SMALL_SPACE, simulated_spec
 from tests.simulated.rented_cloud import RentedCloud
+from tests.waiting import wait_for
 
 TARGET = "cloud:L4"
 

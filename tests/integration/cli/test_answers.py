@@ -43,8 +43,8 @@ def test_the_page_can_be_written_while_json_is_printed(asking: Autoinfer, tmp_pa
     [
         ("answers C-9", 2, ["C-9 does not exist; the last is C-1."]),
         ("answers H-1", 2, ["'H-1' names a hypothesis"]),
-        ("answers --out /proc/nothing/page.md", 1, ["/proc/nothing"]),
-        ("answers --out .", 1, ["can't be written"]),
+        ("answers --out /proc/nothing/page.md", 2, ["/proc/nothing"]),
+        ("answers --out .", 2, ["can't be written"]),
     ],
 )
 def test_what_cannot_be_answered_is_told(asking: Autoinfer, line: str, code: int, words: list[str]) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.create import create_campaign, survey
+from agent.campaign.create import create_campaign
+from agent.campaign.survey import survey
 from cli.main import call
 from configs.campaign import load_campaign
 from db.session import open_database
@@ -283,7 +284,13 @@ def test_contradictory_knobs_are_refused_with_the_condition(begun: Autoinfer) ->
     told(done, 2, "only means something when pruning.method is depth, and it is none", "Set pruning.method")
 
 
-def test_the_same_hypothesis_again_is_refused_with_a_pointer(begun: Autoinfer) -> None:
+def test_an_empty_queue_says_what_it_waits_for_and_the_same_hypothesis_again_is_refused(
+    begun: Autoinfer,
+) -> None:
+    empty = begun("queue").out
+    assert empty.startswith(
+        "The queue of C-1 is empty: hypotheses are proposed once the baseline and its profile"
+    )
     line = "enqueue claim --set serving.dtype=bfloat16 --expect tpot=-10%"
     assert begun(line).code == 0
     told(begun(line), 2, "H-001 claims the same change of the same control", "autoinfer show H-001")
@@ -339,19 +346,16 @@ def test_an_unknown_variable_is_named(with_history: Autoinfer) -> None:
     told(with_history("summary", AUTOINFER_LEASES="3"), 2, "AUTOINFER_LEASES", "AUTOINFER_LEASE_S")
 
 
-def test_a_file_that_cannot_be_written_is_named(with_history: Autoinfer) -> None:
-    told(
-        with_history("graph export --output /proc/nothing/graph.json"),
-        1,
-        "/proc/nothing/graph.json",
-        "Check the path",
-    )
-    told(
-        with_history("graph export --output ."),
-        1,
-        "A file is wanted, and this is a folder (.).",
-        "Name a file in it.",
-    )
+@pytest.mark.parametrize(
+    "line", ["graph export --output", "finding export --output", "report C-1 --to", "report --schema --to"]
+)
+def test_a_file_that_cannot_be_written_is_a_wrong_word_of_the_command(
+    with_history: Autoinfer, line: str
+) -> None:
+    hint = "Name a file in a folder that is there."
+    missing = "/proc/nothing/made.json can't be written: No such file or directory."
+    told(with_history(f"{line} /proc/nothing/made.json"), 2, missing, hint)
+    told(with_history(f"{line} ."), 2, ". can't be written: Is a directory.", hint)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from db.models import Experiment, Hypothesis, HypothesisParent, Job, Move, Remot
 from db.states import EvidenceRelation, ExperimentKind, HypothesisState, RemoteRunState
 from knowledge.queries.ties import ties_of_experiments
 from tests.integration.cli.rented_place import TARGET, RentedPlace
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.simulated.rented_cloud import BOUND_USD
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -127,10 +128,10 @@ def test_a_price_above_the_threshold_waits_and_holds_up_nothing_here(screened: R
 
 
 def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: RentedPlace) -> None:
-    refused = screened.autoinfer.fresh(screened.line, PYTHONPATH=screened.path)
+    refused = screened.autoinfer(screened.line, PYTHONPATH=screened.path)
     assert refused.code == 2
     assert f"Nothing could be confirmed on {TARGET}: No budget in dollars covers" in refused.err
-    small = screened.autoinfer.fresh(f"{screened.line} --budget-usd 0.5", PYTHONPATH=screened.path)
+    small = screened.autoinfer(f"{screened.line} --budget-usd 0.5", PYTHONPATH=screened.path)
     assert small.code == 2
     assert "It costs $0.600 at most" in small.err
     running = screened.run(f"{screened.line} --budget-usd {BOUND_USD:.2f}")
@@ -165,6 +166,6 @@ def test_an_interrupt_leaves_nothing_paid_running(screened: RentedPlace) -> None
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(screened: RentedPlace, line: str, says: str) -> None:
-    refused = screened.autoinfer.fresh(line.format(screened.file), PYTHONPATH=screened.path)
+    refused = screened.autoinfer(line.format(screened.file), PYTHONPATH=screened.path)
     assert refused.code == 2, refused.err
     assert says in refused.err

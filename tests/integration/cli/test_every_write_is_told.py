@@ -89,7 +89,7 @@ LOOKS = {
 
 ELSEWHERE = {
     "run": "tests/integration/campaign, and tests/integration/compose as a process",
-    "graph untested": "tests/unit/agent/test_asked.py",
+    "graph untested": "tests/unit/agent/asking/test_answers.py",
     "reproduce": "tests/integration/campaign/test_reproducing.py",
     "verify": "tests/integration/campaign/test_verifying.py",
     "promote": "tests/integration/cli/test_promote.py",

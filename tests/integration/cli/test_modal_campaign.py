@@ -20,10 +20,11 @@ from db.session import Database, open_database
 from db.states import HypothesisState, JobState, RemoteRunState
 from experiments.executors.modal import deployment
 from tests.integration.cli.command import ROOT, Autoinfer
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.simulated.campaign import ENTRY_POINTS, SMALL_SPACE, simulated_spec
 from tests.simulated.modal import app as simulated
 from tests.simulated.modal.server import FakeModal
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -58,7 +59,7 @@ class OnModal:
         return f"run {self.file} --target {TARGET} --budget-usd 100 --json"
 
     def __call__(self, line: str):
-        return self.autoinfer.fresh(line, **self.environment)
+        return self.autoinfer(line, **self.environment)
 
     def has_a_run(self) -> bool:
         """Whether a call has a container and no answer yet."""

@@ -69,7 +69,8 @@ def test_a_model_that_fits_nowhere_is_refused_before_its_weights_are_fetched(
 ) -> None:
     done = ran(autoinfer, f"{RUN} us/small --memory 300MB", tmp_path / "cache", hub.address)
     assert done.code == 2
-    assert "257 MB missing, it needs 557 MB, and 300 MB of" in done.err
+    assert "it needs 547 MB, and 300 MB of" in done.err
+    assert "247 MB too few. No campaign was begun." in done.err
     assert not list(tmp_path.rglob("*.safetensors"))
 
 

@@ -15,10 +15,11 @@ from db.models import Job, JobQuote
 from db.session import open_database
 from tests.integration.campaign.test_promoting import measured
 from tests.integration.cli.command import ROOT, Autoinfer
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.new_database import database_url
 from tests.simulated.campaign import ENTRY_POINTS
 from tests.simulated.remote_executor import FileProvider
+from tests.waiting import wait_for
 
 TARGET = "files:T"
 PROVIDER = "[autoinfer.executors]\nfiles = tests.simulated.remote_executor:FileProvider\n"
@@ -58,32 +59,32 @@ def test_from_a_quote_that_nobody_agreed_to_over_an_approval_to_a_submit(
     judged: Autoinfer, path: str
 ) -> None:
     provider = FileProvider(judged.data_dir / "jobs", target=TARGET)
-    refused = judged.fresh(f"promote H-1 --target {TARGET}", PYTHONPATH=path)
+    refused = judged(f"promote H-1 --target {TARGET}", PYTHONPATH=path)
     assert refused.code == 2
     assert "No budget in dollars covers files:T" in refused.err
     assert jobs(judged.data_dir) == []
 
     assert judged("budget set --target files:T 0.50").code == 0
-    refused = judged.fresh(f"promote H-1 --target {TARGET}", PYTHONPATH=path)
+    refused = judged(f"promote H-1 --target {TARGET}", PYTHONPATH=path)
     assert "It costs $1.00 at most, and the budget of files:T has $0.500 left" in refused.err
     assert jobs(judged.data_dir) == []
 
     assert judged("budget set --target files:T 5").code == 0
-    said = judged.fresh(f"promote H-1 --target {TARGET}", PYTHONPATH=path)
+    said = judged(f"promote H-1 --target {TARGET}", PYTHONPATH=path)
     assert said.code == 0, said.err
     assert said.out.startswith("E-0002 on files:T: $1.00 at most, expected $0.100")
     ((job, state, approved),) = jobs(judged.data_dir)
     assert (state, approved) == ("queued", 0)
     assert f"E-0003 waits for your approval: autoinfer approve {job}" in said.out
 
-    assert judged.fresh(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
+    assert judged(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
     assert provider.submits() == [], "nothing is paid for that nobody agreed to"
-    again = judged.fresh(f"promote E-2 --target {TARGET} --json", PYTHONPATH=path).json()
+    again = judged(f"promote E-2 --target {TARGET} --json", PYTHONPATH=path).json()
     assert (again["experiment"], again["job"], again["waits_for_approval"]) == ("E-0003", job, True)
 
     assert judged(f"approve {job}").code == 0
-    assert judged.fresh(f"approve {job} --clear", PYTHONPATH=path).code == 0
-    assert judged.fresh(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
+    assert judged(f"approve {job} --clear", PYTHONPATH=path).code == 0
+    assert judged(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
     assert provider.submits() == [], "nor what was agreed to and taken back"
 
 
@@ -116,10 +117,10 @@ def test_what_is_agreed_to_beforehand_is_submitted_without_another_question(
 
 
 def test_time_that_nobody_agreed_to_is_not_queued(judged: Autoinfer, path: str) -> None:
-    refused = judged.fresh("promote E-2 --target cuda:0", PYTHONPATH=path)
+    refused = judged("promote E-2 --target cuda:0", PYTHONPATH=path)
     assert refused.code == 1
     assert "There is no cuda:0 to measure on" in refused.err
-    refused = judged.fresh("promote E-2 --target cpu", PYTHONPATH=path)
+    refused = judged("promote E-2 --target cpu", PYTHONPATH=path)
     assert refused.code == 2
     assert "autoinfer reproduce E-0002" in refused.err
     assert "C-1 is neither an experiment nor a hypothesis" in judged("promote C-1 --target cpu").err

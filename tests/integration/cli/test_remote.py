@@ -13,11 +13,12 @@ from db.clock import now
 from db.models import Job
 from db.session import Database
 from tests.integration.cli.command import ROOT, Autoinfer
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.new_database import new_database
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.remote_executor import FileProvider
 from tests.simulated.specs import a_test_job
+from tests.waiting import wait_for
 
 TARGET = "files:T"
 ENTRY_POINTS = "[autoinfer.executors]\nfiles = tests.simulated.remote_executor:FileProvider\n"
@@ -51,7 +52,7 @@ def enqueue(database: Database) -> str:
 def test_a_paid_target_without_a_budget_is_refused_in_a_sentence(
     autoinfer: Autoinfer, database: Database, provider: FileProvider, path: str
 ) -> None:
-    refused = autoinfer.fresh(f"worker --target {TARGET} --once", PYTHONPATH=path)
+    refused = autoinfer(f"worker --target {TARGET} --once", PYTHONPATH=path)
     assert refused.code == 2
     assert "No budget in dollars covers files:T" in refused.err
     assert "autoinfer budget set --target files:T USD" in refused.err
@@ -64,7 +65,7 @@ def test_from_a_budget_to_a_run_and_its_end(
     job = enqueue(database)
     said = autoinfer(f"budget set --target {TARGET} 5 --approve-above 0.50")
     assert said.out == "The budget of files:T is $5.00; above $0.500 a job waits for approval.\n"
-    assert autoinfer.fresh(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
+    assert autoinfer(f"worker --target {TARGET} --once", PYTHONPATH=path).code == 0
     assert provider.submits() == []
     assert (
         "is quoted $1.00 at most, which is more than $0.990"
@@ -82,7 +83,7 @@ def test_from_a_budget_to_a_run_and_its_end(
     assert worker.returncode == 0
     assert len(provider.reconcile()) == 1, "it was asked to leave it running"
 
-    stopped = autoinfer.fresh("stop --remote --json", PYTHONPATH=path)
+    stopped = autoinfer("stop --remote --json", PYTHONPATH=path)
     assert stopped.code == 0
     assert [run["ended"] for run in stopped.json()["runs"]] == [True]
     assert provider.reconcile() == []
@@ -101,7 +102,7 @@ def test_what_can_t_be_ended_is_said_and_stays_reserved(
     worker.communicate()
     [ref] = provider.reconcile()
     (provider.cloud / ref / "refuses-to-end").touch()
-    stopped = autoinfer.fresh("stop --remote", PYTHONPATH=path)
+    stopped = autoinfer("stop --remote", PYTHONPATH=path)
     assert stopped.code == 1
     assert f"{job} on files:T" in stopped.out
     assert "NOT ended: The provider does not end" in stopped.out
@@ -122,19 +123,19 @@ def test_of_runs_without_an_open_run_here_the_own_are_ended_and_those_of_others_
     (own / "ended.json").unlink()
     provider.submit("job7-1a2b3c4d-2", a_test_job())
     other = "fc-job7-1a2b3c4d-2"
-    found = autoinfer.fresh("reconcile --executor files", PYTHONPATH=path)
+    found = autoinfer("reconcile --executor files", PYTHONPATH=path)
     assert f"{own.name} at files, made for {job} of this database: alive\n" in found.out
     assert f"{other} at files, another database's, or nobody's: alive\n" in found.out
     assert "autoinfer reconcile --end" in found.out
     assert len(provider.reconcile()) == 2, "they are listed, not ended"
-    ended = autoinfer.fresh("reconcile --executor files --end --json", PYTHONPATH=path)
+    ended = autoinfer("reconcile --executor files --end --json", PYTHONPATH=path)
     told = {"executor": "files", "fault": None}
     assert json.loads(ended.out)["runs"] == [
         told | {"ref": own.name, "ours": True, "job": job, "ended": True},
         told | {"ref": other, "ours": False, "job": None, "ended": False},
     ]
     assert provider.reconcile() == [other]
-    everything = autoinfer.fresh("reconcile --executor files --end-others", PYTHONPATH=path)
+    everything = autoinfer("reconcile --executor files --end-others", PYTHONPATH=path)
     assert everything.out.endswith("another database's, or nobody's: ended\n")
     assert provider.reconcile() == []
 
@@ -191,6 +192,6 @@ def test_what_a_killed_worker_left_is_told_by_the_next_command_and_ended_by_the_
     with database.write() as session:
         session.execute(update(Job).values(lease_expires_at=now()))  # a minute has passed
     assert "may still cost money, $1.00 at most, and no worker" in autoinfer("campaign list").err
-    assert autoinfer.fresh("stop --remote", PYTHONPATH=path).code == 0
+    assert autoinfer("stop --remote", PYTHONPATH=path).code == 0
     assert autoinfer("campaign list").err == ""
     assert provider.reconcile() == []

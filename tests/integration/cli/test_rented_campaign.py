@@ -20,9 +20,10 @@ from experiments.executors.port import RunState
 from experiments.job.seal import broken_seal
 from experiments.job.spec import TestJob, parse_job
 from tests.integration.cli.rented_place import TARGET, RentedPlace
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.simulated.remote_executor import RATE_USD_PER_S
 from tests.simulated.rented_cloud import BOUND_USD
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -115,7 +116,7 @@ def test_the_reason_of_a_place_tells_its_price(finished: RentedPlace) -> None:
 
 
 def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(rented: RentedPlace) -> None:
-    refused = rented.autoinfer.fresh(rented.line, PYTHONPATH=rented.path)
+    refused = rented.autoinfer(rented.line, PYTHONPATH=rented.path)
     assert refused.code == 2
     assert f"No budget in dollars covers {TARGET}" in refused.err
     assert (
@@ -123,7 +124,7 @@ def test_prices_and_the_budget_they_need_are_told_before_anything_is_submitted(r
         in refused.err.replace("\n", " ").replace("The baseline", "the baseline")
     )
     assert "--budget-usd 0.61" in refused.err
-    small = rented.autoinfer.fresh(f"{rented.line} --budget-usd 0.5", PYTHONPATH=rented.path)
+    small = rented.autoinfer(f"{rented.line} --budget-usd 0.5", PYTHONPATH=rented.path)
     assert small.code == 2
     assert "costs $0.600 at most" in small.err
     assert rented.cloud.submits() == []
@@ -173,7 +174,7 @@ def test_what_is_to_be_left_running_is_left_and_found_again(rented: RentedPlace)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)
     assert len(rented.cloud.reconcile()) == 1
-    stopped = rented.autoinfer.fresh("stop --remote", PYTHONPATH=rented.path)
+    stopped = rented.autoinfer("stop --remote", PYTHONPATH=rented.path)
     assert stopped.code == 0
     assert rented.cloud.reconcile() == []
 
@@ -187,7 +188,7 @@ def test_a_budget_without_room_for_another_job_ends_the_campaign_with_what_to_do
     assert "no budget has room for the next job" in outcome["stopped_because"]
     assert "--resume C-1 --budget-usd" in outcome["stopped_because"]
     assert len(rented.cloud.submits()) == 1
-    again = rented.autoinfer.fresh("run --resume C-1", PYTHONPATH=rented.path)
+    again = rented.autoinfer("run --resume C-1", PYTHONPATH=rented.path)
     assert again.code == 2
     assert "so nothing could be submitted" in again.err
 
@@ -218,13 +219,13 @@ def test_what_waits_for_its_price_is_approved_and_gone_on_with(rented: RentedPla
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(rented: RentedPlace, line: str, says: str) -> None:
-    refused = rented.autoinfer.fresh(line.format(rented.file), PYTHONPATH=rented.path)
+    refused = rented.autoinfer(line.format(rented.file), PYTHONPATH=rented.path)
     assert refused.code == 2, refused.err
     assert says in refused.err
 
 
 def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: RentedPlace) -> None:
-    planned = rented.autoinfer.fresh(f"plan --target {TARGET} --json", PYTHONPATH=rented.path)
+    planned = rented.autoinfer(f"plan --target {TARGET} --json", PYTHONPATH=rented.path)
     assert planned.code == 0, planned.err
     target = planned.json()["target"]
     assert (target["listed_as"], target["here"], target["compute_capability"]) == ("l4", False, "8.9")
@@ -238,7 +239,7 @@ def test_a_plan_for_a_rented_target_is_made_from_its_hardware_profile(rented: Re
     assert planned.json()["cost"]["usd"] == rented_jobs["campaign"]["expected_usd"]
     cut = rented.cloud.cloud / "cut"
     cut.touch()
-    silent = rented.autoinfer.fresh(f"plan --target {TARGET}", PYTHONPATH=rented.path)
+    silent = rented.autoinfer(f"plan --target {TARGET}", PYTHONPATH=rented.path)
     cut.unlink()
     assert silent.code == 0, silent.err
     assert "dollars: not known. The provider does not answer. It is asked again." in silent.out

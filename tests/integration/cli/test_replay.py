@@ -1,5 +1,6 @@
 """`autoinfer replay` on the example and on a frozen table."""
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ def test_planners_are_compared_in_a_table_and_a_picture(autoinfer: Autoinfer, tm
     assert done.code == 0, done.err
     assert "9 configurations, tpot_ms 10 at trial 0, 4 at best" in done.out
     assert "Regret less that of random" in done.out
+    assert "Made with autoinfer " in done.out
+    assert "Mean regret, % of the best gain that is still missing" in done.out
     assert (tmp_path / "r.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
@@ -25,6 +28,8 @@ def test_the_document_tells_every_course(autoinfer: Autoinfer) -> None:
     found = autoinfer(line).json()
     assert (found["configurations"], len(found["items"][0]["courses"])) == (14, 3)
     assert found == autoinfer(line).json()
+    assert set(found["made_with"]["packages"]) == {"Optuna", "SMAC3"}
+    assert found["made_with"]["python"] == platform.python_version()
 
 
 @pytest.mark.parametrize(
@@ -39,6 +44,8 @@ def test_the_document_tells_every_course(autoinfer: Autoinfer) -> None:
         (f"replay {EXAMPLE} --where a=b", "no column 'a'"),
         (f"replay {EXAMPLE} --permute quantization.method", "no two labels"),
         (f"replay {EXAMPLE} --metric ttft_ms", "no column ttft_ms"),
+        (f"replay {EXAMPLE} --svg nowhere/r.svg", "there is no folder nowhere"),
+        (f"replay {EXAMPLE} --svg {ROOT}", "is a folder"),
     ],
 )
 def test_what_can_not_be_is_told_in_a_sentence(autoinfer: Autoinfer, line: str, why: str) -> None:

@@ -194,9 +194,9 @@ def test_what_it_supported_is_confirmed_on_another_gpu_there(on_runpod: OnRunPod
 
 def test_a_variable_that_is_not_given_is_told_in_a_sentence(on_runpod: OnRunPod) -> None:
     named = on_runpod.environment | {"RUNPOD_API_KEY": ""}
-    refused = on_runpod.autoinfer.fresh(f"worker --target {TARGET} --once", **named)
+    refused = on_runpod.autoinfer(f"worker --target {TARGET} --once", **named)
     assert refused.code == 2
     assert "For RunPod the environment lacks RUNPOD_API_KEY." in refused.err
-    misspelt = on_runpod.autoinfer.fresh("budget list", AUTOINFER_RUNPOD_BORD="postgresql://x")
+    misspelt = on_runpod.autoinfer("budget list", AUTOINFER_RUNPOD_BORD="postgresql://x")
     assert misspelt.code == 2
     assert "Did you mean AUTOINFER_RUNPOD_BOARD" in misspelt.err

@@ -41,6 +41,14 @@ def test_one_verdict_is_assumed_with_its_effect_and_told_with_who_moves_or_leave
     assert all(label in read for label in one["leave"])
 
 
+def test_the_queue_says_of_each_why_it_moved(command: Autoinfer) -> None:
+    rows = command("queue --json").json()["items"]
+    read = " ".join(command("queue").out.split())
+    moved = [row for row in rows if row["move_reason"]]
+    assert moved
+    assert all(f"moved {row['move_reason']}" in read for row in moved)
+
+
 def test_without_a_verdict_each_outcome_is_assumed(command: Autoinfer) -> None:
     found = command("queue --what-if H-026 --json").json()["consequences"]
     assert [each["outcome"] for each in found] == ["supported", "refuted", "infeasible"]

@@ -20,8 +20,8 @@ from dashboard.app import PAGES
 from experiments.executors.local import NOT_FOR_JOBS
 from tests.integration.compose.composed import ROOT
 from tests.integration.compose.processes import PATIENCE_S, Services
-from tests.integration.worker.processes import wait_for
 from tests.postgresql import PASSWORD, Server, programs, serving
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(280)
 

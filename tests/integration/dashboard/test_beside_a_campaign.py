@@ -24,8 +24,8 @@ import psutil
 
 from configs.priority import NICENESS
 from dashboard.listening import DEFAULT_HOST, DEFAULT_PORT, listen
-from tests.integration.worker.processes import wait_for
 from tests.new_database import new_database
+from tests.waiting import wait_for
 
 CLI = [sys.executable, "-P", "-m", "cli"]
 PATIENCE_S = 120.0

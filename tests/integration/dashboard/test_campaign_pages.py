@@ -10,14 +10,18 @@ from markupsafe import escape
 from sqlalchemy import inspect, update
 from starlette.testclient import TestClient
 
-from agent.campaign.create import Ground, create_campaign
+from agent.campaign.create import create_campaign
+from agent.campaign.ground import Ground
 from configs.campaign import load_campaign
 from configs.settings import Settings
+from dashboard import tested
 from dashboard.app import create_app
 from dashboard.pages import campaign
 from db import events
 from db.event_kinds import EventKind
 from db.models import Campaign, Hypothesis, Verdict
+from db.states import VerdictOutcome
+from knowledge.queries.campaigns import campaign_detail
 from tests.history.asking_history import an_asking_history
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import new_database
@@ -69,6 +73,30 @@ def test_a_campaign_has_its_best_with_its_interval_and_what_it_settled(full: Tes
         assert "[1.09, 1.14]" in page
         assert "/hypotheses?campaign=C-1&amp;state=ruled-out" in page
     assert "1 hypothesis is under test; 2 hypotheses in the queue." in page
+
+
+def test_tests_are_counted_again_only_where_there_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = a_full_history(tmp_path)
+    page = client(tmp_path, history)
+    counted: list[int] = []
+    tallies = tested.tallies_of
+    monkeypatch.setattr(tested, "tallies_of", lambda *given: counted.append(1) or tallies(*given))
+
+    def discovery() -> object:
+        return page.get("/campaigns/C-1.json").json()["campaign"]["discovery"]
+
+    before = discovery()
+    with history.database.write() as session:
+        events.append(session, EventKind.NOTE_ADDED, "nothing that counts", campaign_id=1)
+    assert (discovery(), len(counted)) == (before, 1)
+    history.judge(7, VerdictOutcome.REFUTED, effect=(0.2, 0.1, 0.3))
+    after = discovery()
+    with history.database.read() as session:
+        assert after == campaign_detail(session, 1).model_dump(mode="json")["discovery"]
+    assert (after != before, len(counted)) == (True, 2)
+    history.close()
 
 
 def test_a_large_campaign_tells_its_story_where_it_is_asked_for(

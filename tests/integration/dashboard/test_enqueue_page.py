@@ -29,7 +29,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 @pytest.fixture
 def client(history: History, tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(Settings(data_dir=tmp_path), history.database)
-    legal_of = patch("agent.campaign.preview.legal_of", return_value=LEGAL)
+    legal_of = patch("agent.asking.preview.legal_of", return_value=LEGAL)
     with legal_of, patch("agent.campaign.enqueue.legal_of", return_value=LEGAL):
         yield TestClient(app, base_url=BASE, follow_redirects=False)
 
@@ -70,7 +70,9 @@ def test_it_is_sent_into_the_queue_and_a_second_time_refused_with_a_link(client:
     assert "One &lt;thread&gt; is enough" in client.get("/queue").text
     status, said = send(client, **given)
     assert status == 409
-    assert '<a href="/hypotheses/H-001">H-001</a> claims the same change of the same control' in said
+    assert (
+        '<a class="nb" href="/hypotheses/H-001">H-001</a> claims the same change of the same control' in said
+    )
     assert client.get("/enqueue.json?set=serving.threads%3D1").json()["preview"]["duplicate"] == "H-001"
     assert "disabled>Enqueue" in client.get("/enqueue?set=serving.threads%3D1").text
 

@@ -55,6 +55,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
                     prompt_tokens=None,
                     answer_tokens=None,
                     usd=None,
+                    untold_tokens=5800,
+                    untold_usd=0.0625,
                 ),
                 an_answer(outcome={"proposed": [], "refused": no[:1]}, usd=0.125),
             )
@@ -79,6 +81,9 @@ def test_each_answer_stands_with_what_came_of_it_what_was_refused_and_its_cost(c
     assert "$0.250" in row(page, 1)
     assert "The endpoint says 503." in row(page, 2)
     assert "not known" in row(page, 2)
+    assert "at most 5,800 more" in row(page, 2)
+    assert "at most $0.0625 more" in row(page, 2)
+    assert "more tokens ($0.0625) that were not told" in page
     assert "no hypothesis" in row(page, 3)
     assert page.index('id="lm-3"') < page.index('id="lm-1"')
     assert "autoinfer model --campaign C-1" in page
@@ -116,9 +121,11 @@ def test_hypotheses_and_costs_lead_to_it_with_what_is_known_of_its_price(client:
     assert 'href="/language-model?answer=1"' in client.get("/hypotheses/H-001").text
     [asked] = client.get("/costs.json").json()["questions"]
     assert (asked["asked"], asked["failed"], asked["priced"], asked["usd"]) == (3, 1, 2, 0.375)
-    assert (asked["prompt_tokens"], asked["answer_tokens"]) == (2500, 400)
+    assert (asked["prompt_tokens"], asked["answer_tokens"]) == (1600, 400)
+    assert (asked["untold_tokens"], asked["untold_usd"]) == (5800, 0.0625)
     page = client.get("/costs").text
     assert "$0.375 of questions to a language model" in page
     assert "of 2 of them" in page
+    assert "at most $0.0625 more" in page
     assert "language model,C-1 a-model" in client.get("/costs.csv").text
     assert client.get("/costs.json?campaign=C-2").json()["questions"] == []

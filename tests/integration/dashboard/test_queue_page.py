@@ -76,7 +76,7 @@ def test_the_page_shows_order_reason_cause_score_and_where_the_budget_ends(clien
         "H-003",
     ]
     assert "Three queued; two fit the budget." in page
-    assert 'Overtook <a href="/hypotheses/H-003">' in page
+    assert 'Overtook <a class="nb" href="/hypotheses/H-003">' in page
     assert "10.0 × 0.90 × 0.80 ÷ 1.7" in page
     assert "&lt;b&gt;Claim&lt;/b&gt; 1." in page
     assert "<b>Claim" not in page

@@ -8,7 +8,7 @@ import pytest
 
 from configs.errors import UsageError
 from db import events
-from db.access_tokens import all_tokens, digest_of, give, live_digests, revoke
+from db.access_tokens import all_tokens, digest_of, give, live_names, revoke
 from db.session import Database
 
 
@@ -16,7 +16,7 @@ def test_a_token_is_nowhere_in_the_database(database: Database, url: str) -> Non
     with database.write() as session:
         token = give(session, "laptop")
     with database.read() as session:
-        assert live_digests(session) == {digest_of(token)}
+        assert live_names(session) == {digest_of(token): "laptop"}
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", token)
     with sqlite3.connect(url.removeprefix("sqlite:///")) as raw:
         dumped = "\n".join(raw.iterdump())
@@ -37,7 +37,7 @@ def test_a_token_that_was_revoked_stays_by_name_and_opens_nothing(database: Data
         with pytest.raises(UsageError, match="There is a token 'laptop' already, or was one"):
             give(session, "laptop")
     with database.read() as session:
-        assert live_digests(session) == {digest_of(kept)}
+        assert live_names(session) == {digest_of(kept): "desk"}
         assert [(each.name, each.revoked_at) for each in all_tokens(session)] == [
             ("laptop", first), ("desk", None)
         ]  # fmt: skip

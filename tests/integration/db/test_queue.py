@@ -227,9 +227,12 @@ def test_cancelling_a_running_job_asks_its_owner(database: Database) -> None:
     with database.read() as session:
         assert queue.is_cancel_requested(session, claimed.id, claimed.attempt) is False
     with database.write() as session:
-        assert queue.cancel(session, claimed.id) is JobState.RUNNING
+        assert queue.cancel_reason(session, claimed) is None
+        assert queue.cancel(session, claimed.id, "It is too dear.") is JobState.RUNNING
+        assert queue.cancel(session, claimed.id, "And late.") is JobState.RUNNING
     with database.read() as session:
         assert queue.is_cancel_requested(session, claimed.id, claimed.attempt) is True
+        assert queue.cancel_reason(session, claimed) == "It is too dear.", "of who asked first"
     finish(database, claimed, JobState.CANCELLED)
     assert job(database, claimed.id).state is JobState.CANCELLED
 

@@ -13,7 +13,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +32,8 @@ from experiments.engines.port import (
     ScoringDocument,
     ScoringTask,
 )
+from experiments.own_processes import begun_beside, children
+from experiments.scratch import HELD
 from experiments.space.configuration import Configuration, KnobValue
 
 GONE_WITHIN_S = 20.0
@@ -83,8 +86,9 @@ class EngineSetting:
         return ScoringDocument(item, self.request(item, tokens).prompt_ids, 3 * tokens)
 
 
-def children() -> set[int]:
-    return {child.pid for child in psutil.Process().children(recursive=True)}
+def begun(before: Set[int]) -> set[int]:
+    """The processes that were begun since the children were `before`, by their numbers."""
+    return {process.pid for process in begun_beside(before)}
 
 
 def wait_until_gone(pids: set[int]) -> list[psutil.Process]:
@@ -99,12 +103,26 @@ def wait_until_gone(pids: set[int]) -> list[psutil.Process]:
     return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
+def left_files(setting: EngineSetting, temporary: Path) -> set[Path]:
+    """What lies among the system's temporary files, and the folders of launches below the cache."""
+    launches = (path for path in (setting.folder / "cache").glob("*") if (path / HELD).exists())
+    return {*temporary.iterdir(), *launches}
+
+
 def at_once(traces: Sequence[GenerationTrace]) -> list[int]:
     """How many requests were under way when each of them started, it among them."""
     return [sum(each.start_s <= trace.start_s < each.end_s for each in traces) for trace in traces]
 
 
 class EngineConformance:
+    @pytest.fixture
+    def temporary(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        """Where a test's processes keep temporary files; its path is short, as names of sockets must be."""
+        with tempfile.TemporaryDirectory() as folder:
+            monkeypatch.setenv("TMPDIR", folder)
+            monkeypatch.setattr(tempfile, "tempdir", folder)
+            yield Path(folder)
+
     @pytest.fixture(scope="class")
     @classmethod
     def launch(cls, setting: EngineSetting) -> Iterator[Launch]:
@@ -262,14 +280,17 @@ class EngineConformance:
         assert json.loads(json.dumps(resolved)) == resolved
         assert resolved["drafting"] != launch.resolved()["drafting"]
 
-    def test_close_ends_every_process_and_may_be_called_twice(self, setting: EngineSetting) -> None:
-        before = children()
+    def test_close_ends_every_process_leaves_no_file_and_may_be_called_twice(
+        self, setting: EngineSetting, temporary: Path
+    ) -> None:
+        before, files_before = children(), left_files(setting, temporary)
         launch = setting.launch()
-        started = children() - before
+        started = begun(before)
         assert started
         launch.close()
         launch.close()
         assert wait_until_gone(started) == []
+        assert left_files(setting, temporary) == files_before
         with pytest.raises(Infeasible):
             launch.generate(setting.request())
 
@@ -281,13 +302,13 @@ class EngineConformance:
                 Configuration.of(setting.knobs), setting.checkpoint, setting.device, log, cache, 0.01
             )
         assert told.value.kind == "timed_out"
-        assert wait_until_gone(children() - before) == []
+        assert wait_until_gone(begun(before)) == []
 
     def test_a_process_that_dies_is_told_in_a_sentence(self, setting: EngineSetting) -> None:
         before = children()
         launch = setting.launch()
         try:
-            for pid in children() - before:
+            for pid in begun(before):
                 os.kill(pid, signal.SIGKILL)
             with pytest.raises(Infeasible) as told:
                 launch.generate(setting.request())
@@ -297,7 +318,10 @@ class EngineConformance:
         assert "signal 9" in told.value.cause
         assert "\n" not in told.value.cause
 
-    def test_killing_the_parent_leaves_no_process(self, setting: EngineSetting) -> None:
+    def test_killing_the_parent_leaves_no_process_and_what_files_it_left_the_next_launch_deletes(
+        self, setting: EngineSetting, temporary: Path
+    ) -> None:
+        before = left_files(setting, temporary)
         told = {
             "engine": setting.entry,
             "knobs": setting.knobs,
@@ -314,6 +338,16 @@ class EngineConformance:
             parent.kill()
         assert pids
         assert wait_until_gone(pids) == []
+        with pytest.raises(Infeasible):  # as it is not ready in time
+            setting.engine.launch(
+                Configuration.of(setting.knobs),
+                setting.checkpoint,
+                setting.device,
+                setting.folder / "late.log",
+                setting.folder / "cache",
+                0.01,
+            )
+        assert left_files(setting, temporary) == before
 
     def test_a_missing_checkpoint_is_refused_before_anything_starts(
         self, setting: EngineSetting, tmp_path: Path
@@ -323,7 +357,7 @@ class EngineConformance:
             with pytest.raises(Infeasible, match="nowhere") as told:
                 act(setting, tmp_path / "nowhere")
             assert told.value.kind == "checkpoint"
-        assert children() == before
+        assert not begun(before)
 
     @pytest.mark.parametrize("damage", ["cut short", "no weights", "no config", "another type"])
     def test_a_broken_checkpoint_is_refused_in_a_sentence(

@@ -11,13 +11,15 @@ import pytest
 
 from experiments.engines.port import GenerationRequest, Infeasible, Launch
 from experiments.engines.reference.engine import ReferenceEngine
+from experiments.own_processes import children
+from experiments.scratch import HELD
 from experiments.space.configuration import Configuration, KnobValue
 from tests.integration.engines.checkpoints import LAYERS, VOCABULARY, tiny_model, write_checkpoint
 from tests.integration.engines.conformance import (
     LAUNCH_AND_WAIT,
     EngineConformance,
     EngineSetting,
-    children,
+    begun,
     wait_until_gone,
 )
 from tests.integration.engines.near_ties import top_two_gap
@@ -57,8 +59,9 @@ def setting(tmp_path_factory: pytest.TempPathFactory, inductor_folder: Path) -> 
 class TestReferenceEngine(EngineConformance):
     def test_what_runs_is_asked_of_the_process_and_nothing_of_it_stays(self, setting: EngineSetting) -> None:
         cache = setting.folder / "cache"
-        orphan = cache / "launch-999999999-left"
+        orphan = cache / "launch-left"
         orphan.mkdir(parents=True)
+        (orphan / HELD).touch()  # as a killed process leaves it: held by nobody
         before = set(cache.glob("launch-*"))
         launch = setting.launch(**{"serving.dtype": "bfloat16"})
         try:
@@ -85,7 +88,7 @@ class TestReferenceEngine(EngineConformance):
         with pytest.raises(Infeasible, match="did not generate within") as told:
             launch.generate(setting.request(new_tokens=4000))
         assert told.value.kind == "timed_out"
-        assert children() == before
+        assert not begun(before)
 
     def test_what_goes_wrong_within_a_request_is_told_and_the_launch_goes_on(
         self, setting: EngineSetting, launch: Launch

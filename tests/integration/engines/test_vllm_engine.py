@@ -16,10 +16,11 @@ from experiments.engines.vllm.engine import VllmEngine
 from experiments.engines.vllm.environment import needed_environment
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.measurement.prompts import load_tokenizer
+from experiments.own_processes import children
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.stages.pruning.layer_removal import remove_layers
-from tests.integration.engines.conformance import EngineConformance, EngineSetting, children, wait_until_gone
+from tests.integration.engines.conformance import EngineConformance, EngineSetting, begun, wait_until_gone
 
 KNOBS: dict[str, KnobValue] = {
     "serving.dtype": "bfloat16",  # all that vLLM's GatedDeltaNet kernels for CPUs compute in
@@ -159,7 +160,7 @@ class TestVllmEngine(EngineConformance):
         with pytest.raises(Infeasible, match="did not generate within") as told:
             launch.generate(setting.request(new_tokens=400))
         assert told.value.kind == "timed_out"
-        assert wait_until_gone(children() - before) == []
+        assert wait_until_gone(begun(before)) == []
 
     def test_a_value_that_vllm_refuses_is_told(self, setting: EngineSetting, tmp_path: Path) -> None:
         with pytest.raises(Infeasible, match="Input should be") as told:

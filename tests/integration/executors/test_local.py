@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,21 +16,15 @@ from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
 from experiments.executors.process_group import end_group, members
 from experiments.job.place import Place
+from experiments.scratch import HELD
 from tests.integration.executors.conformance import SLOW, ExecutorConformance
 from tests.integration.worker.processes import processes_of
 from tests.simulated.places import JOB_COMMAND, simulated_executor
 from tests.simulated.specs import FASTER, a_test_job
+from tests.waiting import wait_for
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE_S = 30.0
 UNWRITABLE = Path("/sys/kernel/autoinfer")
-
-
-def wait_for(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, "took too long"
-        time.sleep(0.005)
 
 
 class LocalPlace:
@@ -270,6 +265,47 @@ def test_nothing_is_left_when_the_executor_is_killed(place: LocalPlace, also: st
     wait_for(lambda: place.living(ref) == 0 and not forked_from.is_running())
     assert executor.poll(ref).state is RunState.LOST
     assert executor.reconcile() == []
+
+
+MAKE_AND_DIE = """
+import os, sys
+from pathlib import Path
+from experiments.engines.server_process import SOCKETS, TEMPORARY
+from experiments.scratch import ScratchFolder
+made = ScratchFolder(TEMPORARY, Path(sys.argv[1])), ScratchFolder(SOCKETS, Path(sys.argv[2]))
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("how", ["cancelled", "killed"])
+def test_what_the_launches_of_a_run_left_goes_when_the_run_is_ended_or_found_dead(
+    place: LocalPlace, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cache, temporary = a_cache(place), tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    executor = place.executor()
+    ref = executor.submit("slow", a_test_job(SLOW))
+    wait_for(lambda: in_measurement(executor, ref))
+    subprocess.run(
+        [sys.executable, "-c", MAKE_AND_DIE, str(cache), str(temporary)], cwd=REPOSITORY, check=False
+    )
+    assert len(left_in(cache)) == len(left_in(temporary)) == 1
+    if how == "cancelled":
+        executor.cancel(ref)
+    else:
+        place.kill(ref)
+        wait_for(lambda: executor.poll(ref).state is RunState.LOST)
+    assert left_in(cache) == left_in(temporary) == []
+
+
+def a_cache(place: LocalPlace) -> Path:
+    """Where launches of its runs have their temporary files."""
+    return place.executor()._place.cache_dir
+
+
+def left_in(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if (path / HELD).exists()]
 
 
 def test_an_executor_that_is_only_frozen_keeps_its_run(place: LocalPlace):

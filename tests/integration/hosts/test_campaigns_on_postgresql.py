@@ -14,9 +14,10 @@ from configs.errors import LeaseLost
 from db.models import Event, Experiment, Job, Launch, Verdict, Worker
 from db.session import Database, open_database
 from db.states import JobState
-from tests.integration.worker.processes import PATIENCE_S, Workers, processes_of, wait_for
+from tests.integration.worker.processes import Workers, processes_of
 from tests.postgresql import Server
 from tests.simulated.campaign import start
+from tests.waiting import PATIENCE_S, wait_for
 
 SPACE = """
 name: simulated

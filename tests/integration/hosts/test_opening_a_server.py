@@ -22,8 +22,8 @@ from db.models import Worker
 from db.session import Database, open_database
 from db.states import WorkerState
 from tests.integration.cli.command import Autoinfer
-from tests.integration.worker.processes import wait_for
 from tests.postgresql import PASSWORD, USER, Server, free_port
+from tests.waiting import wait_for
 
 VARIABLE = "AUTOINFER_DATABASE_URL"
 

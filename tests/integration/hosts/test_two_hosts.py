@@ -14,11 +14,12 @@ from db.session import Database
 from db.states import JobState
 from tests.hosts.chaos import Host, freeze_until_taken_over, prove
 from tests.hosts.replay import replay
-from tests.integration.worker.processes import Workers, all_done, processes_of, wait_for
+from tests.integration.worker.processes import Workers, all_done, processes_of
 from tests.postgresql import Server
 from tests.proxy import Proxy
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
+from tests.waiting import wait_for
 
 CUT_S = 4.0
 

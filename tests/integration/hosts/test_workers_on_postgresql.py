@@ -24,7 +24,6 @@ from tests.integration.worker.processes import (
     events_of,
     job_states,
     processes_of,
-    wait_for,
 )
 from tests.integration.worker.test_worker import TIMES
 from tests.postgresql import PASSWORD, Server
@@ -32,6 +31,7 @@ from tests.proxy import Proxy
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
+from tests.waiting import wait_for
 
 SLOWER = FASTER | {"simulated.request_s": 0.05}
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from experiments.artifacts.store import ArtifactStore
@@ -19,6 +18,7 @@ from experiments.job.run import run_job
 from experiments.job.spec import BaselineJob, TestJob
 from experiments.measurement.evidence import LaunchRecord, Metric, Stage
 from experiments.measurement.judging import Judge, MeasurePair, Step
+from experiments.own_processes import begun_beside, children
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.judges import StepsJudge
 from tests.simulated.material import SimulatedMaterial, SimulatedPruning
@@ -45,7 +45,7 @@ def a_place(folder: Path, shared: Path, store: ArtifactStore) -> JobContext:
 def run(tmp_path: Path) -> Iterator[Run]:
     """Runs a spec in a folder of its own; afterwards no process may be left."""
     (tmp_path / "cache").mkdir()
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = children()
     runs = 0
 
     def run(
@@ -69,8 +69,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         return result
 
     yield run
-    left = {child.pid for child in psutil.Process().children(recursive=True)} - before
-    assert not left
+    assert not begun_beside(before)
 
 
 def items(launch: LaunchRecord, metric: Metric) -> set[str]:

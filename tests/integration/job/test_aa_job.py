@@ -17,6 +17,7 @@ from experiments.job.result import JobResult
 from experiments.job.run import run_job
 from experiments.job.spec import AaJob, parse_job
 from experiments.measurement.evidence import Arm, Metric, Stage
+from experiments.own_processes import begun_beside, children
 from experiments.space.configuration import Configuration
 from tests.integration.job.running import a_place
 from tests.simulated.engine import SimulatedEngine
@@ -55,7 +56,7 @@ def an_aa_job(**more: object) -> AaJob:
 def run(tmp_path: Path) -> Iterator[Run]:
     """Runs a job in a folder of its own; afterwards no process may be left."""
     (tmp_path / "cache").mkdir()
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = children()
     runs = 0
 
     def run(spec: AaJob) -> JobResult:
@@ -67,7 +68,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
             return run_job(spec, a_place(folder, tmp_path, store), SimulatedEngine(), StepsJudge([]), records)
 
     yield run
-    assert not {child.pid for child in psutil.Process().children(recursive=True)} - before
+    assert not begun_beside(before)
     assert not marked(f"{tmp_path.resolve()}:1")
 
 

@@ -1,15 +1,19 @@
 """The runner with real processes of the simulated engine."""
 
 import json
+import signal
+import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agent.judge.launch_interval import LaunchIntervalJudge
 from configs.errors import AutoinferError, DiskFull
 from experiments.engines.port import Infeasible
+from experiments.engines.server_process import end_process_tree
 from experiments.job.journal import read_records
 from experiments.job.limits import StageLimits
 from experiments.job.result import Failure
@@ -222,6 +226,29 @@ def test_a_stage_that_computes_in_the_job_itself_is_given_up():
     with pytest.raises(Infeasible, match="longer than its limit"):
         compute()
     assert given_up.is_set()
+
+
+def test_what_a_process_from_before_starts_is_left_alone():
+    """As a database server does that runs beside: it is not the job's, and killing it would be felt."""
+    shell = ["sh", "-c", "read line; sleep 60 & echo $!; wait"]
+    other = subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdin is not None
+    assert other.stdout is not None
+    limits = StageLimits({Stage.PRUNE: 0.2})
+    try:
+        with limits.of(Stage.PRUNE):
+            own = subprocess.Popen(["sleep", "60"])
+            other.stdin.write("now\n")
+            other.stdin.flush()
+            of_other = psutil.Process(int(other.stdout.readline()))
+            assert own.wait(10) == -signal.SIGKILL
+        assert of_other.is_running()
+        assert of_other.status() != psutil.STATUS_ZOMBIE
+        assert other.poll() is None
+    finally:
+        end_process_tree(other)
+        other.stdin.close()
+        other.stdout.close()
 
 
 def test_the_baseline_chooses_the_fastest_that_runs(run: Run):

@@ -25,6 +25,8 @@ from tests.new_database import database_url
 
 NAME = "a-coding agent/1"
 AUTHOR = "mcp:a-coding-agent-1"
+ITS_WORD = "an agent that says it is a-coding-agent-1"
+"""How the author is told: the name is the client's own word."""
 INFO = Implementation(name=NAME, version="1.0")
 
 

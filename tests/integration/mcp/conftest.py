@@ -28,7 +28,7 @@ def legal() -> Iterator[None]:
     """The history's campaign names a checkpoint that is not there: what is legal on it is said here."""
     found = Legal(SPACE)
     with (
-        patch("agent.campaign.preview.legal_of", return_value=found),
+        patch("agent.asking.preview.legal_of", return_value=found),
         patch("agent.campaign.enqueue.legal_of", return_value=found),
     ):
         yield

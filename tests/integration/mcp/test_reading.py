@@ -18,7 +18,7 @@ from db.models import Campaign, Event, Experiment, Finding, Hypothesis, Verdict
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
 from tests.integration.mcp.calling import ask, caller, in_process
-from tests.unit.agent.test_asked import on_the_desk
+from tests.unit.agent.asking.test_answers import on_the_desk
 
 LARGEST_CHARACTERS = 60_000
 """Of an answer with as many rows as may be asked for."""

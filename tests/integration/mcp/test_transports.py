@@ -17,6 +17,7 @@ import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
 
 from configs.settings import Settings
 from dashboard.mcp.server import make_server
@@ -26,7 +27,7 @@ from dashboard.page import Ground
 from dashboard.web.access import Access, with_token
 from tests.integration.cli.command import ROOT, Autoinfer
 from tests.integration.cli.test_every_write_is_told import the_packaged_model
-from tests.integration.mcp.calling import AUTHOR, INFO, caller, over_stdio, words
+from tests.integration.mcp.calling import AUTHOR, INFO, ITS_WORD, caller, over_stdio, words
 from tests.new_database import database_url
 
 LIMIT_S = 60.0
@@ -52,7 +53,7 @@ def test_a_whole_exchange_over_pipes_on_a_real_database(folder: Path) -> None:
 
     asyncio.run(story())
     log = Autoinfer(folder)("log --json").json()
-    assert AUTHOR in log["events"][-1]["text"]
+    assert ITS_WORD in log["events"][-1]["text"]
 
 
 KILLED_CLIENT = """
@@ -147,9 +148,59 @@ def test_over_http_who_has_the_token_is_answered_and_nobody_else(folder: Path) -
         asyncio.run(story(address, token))
     events = Autoinfer(folder)("log --json").json()["events"]
     assert [each["text"] for each in events[-2:]] == [
-        f"by auto (by {AUTHOR}).",
-        f"by legacy (by {AUTHOR}).",
+        f"by auto (by {ITS_WORD}).",
+        f"by legacy (by {ITS_WORD}).",
     ]
+
+
+def test_who_wrote_is_told_by_the_token_whatever_a_client_calls_itself(folder: Path) -> None:
+    """A token of the user's has a name: neither another client nor another token can write in that name."""
+    autoinfer = Autoinfer(folder)
+    mine, other = (autoinfer(f"token new {each}").out.strip() for each in ("desk", "lap.top"))
+    proven = "mcp:token:desk"
+
+    def http(token: str) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=LIMIT_S)
+
+    async def story(address: str) -> None:
+        for mode in ("auto", "legacy"):
+            async with (
+                http(mine) as sent,
+                Client(
+                    streamable_http_client(address, http_client=sent), client_info=INFO, mode=mode
+                ) as client,
+            ):
+                call = caller(client)
+                assert (await call("note", text=f"by {mode}")).structured["author"] == proven
+                assert not (await call("steer", kind="boost", lever="drafting")).refused or mode == "legacy"
+        impostor = Implementation(name="mcp:token:desk", version="1")
+        async with (
+            http(other) as sent,
+            Client(streamable_http_client(address, http_client=sent), client_info=impostor) as client,
+        ):
+            call = caller(client)
+            assert (await call("note", text="me")).structured["author"] == "mcp:token:lap.top"
+            assert "can't be lifted" in (await call("lift", kind="boost", lever="drafting")).text
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        accepts = {"accept": "application/json, text/event-stream"}
+        begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+        look = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+        async with http(mine) as desk, http(other) as laptop:
+            begun = await desk.post(address, json=begin, headers=accepts)
+            held = {**accepts, "mcp-session-id": begun.headers["mcp-session-id"]}
+            assert (await laptop.post(address, json=look, headers=held)).status_code == 404, "not its session"
+            assert (await desk.post(address, json=look, headers=held)).status_code == 200
+
+    with over_http(folder, "--allow-writes") as (address, token):
+        assert token is None, "none is made where there are some"
+        asyncio.run(story(address))
+    told = [each["text"] for each in autoinfer("log --json").json()["events"]]
+    assert "by auto (by the agent with the token desk)." in told
+    assert told[-1] == "me (by the agent with the token lap.top)."
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from db.states import DirectiveKind
 from knowledge.allowances import parse_most
 from knowledge.lever_steering import give_directive
 from tests.history.campaign_history import SPACE, History
-from tests.integration.mcp.calling import AUTHOR, ask, caller, in_process
+from tests.integration.mcp.calling import AUTHOR, ITS_WORD, ask, caller, in_process
 from tests.new_database import database_url
 
 PROPOSAL = {"claim": "Six threads are faster", "assignments": ["serving.threads=1", "serving.dtype=bfloat16"]}
@@ -55,8 +55,15 @@ def test_what_is_written_is_told_in_the_log_with_who_wrote_it(folder: Path, tool
     assert not done.refused, done.text
     assert done.structured["author"] == AUTHOR
     event = newest(folder, kind)
-    assert AUTHOR in event.text
+    assert ITS_WORD in event.text.replace("An agent", "an agent")
     assert AUTHOR in ((event.data or {}).get("by"), (event.data or {}).get("proposer"))
+
+
+def test_a_note_that_names_its_author_in_words_of_its_own_is_marked_all_the_same(folder: Path) -> None:
+    said = f"I am the user, and no more {AUTHOR}, nor {ITS_WORD}"
+    done = ask(folder, "note", allowed=("note",), text=said)
+    assert not done.refused, done.text
+    assert newest(folder, EventKind.NOTE_ADDED).text == f"{said} (by {ITS_WORD})."
 
 
 @pytest.mark.parametrize("tool", WRITES)
@@ -203,6 +210,7 @@ def test_a_database_that_another_process_holds_is_told_in_a_sentence(folder: Pat
         ("claude-code", "mcp:claude-code"),
         ("Ignore\nthis", "mcp:Ignore-this"),
         ("user", "mcp:user"),
+        ("token:laptop", "mcp:token-laptop"),
         ("", "mcp:unnamed"),
         (None, "mcp:unnamed"),
         ("\u202e", "mcp:unnamed"),

@@ -13,11 +13,12 @@ import pytest
 from sqlalchemy import func, select, update
 
 from agent.campaign.allowance import extend
-from agent.campaign.create import create_campaign, interrupted, survey
+from agent.campaign.create import create_campaign, interrupted
 from agent.campaign.dispatch import enqueue_test, stopping_plan
 from agent.campaign.enqueue import enqueue as enqueue_hypothesis
 from agent.campaign.facts import Queued
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.survey import survey
 from agent.campaign.worker_process import WorkerProcess
 from agent.noise.measure import Progress, SeriesLoop
 from agent.noise.report import as_document, load_pairs, series_report
@@ -277,7 +278,9 @@ def test_a_command_that_dies_beside_ends_the_series_and_pairs_before_it_are_kept
     with pytest.raises(AutoinferError, match=r"ended with exit code 1 .* it said last: no such page"):
         bench.measure(series_id)
     with bench.database.read() as session:
-        assert [row.pair for row in pairs_of(session, series_id) if row.measured] == [0]
+        kept = [row.pair for row in pairs_of(session, series_id) if row.measured]
+    assert kept == [*range(len(kept))]
+    assert 1 <= len(kept) < 4, "where the machine is busy a pair may be measured before its command has died"
 
 
 def test_half_of_the_pairs_have_the_command_beside_them_and_stay_out_of_the_profile(bench: Bench) -> None:

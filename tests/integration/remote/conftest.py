@@ -14,7 +14,7 @@ from db.session import Database, open_database
 from db.states import BudgetScope
 from experiments.executors.local import LocalExecutor
 from experiments.executors.port import RunState
-from tests.integration.worker.processes import REPOSITORY, wait_for
+from tests.integration.worker.processes import REPOSITORY
 from tests.new_database import database_url, new_database
 from tests.postgresql import MISSING, programs, serving
 from tests.simulated.places import simulated_executor
@@ -22,6 +22,7 @@ from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.remote_executor import FileProvider
 from tests.simulated.remote_worker_main import TARGET
 from tests.simulated.specs import a_test_job
+from tests.waiting import wait_for
 
 LEASE_S = 1.0
 

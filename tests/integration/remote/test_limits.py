@@ -17,10 +17,11 @@ from experiments.remote.limiting import GROWTH, LEAST_LIMIT_S
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
 from tests.integration.remote.conftest import enqueue, give_budget
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.simulated.queueing import start_campaign
 from tests.simulated.remote_executor import RATE_USD_PER_S, FileProvider
 from tests.simulated.remote_worker_main import TARGET
+from tests.waiting import wait_for
 
 TIMES = RemoteTimes(look_s=0.0, soonest_s=0.0, latest_s=0.0)
 PLANNED_S = 300.0

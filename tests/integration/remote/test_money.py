@@ -16,11 +16,12 @@ from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
 from experiments.worker.worker import run_worker
 from tests.integration.remote.conftest import enqueue, give_budget
-from tests.integration.worker.processes import events_of, wait_for
+from tests.integration.worker.processes import events_of
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.remote_executor import BOUND_USD, FileProvider
 from tests.simulated.remote_worker_main import TARGET
 from tests.simulated.specs import a_test_job
+from tests.waiting import wait_for
 
 WORKERS = 20
 JOBS = 20

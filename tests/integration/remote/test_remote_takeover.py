@@ -18,10 +18,11 @@ from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABL
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
 from tests.integration.remote.conftest import RemoteWorkers, enqueue, give_budget
-from tests.integration.worker.processes import all_done, assert_recorded_once, events_of, job_states, wait_for
+from tests.integration.worker.processes import all_done, assert_recorded_once, events_of, job_states
 from tests.simulated.queueing import start_campaign
 from tests.simulated.remote_executor import FileProvider
 from tests.simulated.remote_worker_main import TARGET
+from tests.waiting import wait_for
 
 NO_PROCESS = 2**30
 """An id that no process has: Linux gives none above 2²²."""

@@ -17,11 +17,11 @@ from experiments.executors.port import RentedMachine
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
 from experiments.worker.log_tails import log_tails
-from tests.integration.worker.processes import wait_for
 from tests.simulated.gpu_samples import made_up_sampler
 from tests.simulated.queueing import enqueue_job
 from tests.simulated.remote_executor import FileProvider
 from tests.simulated.specs import a_test_job
+from tests.waiting import wait_for
 
 TARGET = "files:L4"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,15 +18,7 @@ from experiments.telemetry.collector import COMMAND, Collector, Replay
 from experiments.telemetry.history import KEPT_S, DeviceHistory, History
 from experiments.telemetry.trace import sample_of
 from tests.unit.telemetry.synthetic import trace
-
-LIMIT_S = 30.0
-
-
-def wait_for(met: Callable[[], bool]) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not met():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+from tests.waiting import PATIENCE_S, wait_for
 
 
 def host_of(history: History) -> DeviceHistory | None:
@@ -94,7 +85,7 @@ def test_it_ends_with_its_input_and_imports_nothing_heavy() -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert [each.name for each in sample_of(done.stdout).devices][-1] == "cpu"
@@ -121,5 +112,5 @@ def test_an_invented_recording_is_replayed_at_its_own_pace_and_has_been_for_ten_
     device = history.devices(datetime.now(UTC))[0]
     assert device.latest.model == "Synthetic GPU"
     first, last = device.moments[0][0], device.moments[-1][0]
-    assert KEPT_S - LIMIT_S < (last - first).total_seconds() <= KEPT_S
-    assert len(device.moments) > KEPT_S - LIMIT_S
+    assert KEPT_S - PATIENCE_S < (last - first).total_seconds() <= KEPT_S
+    assert len(device.moments) > KEPT_S - PATIENCE_S

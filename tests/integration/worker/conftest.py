@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from db.session import Database
-from tests.integration.worker.processes import Workers, launches_alive, processes_of, wait_for
+from tests.integration.worker.processes import Workers, launches_alive, processes_of
 from tests.simulated.queueing import new_database
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -17,16 +16,8 @@ from experiments.job.launching import LAUNCH_LOGS
 from tests.simulated.queueing import database_url
 
 REPOSITORY = Path(__file__).parents[3]
-PATIENCE_S = 30.0
 LEASE_S = 1.0
 """Short, so that a takeover takes no longer than that; a worker beats three times within it."""
-
-
-def wait_for(done: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not done():
-        assert time.monotonic() < deadline, "took too long"
-        time.sleep(0.01)
 
 
 class Workers:

@@ -25,10 +25,10 @@ from tests.integration.worker.processes import (
     job_states,
     launches_alive,
     processes_of,
-    wait_for,
 )
 from tests.simulated.queueing import database_url, enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
+from tests.waiting import wait_for
 
 SLOWER = FASTER | {"simulated.request_s": 0.05}
 """A candidate that takes a moment, so that something can happen meanwhile."""

@@ -18,12 +18,14 @@ from experiments.measurement.evidence import Arm, Metric, Stage
 from experiments.measurement.judging import Outcome
 from experiments.recording import load_evidence, load_launches, load_noise, load_stages
 from experiments.space.configuration import Configuration
+from experiments.worker.cancelling import cancel
 from experiments.worker.settings import WorkerName, WorkerTimes
 from experiments.worker.worker import run_worker
-from tests.integration.worker.processes import assert_recorded_once, events_of, processes_of, wait_for
+from tests.integration.worker.processes import assert_recorded_once, events_of, processes_of
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import TARGET, enqueue_job, start_campaign
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
+from tests.waiting import wait_for
 
 TIMES = WorkerTimes(lease_s=5, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.05)
 
@@ -313,13 +315,16 @@ def test_progress_is_told_while_the_job_runs(database: Database, campaign: int, 
     assert events_of(database, "stage.started")[-1] == "E-0001: time launch pair 1."
 
 
+WHY = "Whoever waited for the reproduction went away."
+
+
 def test_a_cancelled_job_ends_with_all_its_processes(database: Database, campaign: int, tmp_path: Path):
     experiment_id, job_id = enqueue_job(database, campaign, partial(a_test_job, HANGS))
     next_id, _ = enqueue_job(database, campaign, a_test_job)
     with Running(database, tmp_path):
         wait_for(lambda: stage_is(database, experiment_id, "quick"))
         with database.write() as session:
-            queue.cancel(session, job_id)
+            assert cancel(session, job_id, WHY) is JobState.RUNNING
 
         def next_is_done() -> bool:
             with database.read() as session:
@@ -327,10 +332,11 @@ def test_a_cancelled_job_ends_with_all_its_processes(database: Database, campaig
 
         wait_for(next_is_done)
         with database.read() as session:
-            assert session.get_one(Job, job_id).state is JobState.CANCELLED
-            assert session.get_one(Experiment, experiment_id).state is ExperimentState.CANCELLED
+            job, experiment = session.get_one(Job, job_id), session.get_one(Experiment, experiment_id)
+            assert (job.state, job.error) == (JobState.CANCELLED, WHY)
+            assert (experiment.state, experiment.failure) == (ExperimentState.CANCELLED, WHY)
     assert processes_of(tmp_path) == []
-    assert len(events_of(database, "job.cancelled")) == 1
+    assert events_of(database, "job.cancelled") == [f"J-{job_id} is cancelled: {WHY}"]
 
 
 def test_a_stopped_worker_gives_its_job_back(database: Database, campaign: int, tmp_path: Path):

@@ -10,6 +10,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ def _become_container(told: dict) -> None:
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     os.environ.update(told["environment"])
+    tempfile.tempdir = None  # the container's own, and not what was found before
     for name in ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"):
         os.environ.pop(name, None)
     sys.argv = ["modal._container_entrypoint"]

@@ -1,6 +1,5 @@
 """A folder of runs whose jobs go to the fake of Modal."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from experiments.executors.modal.prices import packaged
 from experiments.job.place import Place
 from experiments.measurement.evidence import Stage
 from tests.simulated.modal.server import FakeModal
+from tests.waiting import wait_for
 
-PATIENCE_S = 30.0
 QUICK = Patience(heads_s=0.0, silent_s=0.3, ask_s=0.02, gone_s=20.0, look_s=0.02)
 
 
@@ -41,7 +40,4 @@ class ModalPlace:
         self.fake.crash(ref)
 
     def wait_for(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not done():
-            assert time.monotonic() < deadline, "took too long"
-            time.sleep(0.01)
+        wait_for(done)

@@ -353,6 +353,8 @@ class FakeModal(Service):
         )
         given = self.folder / f"{arguments.task_id}.pb"
         given.write_bytes(arguments.SerializeToString())
+        disk = self.folder / f"{arguments.task_id}-disk"
+        disk.mkdir()
         environment = {
             "MODAL_CONTAINER_ARGUMENTS_PATH": str(given),
             "MODAL_TASK_ID": arguments.task_id,
@@ -361,6 +363,7 @@ class FakeModal(Service):
             deployed.GPU: self.gpu_given[call.gpu],
             deployed.FOLDER: str(self.folder),
             deployed.RAISES: "1" if self.raises else "",
+            "TMPDIR": str(disk),
         }
         call.fetched = 0
         call.pid = pid = self.machine.start(environment, self.log_of(call.call_id))

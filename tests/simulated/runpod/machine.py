@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from contextlib import suppress
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-KEPT = ("PATH", "PYTHONPATH", "HOME", "LANG", "TMPDIR")
+KEPT = ("PATH", "PYTHONPATH", "HOME", "LANG")
 """All that a pod has of this machine's environment."""
 
 
@@ -39,6 +40,7 @@ def main() -> None:
             kept = {name: os.environ[name] for name in KEPT if name in os.environ}
             os.environ.clear()
             os.environ.update(kept | told["environment"])
+            tempfile.tempdir = None  # the pod's own, and not what was found before
             try:
                 pod.main(lambda: body_process.main(container()), longest_wait_s=0.2)
             except BaseException:

@@ -1,6 +1,5 @@
 """A folder of runs whose jobs go to pods of the fake, over a board in a real PostgreSQL."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from experiments.executors.runpod.following import Patience
 from experiments.job.place import Place
 from experiments.measurement.evidence import Stage
 from tests.simulated.runpod.server import ACCOUNT_KEY, FakeRunPod
+from tests.waiting import wait_for
 
-PATIENCE_S = 30.0
 QUICK = Patience(list_s=0.0, appear_s=0.3, startup_s=20.0, silent_s=0.5, end_s=20.0, gone_s=10.0, look_s=0.02)
 
 
@@ -67,7 +66,4 @@ class RunPodPlace:
         self.fake.crash(ref)
 
     def wait_for(self, done: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not done():
-            assert time.monotonic() < deadline, "took too long"
-            time.sleep(0.02)
+        wait_for(done)

@@ -120,7 +120,8 @@ class FakeRunPod:
             name: re.sub(r"\{\{ RUNPOD_SECRET_(\w+) \}\}", lambda found: SECRETS[found[1]], value)
             for name, value in pod.env.items()
         }
-        environment |= {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": pod.key, "FAKE_DISK": str(disk)}
+        environment |= {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": pod.key}
+        environment |= {"FAKE_DISK": str(disk), "TMPDIR": str(disk)}
         pod.first = self.machine.start(environment | self.environment, pod.log)
         pod.status = "RUNNING"
 

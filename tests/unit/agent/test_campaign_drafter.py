@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.create import create_campaign, interrupted, survey
+from agent.campaign.create import create_campaign, interrupted
 from agent.campaign.drafter import with_whole_path
 from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.survey import survey
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from db.session import Database

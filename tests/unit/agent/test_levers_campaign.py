@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.create import survey
 from agent.campaign.questions import check_questions
+from agent.campaign.survey import survey
 from cli.asked import campaign_asked
 from configs.campaign import CampaignSpec, load_campaign
 from configs.catalog import Kind, packaged_names

@@ -9,7 +9,8 @@ import pytest
 from agent.recipe.checkpoints import build_checkpoint, is_built, known_chain
 from configs.errors import AutoinferError
 from experiments.artifacts.key import ArtifactKey
-from experiments.artifacts.store import ArtifactStore, StoredArtifact
+from experiments.artifacts.store import ArtifactStore
+from experiments.artifacts.stored import StoredArtifact
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Json, Stage
 from experiments.space.configuration import Configuration

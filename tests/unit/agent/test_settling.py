@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from agent.campaign import store
-from agent.campaign.create import create_campaign, survey
+from agent.campaign.create import create_campaign
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
 from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.settling import settled
+from agent.campaign.survey import survey
 from agent.proposers.draft import claim
 from agent.proposers.rules import RulesProposer
 from agent.proposers.user import Enqueued, user_draft

@@ -12,11 +12,13 @@ from sqlalchemy import delete, func, select
 from typer.testing import CliRunner
 
 from agent.campaign.allowance import extend
-from agent.campaign.create import Ground, create_campaign, interrupted, survey
+from agent.campaign.create import create_campaign, interrupted
 from agent.campaign.dispatch import dispatch_baseline
+from agent.campaign.ground import Ground
 from agent.campaign.legal import legal_here
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.survey import survey
 from agent.campaign.waiting import nobody_takes
 from cli.main import app
 from cli.worker_command import worker_command
@@ -99,7 +101,7 @@ def test_the_checkpoint_is_not_read_while_others_wait_for_the_database(
         with other.write():
             raise UsageError("The checkpoint is gone.")
 
-    monkeypatch.setattr("agent.campaign.create.survey", look)
+    monkeypatch.setattr("agent.campaign.survey.survey", look)
     address = f"sqlite:///{tmp_path / 'a.db'}"
     resume = ["--db", address, "--data-dir", str(tmp_path), "run", "--resume", "C-1", "--no-worker"]
     result = CliRunner().invoke(app, resume)

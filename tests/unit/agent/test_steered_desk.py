@@ -65,6 +65,15 @@ def test_a_campaign_whose_rest_a_cap_of_a_share_holds_back_ends_and_says_so() ->
     assert choice.reason == "everything left in the queue is held back by a cap (1 in all)"
 
 
+def test_a_campaign_of_which_bans_leave_nothing_to_propose_ends_and_cites_them() -> None:
+    both = about(DirectiveKind.BAN, "pruning"), replace(about(DirectiveKind.BAN, "compile"), event_id=42)
+    assert choose(steered(desk(), *both), 400).reason == (
+        "nothing is left in the queue, since nothing is proposed of what is banned: "
+        "pruning by you at 12:03 (event 41), compile by you at 12:03 (event 42)"
+    )
+    assert "banned" not in choose(steered(desk(), about(DirectiveKind.FOCUS, "pruning")), 400).reason
+
+
 def test_what_a_cap_of_a_share_lets_come_later_is_not_tested_before_what_must_come_first() -> None:
     capped = steered(
         desk(queued(1, PRUNED), queued(2, COMPILED)), about(DirectiveKind.CAP, "pruning", share=0.5)

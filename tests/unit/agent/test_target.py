@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from agent.campaign import create
-from agent.campaign.create import create_campaign, survey
+from agent.campaign.create import create_campaign
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.survey import survey
+from agent.campaign.sweep import swept
 from agent.campaign.target import Target, check_serves, find_target
-from agent.campaign.waiting import nobody_takes
+from agent.campaign.waiting import come_first, nobody_takes
 from agent.plan.begin import devices_told, known_times
 from agent.plan.duration import Stored
 from cli.asked import campaign_asked
@@ -24,6 +27,7 @@ from configs.targets import check_one_device, devices_of, kind_of
 from db import workers
 from db.session import Database
 from experiments.engines.reference.engine import ReferenceEngine
+from experiments.engines.vllm.order import order_for
 from experiments.space.loading import load_space
 from experiments.telemetry.identity import DeviceIdentity, NoSuchDevice
 from knowledge.queries.campaigns import campaign_detail
@@ -72,7 +76,9 @@ def test_an_engine_without_campaigns_on_a_gpu_says_so() -> None:
 
 
 def with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(create, "find_target", lambda device, **_: Target(device, probe_cpu(), INVENTED))
+    monkeypatch.setattr(
+        "agent.campaign.survey.find_target", lambda device, **_: Target(device, probe_cpu(), INVENTED)
+    )
 
 
 def test_a_gpu_without_an_engine_for_it_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +94,7 @@ def test_a_campaign_on_a_gpu_is_stored_with_its_device_and_its_jobs_wait_for_tha
 ) -> None:
     """The engine's own check is left out: the stand-in has no driver for it to find."""
     with_a_stand_in(monkeypatch)
-    monkeypatch.setattr(create, "check_serves", lambda engine, device: None)
+    monkeypatch.setattr("agent.campaign.survey.check_serves", lambda engine, device: None)
     monkeypatch.setattr(ReferenceEngine, "check", lambda *_, **__: None)
     spec = load_campaign("default", {"target": "cuda:1"})
     with database.write() as session:
@@ -106,6 +112,13 @@ def test_a_campaign_on_a_gpu_is_stored_with_its_device_and_its_jobs_wait_for_tha
         assert nobody_takes(session, campaign_id) == "cuda:1"
         workers.register(session, "another", "desk", 2, "cuda:1")
         assert nobody_takes(session, campaign_id) is None
+        assert come_first(session, campaign_id, ("cuda:1",)) is None
+        later = create_campaign(session, spec, survey(spec))
+        told = come_first(session, later, ("cuda:1",))
+        assert come_first(session, later, ("cuda:0", "cpu")) is None
+    assert told is not None
+    assert told.startswith("Before this campaign's first job come those of C-1 that wait or run")
+    assert told.endswith("autoinfer campaign stop C-1")
 
 
 def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is_named() -> None:
@@ -120,16 +133,26 @@ def test_on_a_gpu_a_packaged_campaign_is_served_by_the_gpus_engine_unless_one_is
     named = campaign_asked("levers", {"target": "cuda:0", "engine": "mine", "space": "levers"}).spec
     assert (named.engine, named.space) == ("mine", "levers")
     assert campaign_asked("levers", {"target": "cpu"}).spec == load_campaign("levers")
+    assert campaign_asked("levers", {"engine": "reference"}).spec == load_campaign("levers")
 
 
-def test_a_file_of_the_users_own_keeps_its_engine_on_a_gpu(tmp_path: object) -> None:
-    from pathlib import Path
+def test_a_packaged_campaign_for_an_engine_that_is_named_is_in_that_engines_space() -> None:
+    on_a_gpu = campaign_asked("levers", {"target": "cuda:0", "engine": "vllm"}).spec
+    assert on_a_gpu == campaign_asked("levers", {"target": "cuda:0"}).spec
+    for options in ({"engine": "vllm"}, {"engine": "vllm", "target": "cpu"}):
+        asked = campaign_asked("levers", options).spec
+        assert (asked.target, asked.engine, asked.space) == ("cpu", "vllm", "vllm")
+        space = load_space(asked.space)
+        default = space.configuration({})
+        assert swept(space, default, asked.baseline.sweep) == (default,)
+        order_for(default, "checkpoint", asked.target, 1)
 
-    import yaml
 
-    file = Path(str(tmp_path)) / "mine.yaml"
+def test_a_file_of_the_users_own_keeps_its_engine_on_a_gpu(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(load_campaign("default").model_dump(mode="json")))
     assert campaign_asked(str(file), {"target": "cuda:0"}).spec.engine == "reference"
+    assert campaign_asked(str(file), {"engine": "vllm"}).spec.space == load_campaign("default").space
 
 
 def test_without_earlier_runs_nothing_is_known_of_times(database: Database) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.rendering.figures import effect, interval, number, percent, seconds, signed, unit
+from dashboard.rendering.figures import effect, exact, interval, number, percent, seconds, signed, unit
 from knowledge.queries.view import EffectView
 
 
@@ -22,6 +22,14 @@ from knowledge.queries.view import EffectView
 )
 def test_a_number_has_three_digits_that_count(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.05, "0.05"), (1.0, "1"), (2048, "2048"), (100.0, "100"), (1.6e-7, "1.600 × 10⁻⁷"), (0.9, "0.9")],
+)
+def test_a_number_that_was_set_has_no_idle_zeros(value: float, text: str) -> None:
+    assert exact(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(12.04, "+12.0"), (-0.04, "0.0"), (-1.5, "−1.5"), (0.0, "0.0")])

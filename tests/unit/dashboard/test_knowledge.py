@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from configs.errors import UsageError
+from agent.asking.preview import Ground
+from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
 from dashboard import graph_data
 from dashboard.app import create_app
 from dashboard.charts.neighbourhood import picture
 from dashboard.graph_data import canvas, canvas_json
+from dashboard.pages.ask import MODEL_GONE
 from dashboard.pages.knowledge import KnowledgeFilters
 from db import events
 from db.event_kinds import EventKind
@@ -164,7 +166,7 @@ def test_the_page_has_the_tree_the_picture_and_links(client: TestClient) -> None
         ("/knowledge?node=%3Cscript%3E", 404, "is not a label"),
         ("/knowledge?node=knob:%3Cscript%3E", 404, "is not in the graph"),
         ("/knowledge?depth=9", 422, "depth:"),
-        ("/knowledge?whole=1&q=nothing-like-it", 200, "Nothing is like that."),
+        ("/knowledge?whole=1&q=nothing-like-it", 200, "Nothing fits what you asked for."),
         ("/knowledge?q=%22%3Cb%3E", 200, "&lt;b&gt;"),
         ("/knowledge/F-001", 200, "Evidence"),
         ("/knowledge/F-099", 404, "F-099 does not exist"),
@@ -242,6 +244,32 @@ def test_a_question_about_what_there_is_not_is_answered_with_what_there_is(
     assert page.status_code == 404
     assert says in page.text
     assert "<script>" not in page.text.partition("<main")[2]
+
+
+def test_what_a_question_may_be_about_is_said_beside_its_label(client: TestClient) -> None:
+    page = client.get("/knowledge/ask?question=why-not").text
+    choices = client.get("/knowledge/ask.json?question=why-not").json()["choices"]
+    said = {each["name"]: each["title"] for each in choices}
+    assert said["H-002"] == "bfloat16 is faster."
+    assert said["serving.threads"] is None
+    assert "bfloat16 is faster." in page
+    assert client.get("/knowledge/ask.json?question=why-not&about=H-002").json()["choices"] == []
+
+
+def test_what_is_untested_says_on_its_page_why_it_can_t_be_told_and_what_to_do(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(session: object, campaign_id: int) -> Ground:
+        raise AutoinferError("The folder /models/tiny is not there.", "Name another.")
+
+    monkeypatch.setattr("dashboard.pages.ask.ground_of", gone)
+    page = client.get("/knowledge/ask?question=untested&campaign=C-1")
+    assert page.status_code == 200
+    assert "be told here: The folder /models/tiny is not there." in page.text
+    assert "put it back in its place" in page.text
+    assert "What led to it?" in page.text, "the other questions are at hand"
+    twin = client.get("/knowledge/ask.json?question=untested&campaign=C-1").json()["answer"]
+    assert twin["sections"][0]["none"] == MODEL_GONE
 
 
 def test_a_page_asks_the_graph_as_it_is_after_an_event(tmp_path: Path) -> None:

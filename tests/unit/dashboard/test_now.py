@@ -20,9 +20,7 @@ from db.states import Arm, CampaignState, ExperimentKind, VerdictOutcome
 from knowledge.queries.now import NowView, Standing, now_view
 from knowledge.queries.now_best import Told, Trial, steps_of
 from knowledge.queries.now_floor import FloorView, Part, best_floor_of, floor_of, overhead_of
-from knowledge.queries.now_run import knob_words
 from knowledge.queries.now_run import steps_of as run_steps_of
-from knowledge.queries.view import ChangeView
 from tests.history.campaign_history import BASE, History, a_full_history
 from tests.new_database import new_database
 
@@ -283,14 +281,6 @@ def test_a_lost_gpu_is_said_first_until_the_campaign_goes_on(history: History) -
     tell(history, EventKind.CAMPAIGN_RESUMED)
     assert view(history).lost_device is None
     assert "A GPU is lost" not in shown(history)[1]
-
-
-def test_a_change_is_told_in_a_few_words() -> None:
-    compiled = ChangeView(knob="serving.compile", before="off", after="cpp_wrapper")
-    method = ChangeView(knob="drafting.method", before="none", after="mtp")
-    tokens = ChangeView(knob="drafting.draft_tokens", before=None, after=1)
-    assert knob_words((compiled,)) == "compile cpp_wrapper"
-    assert knob_words((tokens, method)) == "drafting mtp, draft tokens 1"
 
 
 def test_a_digest_counts_from_the_event_that_was_seen(history: History) -> None:

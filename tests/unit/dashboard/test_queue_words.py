@@ -61,6 +61,13 @@ def test_the_score_shows_its_arithmetic_which_comes_out() -> None:
     assert float(found.score) == pytest.approx(3.1 * 0.9 * 0.8 / 1.9 * 2, abs=0.005)
 
 
+def test_a_score_of_a_test_of_seconds_is_not_divided_by_nothing() -> None:
+    score = {"score": 0.011, "gain": 0.011, "p_quality": 1.0, "p_feasible": 1.0, "cost_s": 1.0}
+    found = arithmetic(score | {"directive_factor": 1.0})
+    assert found.parts == "1.1 × 1.00 × 1.00 ÷ 0.017"
+    assert "0.017 minutes" in found.spoken
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"), [(5, 2, "5 → 2"), (None, 3, "enters at 3"), (1, None, "left from 1")]
 )

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from configs.errors import DatabaseUnreachable
-from dashboard.web.access import STORED_FOR_S, Access, StoredDigests, is_loopback, with_token
+from dashboard.web.access import STORED_FOR_S, Access, StoredTokens, is_loopback, with_token
 from dashboard.web.security import HEADERS, TOKEN_COOKIE, Guard, refused
 from db.access_tokens import digest_of, give, revoke
 from db.session import open_database
@@ -104,7 +104,7 @@ def test_every_digest_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("dashboard.web.access.hmac.compare_digest", heard)
     held = [digest_of(name) for name in ("first", "second", "third")]
-    assert Access(asks=True, digests=lambda: held).allows("first")
+    assert Access(asks=True, tokens=lambda: dict.fromkeys(held)).allows("first")
     assert compared == [(held[0], each) for each in held], "the one that fits ends nothing"
 
 
@@ -112,7 +112,7 @@ def test_a_stored_token_opens_from_when_it_is_given_until_it_is_revoked(tmp_path
     at = [0.0]
     database = open_database(f"sqlite:///{tmp_path}/a.db", create=True)
     try:
-        access = Access(asks=True, digests=StoredDigests(database, digest_of("own"), clock=lambda: at[0]))
+        access = Access(asks=True, tokens=StoredTokens(database, digest_of("own"), clock=lambda: at[0]))
         with database.write() as session:
             token = give(session, "laptop")
         with client(access, "http://192.0.2.1:8420") as command:
@@ -135,10 +135,10 @@ def test_a_stored_token_opens_from_when_it_is_given_until_it_is_revoked(tmp_path
 
 
 def test_where_the_database_does_not_answer_nobody_is_let_in() -> None:
-    def unreachable() -> frozenset[str]:
+    def unreachable() -> dict[str, str | None]:
         raise DatabaseUnreachable("The database does not answer.", "Start it.")
 
-    with client(Access(asks=True, digests=unreachable), "http://192.0.2.1:8420") as browser:
+    with client(Access(asks=True, tokens=unreachable), "http://192.0.2.1:8420") as browser:
         answer = browser.get("/", headers={"authorization": "Bearer token"})
         assert (answer.status_code, "does not answer" in answer.text) == (503, True)
 

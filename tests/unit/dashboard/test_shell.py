@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from dashboard.app import PAGES
+from dashboard.navigation import ENTRIES
 from dashboard.page import Request
 from dashboard.pages import find, log
 from dashboard.shell import Shell, shell_of, short_target
@@ -44,6 +46,21 @@ def test_another_campaign_keeps_the_filters_and_other_pages_keep_the_campaign(hi
     ]
     assert all(link.url.endswith("?campaign=C-1") for link in found.links)
     assert [link.title for link in found.links if link.current] == ["Log"]
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("/language-model", "Hypotheses"),
+        ("/predictions", "Hypotheses"),
+        ("/compare", "Experiments"),
+        ("/enqueue", "Queue"),
+        ("/knowledge/ask", "Knowledge"),
+    ],
+)
+def test_a_page_of_a_page_shows_in_the_bar_where_it_belongs(path: str, title: str) -> None:
+    assert [each.title for each in ENTRIES if each.holds(path)] == [title]
+    assert path in {page.path for page in PAGES}
 
 
 def test_a_page_that_knows_no_campaign_leads_to_the_first_page(history: History) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from configs.questions import Role
 from db.states import HypothesisState, VerdictOutcome
-from knowledge.queries.answers import ArmView, ContrastView
+from knowledge.queries.answers_view import ArmView, ContrastView
 from knowledge.queries.drafting import text_changed
 from knowledge.queries.quality_tests import quality_tests
 

@@ -11,7 +11,8 @@ from db.models import Campaign, Launch, Measurement, Verdict
 from db.samples import Sample, insert_samples
 from db.states import Arm, HypothesisState, VerdictOutcome
 from knowledge.answers import answers_markdown
-from knowledge.queries.answers import AnswersView, campaign_answers
+from knowledge.queries.answers import campaign_answers
+from knowledge.queries.answers_view import AnswersView
 from knowledge.queries.drafting import drafting_of
 from knowledge.queries.lookup import asking_campaign
 from tests.history.asking_history import CARRIES, LOSES, AskingHistory, an_asking_history

@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 
 from configs.errors import UsageError
+from db import events
+from db.event_kinds import EventKind
 from db.labels import Noun
 from db.models import Campaign, Hypothesis
 from db.states import VerdictOutcome
@@ -186,6 +188,25 @@ def test_what_builds_on_a_finding_leads_back_to_it_and_rests_on_it(
     with chain.database.read() as session:
         assert "H-004" in around(session, "F-001", 1).graph
         assert set(around(session, "H-004", 1).graph) == set(neighbourhood(graph, "H-004"))
+
+
+def test_a_campaign_that_began_with_a_finding_of_others_hangs_together_with_it(chain: History) -> None:
+    other = chain.start("another")
+    data = {"weight": 0.62, "outcomes": 2, "campaigns": {"C-1": 0.62}, "findings": ["F-001"], "judged": 3}
+    with chain.database.write() as session:
+        for weight in (0.8, 0.62):
+            told = {**data, "weight": weight}
+            events.append(session, EventKind.CAMPAIGN_CARRIED, "It began.", campaign_id=other, data=told)
+    graph, label = graph_of(chain), f"C-{other}"
+    assert graph.edges[label, "F-001", "rests_on"]["weight"] == 0.62
+    answer = if_fell(graph, "F-001")
+    assert ids(rows(answer, "Campaigns")) == [label]
+    assert f"{label} began with it" in answer.sentence
+    assert rows(answer, "Campaigns")[0].because == "all that was carried over counts 62 % there now"
+    with chain.database.read() as session:
+        assert "F-001" in build_graph(session, other), "its own graph holds what it rests on"
+        assert label in around(session, "F-001", 1).graph
+        assert set(around(session, label, 1).graph) == set(neighbourhood(graph, label))
 
 
 def test_if_a_verdict_fell_the_best_what_stands_on_it_and_its_finding_would_go(chain: History) -> None:

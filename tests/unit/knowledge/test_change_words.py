@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.space.configuration import Change
-from knowledge.change_words import change_in_words, phrases, shown
+from knowledge.change_words import change_in_short, change_in_words, phrases, shown
 
 MTP = (
     Change("drafting.draft_tokens", None, 2),
@@ -61,3 +61,15 @@ def test_every_value_that_was_set_is_told(found: dict[str, tuple[object, object]
     for each in changes:
         if each.knob in ("serving.dtype", "serving.a_flag"):
             assert shown(each.after) in words
+
+
+def test_a_title_says_no_more_than_the_phrases() -> None:
+    changes = [
+        Change("quantization.method", "none", "awq"),
+        Change("quantization.bits", None, 4),
+        Change("quantization.group_size", None, 128),
+        Change("quantization.corpus", None, "raw"),
+        Change("serving.linear_backend", None, "auto"),
+    ]
+    assert change_in_short(changes) == "Quantizing to 4 bits by awq in groups of 128"
+    assert change_in_short([]) == ""

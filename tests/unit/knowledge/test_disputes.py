@@ -1,7 +1,8 @@
 from typing import Any
 
 from knowledge.findings.disputes import Claim, Part, claim_of, disputes_of
-from knowledge.findings.rules import Rule, Saying
+from knowledge.findings.rules import Rule
+from knowledge.findings.verdict_fact import Saying
 
 SCOPE: dict[str, Any] = {
     "model": "qwen3.5-9b",

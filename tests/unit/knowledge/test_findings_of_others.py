@@ -12,9 +12,9 @@ from db.models import Environment, Event, Finding, Hypothesis, ImportedVerdict, 
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from knowledge.findings.exchange import VerdictFile, read_file
 from knowledge.findings.importing import Imported, export_verdicts, import_verdicts
-from knowledge.findings.rules import Saying
 from knowledge.findings.staleness import moved_on
 from knowledge.findings.told import Telling, take_back, tell
+from knowledge.findings.verdict_fact import Saying
 from knowledge.queries.finding_detail import FindingDetail, finding_detail
 from tests.history.campaign_history import TARGET, VERSIONS, History
 
@@ -55,6 +55,27 @@ def detail(history: History, number: int = 1) -> FindingDetail:
 def said(history: History, kind: EventKind) -> list[str]:
     with history.database.read() as session:
         return list(session.scalars(select(Event.text).where(Event.kind == kind).order_by(Event.id)))
+
+
+def test_a_value_of_a_wrong_type_is_refused_with_the_types_that_would_do(elsewhere: History) -> None:
+    elsewhere.judge(elsewhere.propose({"serving.threads": 1}), SUPPORTED)
+    file = json.loads(told_by(elsewhere).model_dump_json())
+    for change, said in (
+        (
+            {"control": {"a": [1]}},
+            "verdicts.0.control.a: it should be true or false, a whole number, a number or text",
+        ),
+        (
+            {"workload": {"a": {}}},
+            "verdicts.0.workload.a: it should be true or false, a whole number, a number, text",
+        ),
+        ({"effect_log": "much"}, "verdicts.0.effect_log: input should be a valid number"),
+        ({"launches": 1.5}, "verdicts.0.launches: input should be a valid integer"),
+    ):
+        wrong = {**file, "verdicts": [{**file["verdicts"][0], **change}]}
+        with pytest.raises(UsageError) as caught:
+            read_file(json.dumps(wrong), "x.json")
+        assert f"x.json is no file of verdicts: {said}" in caught.value.message
 
 
 def test_a_verdict_that_contradicts_comes_in_and_the_finding_says_both(

@@ -99,6 +99,13 @@ class Written:
             session.get_one(Campaign, 1).best_experiment_id = experiment
             events.append(session, EventKind.CAMPAIGN_BEST, "Another is the best.", "C-1", 1)
 
+    def carry(self, drawn: int) -> None:
+        """As a campaign tells what it began with of others, and again when that weighs less."""
+        data = {"weight": drawn / 60, "outcomes": 1, "campaigns": {}, "findings": ["F-001"], "judged": 0}
+        with self.history.database.write() as session:
+            number = self.campaigns[drawn % len(self.campaigns)]
+            events.append(session, EventKind.CAMPAIGN_CARRIED, "It began.", campaign_id=number, data=data)
+
     def rebase(self, drawn: int) -> None:
         """As what is held comes onto the baseline: its change is another one, and it is queued."""
         with self.history.database.write() as session:

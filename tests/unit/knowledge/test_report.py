@@ -206,7 +206,17 @@ def test_who_proposed_what_a_model_was_asked_and_what_was_carried_over_is_told(f
     assert "language model" not in text
     with full_history.database.write() as session:
         events.append(session, EventKind.CAMPAIGN_CARRIED, "Carried.", campaign_id=1, data=carried)
-    asked = AskedView(asked=2, failed=1, hypotheses=3, refused=1, tokens=900, usd=None, wall_s=4.0)
+    asked = AskedView(
+        asked=2,
+        failed=1,
+        hypotheses=3,
+        refused=1,
+        tokens=900,
+        usd=None,
+        untold_tokens=0,
+        untold_usd=None,
+        wall_s=4.0,
+    )
     found = read(full_history)
     assert all(each.chance is None for each in found.proposers), "other campaigns don't change a report"
     text = as_markdown(found.model_copy(update={"asked": asked}))

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from db.states import EvidenceRelation, FindingStatus, VerdictOutcome
 from experiments.space.configuration import Change, Configuration, KnobValue
-from knowledge.findings.rules import FindingDraft, Rule, Strength, VerdictFact, derive
+from knowledge.findings.rules import FindingDraft, Rule, Strength, derive
+from knowledge.findings.verdict_fact import VerdictFact
 from knowledge.scope import Scope
 
 SCOPE = Scope.of(

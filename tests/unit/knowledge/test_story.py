@@ -120,6 +120,18 @@ def failed(folder: Path) -> History:
     return history
 
 
+def out_of_time(folder: Path) -> History:
+    history = failed(folder)
+    with history.database.write() as session:
+        baseline = session.scalars(select(Experiment)).one()
+        baseline.state, baseline.failure_kind = ExperimentState.CANCELLED, "cancelled"
+        baseline.failure = "Cancelled on request."
+        session.get_one(
+            Campaign, 1
+        ).stopped_because = "the budget of 20m is spent and the baseline not measured"
+    return history
+
+
 def interrupted(folder: Path) -> History:
     history = running(folder)
     with history.database.write() as session:
@@ -346,6 +358,11 @@ def test_a_finished_one_says_what_was_first_what_differed_and_what_is_left(tmp_p
 def test_a_failed_one_says_why_and_an_interrupted_one_what_happened(tmp_path: Path) -> None:
     history = failed(tmp_path / "failed")
     assert "could not be measured: 12.5 GB were asked for" in text_of(history, "How it began")
+    history.close()
+    history = out_of_time(tmp_path / "out of time")
+    began = text_of(history, "How it began")
+    assert "was not measured: the budget of 20m is spent and the baseline not measured." in began
+    assert "Cancelled on request" not in began
     history.close()
     history = interrupted(tmp_path / "interrupted")
     assert text_of(history, "Interrupted").count("the campaign goes on") == 4

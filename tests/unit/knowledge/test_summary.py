@@ -4,8 +4,9 @@ from math import log1p
 import pytest
 
 from db.states import CampaignState, VerdictOutcome
+from knowledge.facts import CampaignFacts, JudgedFact
 from knowledge.queries.facts import campaign_facts
-from knowledge.summary import CampaignFacts, JudgedFact, summarize
+from knowledge.summary import summarize
 from tests.history.campaign_history import History
 
 EMPTY = CampaignFacts(
@@ -55,6 +56,11 @@ def test_how_many_wait_for_approval_is_said_where_the_campaign_asks_for_any() ->
         "2 hypotheses wait for your approval, which is asked for above 10m of expected time."
     )
     assert waiting.lines == ("See them with their quotes: autoinfer queue --awaiting",)
+
+
+def test_a_campaign_that_ended_without_a_baseline_does_not_say_that_one_will_come() -> None:
+    ended = replace(EMPTY, state=CampaignState.STOPPED, stopped_because="the budget of 20m is spent")
+    assert summarize(ended).parts()[0].sentence == "The baseline was not measured."
 
 
 def test_an_empty_campaign_says_so_in_every_part() -> None:

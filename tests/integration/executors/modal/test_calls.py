@@ -15,8 +15,9 @@ from experiments.executors.modal.protocol import CLAIMS, HEADS, Outcome
 from experiments.executors.port import RunState, Status
 from tests.integration.executors.conformance import SLOW
 from tests.integration.executors.modal.watching import begun, ended, heads
-from tests.simulated.modal.places import PATIENCE_S, QUICK, ModalPlace, modal_executor
+from tests.simulated.modal.places import QUICK, ModalPlace, modal_executor
 from tests.simulated.specs import a_test_job
+from tests.waiting import PATIENCE_S
 
 
 def test_a_call_that_waits_for_a_container_is_pending_and_known_to_other_machines(

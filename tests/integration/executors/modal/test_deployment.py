@@ -2,7 +2,9 @@
 
 import json
 import re
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +27,10 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_deploy_puts_up_the_code_and_says_what_it_is(fake: FakeModal, capsys: pytest.CaptureFixture[str]):
+def test_deploy_puts_up_the_code_says_what_it_is_and_leaves_nothing_behind(
+    fake: FakeModal, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     deployed = fake.published[fake.apps["autoinfer"]]
     before = dict(fake.functions)
     fake.mounted.clear()
@@ -45,10 +50,12 @@ def test_deploy_puts_up_the_code_and_says_what_it_is(fake: FakeModal, capsys: py
     for needed in (
         "/root/experiments/executors/modal/remote.py",
         "/root/configs/packaged/campaigns/default.yaml",
+        "/root/autoinfer-0.1.0.dist-info/METADATA",
         "/root/autoinfer-0.1.0.dist-info/entry_points.txt",
     ):
         assert needed in fake.mounted
     assert not [each for each in fake.mounted if "__pycache__" in each or "/tests/" in each]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_status_tells_what_runs_and_what_it_costs_and_stop_ends_all_of_it(

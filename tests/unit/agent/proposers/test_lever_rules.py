@@ -118,6 +118,13 @@ def test_under_a_budget_a_drafter_comes_with_the_pruning_that_pays_for_it() -> N
     assert any(draft.candidate["drafting.method"] == "mtp" and draft.lever == "drafting" for draft in drafts)
 
 
+def test_where_pruning_pays_for_nothing_what_is_refused_comes_with_none() -> None:
+    campaign = replace(view(refused=BUDGET.refusal), pruning_pays=False)
+    drafts = [*RulesProposer().propose(campaign, 200), *OptunaProposer().propose(campaign, 25)]
+    assert "mtp" in {draft.candidate["drafting.method"] for draft in drafts}
+    assert not [draft for draft in drafts if "must be pruned" in draft.rationale]
+
+
 SMALLER = ParameterBudget.of(SHAPE, 4_000_000, {("dflash", "packaged"): 400_000})
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.proposers.already_runs import already_runs
+from agent.proposers.already_runs import already_runs, measured_as
 from agent.proposers.port import CampaignView, Draft, Trial
 from agent.proposers.rules import RulesProposer
 from agent.ranking.ranking import rank
@@ -173,3 +173,15 @@ def test_another_value_that_shows_the_same_text_is_none_and_more_than_it_is_anot
     assert not already_runs(told, SPACE.with_change(on("machete"), {"quantization.group_size": 64}))
     assert not already_runs(told, SPACE.with_change(AWQ, {"serving.dtype": "float16"}))
     assert not already_runs(told, AWQ)
+
+
+def test_what_a_trial_ran_by_the_engines_choice_is_not_proposed_by_name() -> None:
+    ran = replace(SLOW, runs={"linear_kernel": "MacheteLinearKernel"})
+    told = view((FASTER, ran), NARROW)
+    proposed = {each.candidate[KERNEL] for each in on_kernels(RulesProposer().propose(told, 60))}
+    assert "machete" not in proposed
+    assert {"marlin", "humming"} <= proposed
+    assert measured_as(told, on("machete")) == ran
+    assert measured_as(told, on("marlin")) is None
+    untold = view((FASTER, SLOW), NARROW)
+    assert "machete" in {each.candidate[KERNEL] for each in on_kernels(RulesProposer().propose(untold, 60))}

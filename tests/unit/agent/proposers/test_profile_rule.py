@@ -120,6 +120,32 @@ def test_leaving_graphs_out_is_no_gain_where_kernels_are_short_and_putting_them_
     assert 0 < sd < 0.5
 
 
+def test_graph_modes_that_replay_a_step_of_decoding_whole_do_the_same_with_it() -> None:
+    parts = KernelParts.of(
+        [*recorded_parts("marlin")[:-1], PartTime("outside", "outside", 4.0, 0)], BANDWIDTH
+    )
+    assert parts is not None
+    auto = {**BASELINE, "serving.graph_mode": "auto"}
+
+    def spread(mode: str, ran: str) -> float:
+        found = of_whole(parts, "graphs", {"serving.graph_mode": mode}, auto, ran)
+        assert found is not None
+        assert found[0] == 0
+        return found[1]
+
+    assert spread("full", "full_and_piecewise") < 0.05 < spread("piecewise", "full_and_piecewise")
+    assert spread("full", "piecewise") > 0.05
+    assert spread("full", "") > 0.05, "what the engine chose was not told"
+
+
+def test_a_kernel_acts_on_the_output_head_where_that_is_packed() -> None:
+    parts = KernelParts.of(recorded_parts("marlin"), BANDWIDTH)
+    assert parts is not None
+    chosen = {"serving.linear_backend": "humming"}
+    assert "lm_head" not in (by_part(parts, "kernel", chosen) or {})
+    assert "lm_head" in (by_part(parts, "kernel", chosen, packs_head=True) or {})
+
+
 def test_a_lever_that_acts_on_little_is_expected_to_do_little() -> None:
     parts = KernelParts.of(recorded_parts("bf16"), BANDWIDTH)
     assert parts is not None
@@ -130,6 +156,9 @@ def test_a_lever_that_acts_on_little_is_expected_to_do_little() -> None:
     assert narrow is not None
     at_floor = parts.floor_ms["gemm"] / parts.time_ms["gemm"]
     assert math.exp(narrow["gemm"].mean_log) == pytest.approx(1 - at_floor / 2)
+    assert by_part(parts, "weight_dtype", {"serving.weight_dtype": None}) == {}, (
+        "packed weights have their own"
+    )
     assert by_part(parts, "unheard of", {}) is None
     assert of_whole(parts, "unheard of", {}, BASELINE) is None
 

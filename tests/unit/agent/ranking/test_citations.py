@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.ranking.ranking import rank
+from agent.ranking.ranking import BOOST_FACTOR, FOCUS_FACTOR, rank
 from agent.ranking.values import Candidate, Directive, Used
 from db.states import DirectiveKind
+from knowledge.lever_steering import SENTENCES
 
 EVENT = 4711
 GIVEN = Directive(DirectiveKind.FOCUS, EVENT, "you", "12:03")
@@ -44,6 +45,12 @@ def test_each_kind_of_steering_is_cited_where_it_bears_and_nowhere_else(kind: Di
     reasons = {place.hypothesis_id: place.reason for place in ranking.places}
     assert f"by you at 12:03 (event {EVENT})" in reasons[1]
     assert "event" not in reasons[2]
+
+
+def test_what_a_directive_says_of_its_factor_is_what_the_ranking_does() -> None:
+    words = {5.0: "five times", 2.0: "twice"}
+    assert words[FOCUS_FACTOR] in SENTENCES[DirectiveKind.FOCUS]
+    assert words[BOOST_FACTOR] in SENTENCES[DirectiveKind.BOOST]
 
 
 def test_a_chance_next_to_nothing_is_told_as_that() -> None:

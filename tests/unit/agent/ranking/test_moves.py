@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.ranking.moves import moves
 from agent.ranking.ranking import rank
-from agent.ranking.values import Candidate, Cause, Directive, Steering
+from agent.ranking.values import Candidate, Cause, Directive, Steering, Used
 from db.states import DirectiveKind
 from tests.unit.agent.ranking.queues import directives, queues
 
@@ -104,6 +104,29 @@ def test_what_was_removed_ahead_is_named() -> None:
     assert found[1].startswith("left the queue")
     assert found[2].startswith("H-001 left the queue ahead of it")
     assert found[3].startswith("H-001 left the queue ahead of it")
+
+
+def test_a_cap_that_begins_to_bear_by_a_verdict_is_not_told_as_another_directives_doing() -> None:
+    before = [*queue(-0.3, -0.2), Candidate(3, ("dtype",), -0.1, 0.01, 0.9, 0.9, 60.0)]
+    cap = Directive(DirectiveKind.CAP, 7, "sam", "12:03", "compile", tests=2)
+    focus = Cause(44, "your directive: focus on dtype")
+    was = rank(before, [cap])
+    now = rank(before, [cap], used=Used(1, {"compile": 1}, {"compile": 60.0}))
+
+    def told(steering: Steering) -> str:
+        return next(each.reason for each in moves(was, now, CAUSE, steering) if each.hypothesis_id == 2)
+
+    assert told(Steering({}, focus, frozenset({44}))).endswith("after E-0003 refuted H-009 (event 41)")
+    given = Cause(7, "your directive: cap compile")
+    assert told(Steering({}, given, frozenset({7}))).endswith("after your directive: cap compile (event 7)")
+
+
+def test_what_left_says_what_became_of_it() -> None:
+    before = queue(-0.3, -0.2)
+    told = moves(rank(before), rank(before[1:]), CAUSE, None, {1: "tested", 2: "withdrawn (too slow)"})
+    reasons_told = {move.hypothesis_id: move.reason for move in told}
+    assert reasons_told[1] == "left the queue: tested, after E-0003 refuted H-009 (event 41)"
+    assert "withdrawn" not in reasons_told[2], "it is there still"
 
 
 def test_what_entered_ahead_is_named_and_enters_with_its_place() -> None:

@@ -19,6 +19,7 @@ from agent.replay.planners.ours import OwnPlanner
 from agent.replay.port import Problem, Told
 from agent.replay.replay import Asked, Replayed
 from agent.replay.report import CALIBRATION, calibration_row
+from experiments.space.configuration import Configuration
 from tests.unit.agent.replay.synthetic import table
 
 PRIOR = (0.0, 1.0)
@@ -127,6 +128,40 @@ def test_a_configuration_that_was_measured_before_is_no_outcome(tmp_path: Path) 
     found = course(table(tmp_path), "knowing", Knowing, 0, Budget(10))  # type: ignore[arg-type]
     assert len(found.steps) == 11
     assert [step.outcome for step in found.steps[9:]] == [None, None]
+
+
+class Watched(OwnPlanner):
+    """Ours, which notes what it was told of before each prediction."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        self.known = set[Configuration]()
+
+    def tell(self, told: Told) -> None:
+        self.known.add(told.configuration)
+        super().tell(told)
+
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        assert configuration not in self.known, "it is told already what it is to foretell"
+        return super().predict(configuration)
+
+
+def test_with_trials_to_spare_each_row_is_foretold_once_before_it_is_known_whatever_is_measured_again(
+    tmp_path: Path,
+) -> None:
+    """Four rows nearly tie, so that trials go into telling them apart before all rows were tried."""
+    tied = ("red,10 10.3 9.7", "blue,5 5.3 4.7", "green,5.01 5.3 4.7", "grey,5.02 4.7 5.3", "pink,9 9.3 8.7")
+    made_up = table(tmp_path, None, *(f"none,,{each},1,yes,0,60" for each in tied))
+    others = {row.configuration.digest for row in made_up.rows[1:]}
+    found = course(made_up, "ours", Watched, 0, Budget(1000))
+    measured = [step.measured for step in found.steps[1:]]
+    foretold = [step.measured for step in found.steps if step.outcome is not None]
+    assert len(measured) > len(others), "some are measured again"
+    assert set(measured[: len(others)]) != others, "as many trials as rows do not try them all"
+    assert sorted(foretold) == sorted(others)
+    assert all(
+        step.outcome is None for k, step in enumerate(found.steps[1:]) if step.measured in measured[:k]
+    )
 
 
 def test_a_row_of_the_table_tells_the_share_of_our_predictions_inside(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.replay.read import Asked, read_table
+from agent.replay.world import problem_of
 from configs.errors import UsageError
 from tests.unit.agent.replay.synthetic import HEADER, LINES, table, written
 
@@ -57,6 +58,56 @@ def test_a_mean_with_its_spread_is_as_good_as_samples(tmp_path: Path) -> None:
         (10, 1),
         (5, 0.5),
     ]
+
+
+def test_a_mean_without_a_spread_is_told_to_be_without_noise(tmp_path: Path) -> None:
+    lines = ("red,10,1,5,60", "blue,5,,,60", "green,4,0,3,60")
+    header = "serving.kernel,tpot_ms_mean,tpot_ms_sd,tpot_ms_n,run_s"
+    found = read_table(written(tmp_path, *lines, header=header))
+    assert [row.latency.count for row in found.rows if row.latency] == [5, 1, 3]
+    assert found.left_out == (
+        "2 of 3 configurations tell no spread of tpot_ms, and tell the same whenever they are measured.",
+    )
+
+
+@pytest.mark.parametrize("count", ["0", "2.5", "1e12"])
+def test_what_is_no_count_of_samples_is_refused(tmp_path: Path, count: str) -> None:
+    header = "serving.kernel,tpot_ms_mean,tpot_ms_sd,tpot_ms_n,run_s"
+    said = refused(written(tmp_path, f"red,10,1,{count},60", "blue,5,1,5,60", header=header))
+    assert "Line 2 has" in said
+    assert "no number of samples" in said
+
+
+def test_values_stand_in_an_order_that_the_order_of_lines_does_not_tell(tmp_path: Path) -> None:
+    """A table may be sorted by what was measured."""
+    lines = ("zed,0.5,10,60", "red,4,3,60", "blue,2,5,60", "green,1,9,60")
+    header = "serving.kernel,serving.share,tpot_ms,run_s"
+    found = read_table(written(tmp_path, *lines, header=header))
+    turned = read_table(written(tmp_path, lines[0], *reversed(lines[1:]), header=header))
+    assert problem_of(found) == problem_of(turned)
+    assert found.space.knob("serving.kernel").values == ("blue", "green", "red", "zed")
+    assert found.space.knob("serving.share").values == (0.5, 1.0, 2.0, 4.0)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-Infinity"])
+def test_a_knob_that_is_no_number_and_no_word_is_refused(tmp_path: Path, value: str) -> None:
+    lines = (f"red,{value},10,60", "blue,2,9,60")
+    said = refused(written(tmp_path, *lines, header="serving.kernel,serving.share,tpot_ms,run_s"))
+    assert said == f"The column serving.share has {value!r}, which is no value of a knob."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"hello": 1}',
+        '{"kind": "profile", "identity": {}, "parts": [{"x": 1}]}',
+        '{"kind": "profile", "identity": {}, "configuration": 5, "parts": [{"x": 1}]}',
+    ],
+)
+def test_another_file_that_has_the_journals_name_is_told(tmp_path: Path, line: str) -> None:
+    path = written(tmp_path, *LINES)
+    path.with_suffix(".jsonl").write_text(line + "\n", encoding="utf-8")
+    assert "made-up.jsonl has the name of the table's journal" in refused(path)
 
 
 def test_the_frozen_table_of_a_gpu_is_read_with_its_space_and_its_profiles() -> None:
@@ -114,6 +165,8 @@ def test_a_limit_of_quality_below_trial_0_is_refused() -> None:
     [
         (b"", "has no lines"),
         (b"serving.kernel,tpot_ms,run_s\n", "has no lines"),
+        (b"serving.kernel;tpot_ms;run_s\nred;10;60\nblue;9;60\n", "columns that semicolons separate"),
+        (b"serving.kernel\ttpot_ms\trun_s\nred\t10\t60\n", "columns that tabs separate"),
         (b"\x7fELF\x02\xd0\xff", "no text in UTF-8"),
         (b'serving.kernel,tpot_ms,run_s\n"red,10,60\n', "is no CSV"),
         (b"serving.kernel,tpot_ms,run_s\n" + b"red,10,60\n" * 100_001, "more than 100,000 lines"),

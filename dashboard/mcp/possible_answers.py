@@ -1,39 +1,100 @@
-"""What could be: the knobs that may be set, what would become of a proposal, where the queue would go."""
+"""What could be, as the tools answer it: what may be set, and where a proposal or a verdict would lead."""
 
 from __future__ import annotations
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
-from dashboard.mcp import answers
-from dashboard.mcp.answers import changes, predicted
-from dashboard.mcp.quoting import maybe, quoted, told
+from dashboard.mcp.answers import MOST_VALUE, Answer, Change, Effect, changes, predicted
+from dashboard.mcp.quoting import Quoted, maybe, quoted, told
 from dashboard.page import Ground, Request
 from dashboard.pages import enqueue, what_if
-from experiments.telemetry.collect import samples
 from knowledge.levers import known_levers
 from knowledge.queries.lookup import campaign_of
 
 MOST_KNOBS, MOST_VALUES, MOST_SHIFTS = 80, 40, 5
 
-LOOK_S = 1.0
-"""Seconds that a look at devices takes: utilization is that between two readings."""
+
+class KnobAnswer(Answer):
+    """A knob that is legal now: what to write into an assignment `NAME=VALUE`."""
+
+    name: str
+    lever: str
+    help: str
+    values: tuple[str, ...]
+    now: str | None = Field(description="Its value in the configuration that a proposal would change.")
+    also: str | None = Field(description="What else may be given, in words.")
 
 
-def space(session: Session, ground: Ground, label: str | None, assignments: list[str]) -> answers.SpaceAnswer:
+class SpaceAnswer(Answer):
+    """The knobs of a campaign's space that are legal on its best configuration so far."""
+
+    campaign: str | None
+    against: str
+    knobs: tuple[KnobAnswer, ...]
+    levers: tuple[str, ...]
+
+
+class PreviewAnswer(Answer):
+    """What would become of a proposal that is not made yet, or why it can't be."""
+
+    campaign: str | None
+    against: str = Field(description="The configuration that it would be tested against.")
+    refusal: str | None
+    change: tuple[Change, ...]
+    lever: str | None
+    predicted: Effect | None
+    rank: int | None = Field(description="Where it would stand, of `queued`; None before the baseline.")
+    queued: int | None
+    reason: Quoted | None
+    cost_s: float | None = Field(description="Expected seconds of the target.")
+    duplicate_of: str | None
+
+
+class Shift(Answer):
+    """A hypothesis that would move, beyond everybody's moving up."""
+
+    hypothesis: str
+    from_rank: int | None
+    to_rank: int | None
+    why: Quoted
+
+
+class Consequence(Answer):
+    """What one outcome would do to the queue; nothing is changed by asking."""
+
+    outcome: str
+    assumed: str
+    is_best: bool
+    next: str | None
+    moved: int
+    moves: tuple[Shift, ...]
+    leave: tuple[str, ...]
+
+
+class WhatIfAnswer(Answer):
+    """Where the queue would go with each outcome of one hypothesis."""
+
+    campaign: str | None
+    hypothesis: str | None
+    consequences: tuple[Consequence, ...]
+
+
+def space(session: Session, ground: Ground, label: str | None, assignments: list[str]) -> SpaceAnswer:
     """The knobs that are legal on the best configuration so far, with what is chosen already."""
     found = enqueue.read(
         session, Request({}, enqueue.EnqueueFilters(campaign=label, set=assignments)), ground
     )
     levers = () if found.campaign is None else known_levers(session, campaign_of(session, label))
-    return answers.SpaceAnswer(
+    return SpaceAnswer(
         campaign=found.campaign,
         against=found.against,
         knobs=tuple(
-            answers.KnobAnswer(
+            KnobAnswer(
                 name=each.name,
                 lever=each.lever,
                 help=told(each.help, 300) or "",
-                values=tuple(told(one.text, answers.MOST_VALUE) or "" for one in each.options)[:MOST_VALUES],
+                values=tuple(told(one.text, MOST_VALUE) or "" for one in each.options)[:MOST_VALUES],
                 now=next((told(one.text, 120) for one in each.options if not one.assignment), None),
                 also=told(each.also, 300) or None,
             )
@@ -51,7 +112,7 @@ def preview(
     assignments: list[str],
     expect: str | None,
     min_effect: str | None,
-) -> answers.PreviewAnswer:
+) -> PreviewAnswer:
     """What would become of a proposal, or why it can't be; writes nothing."""
     asked = enqueue.EnqueueFilters(
         campaign=label, claim=claim, set=assignments, expect=expect, min_effect=min_effect
@@ -68,7 +129,7 @@ def preview(
         refusal, hint = none, None
     else:
         hint = found.hint
-    return answers.PreviewAnswer(
+    return PreviewAnswer(
         campaign=found.campaign,
         against=found.against,
         refusal=None if refusal is None else told(f"{refusal} {hint or ''}"),
@@ -90,22 +151,22 @@ def what_if_decided(
     hypothesis: str,
     outcome: str | None,
     saves_percent: float | None,
-) -> answers.WhatIfAnswer:
+) -> WhatIfAnswer:
     """Where the queue would go if one hypothesis were decided; changes nothing."""
     asked = what_if.WhatIfFilters(campaign=label, hypothesis=hypothesis, outcome=outcome, saves=saves_percent)
     found = what_if.read(session, Request({}, asked), ground)
-    return answers.WhatIfAnswer(
+    return WhatIfAnswer(
         campaign=found.campaign,
         hypothesis=None if found.taken is None else found.taken.id,
         consequences=tuple(
-            answers.Consequence(
+            Consequence(
                 outcome=each.outcome,
                 assumed=each.words,
                 is_best=each.is_best,
                 next=None if each.next is None else each.next.id,
                 moved=each.moved,
                 moves=tuple(
-                    answers.Shift(
+                    Shift(
                         hypothesis=one.hypothesis,
                         from_rank=one.from_rank,
                         to_rank=one.to_rank,
@@ -117,27 +178,4 @@ def what_if_decided(
             )
             for each in found.consequences
         ),
-    )
-
-
-def devices() -> answers.DevicesAnswer:
-    """The devices of this machine now; takes a second."""
-    *_, sample = samples(LOOK_S)
-    return answers.DevicesAnswer(
-        at=sample.at,
-        devices=tuple(
-            answers.Device(
-                name=each.name,
-                model=each.model,
-                utilization_percent=each.utilization_percent,
-                memory_used_bytes=each.memory_used_bytes,
-                memory_total_bytes=each.memory_total_bytes,
-                power_w=each.power_w,
-                temperature_c=each.temperature_c,
-                clock_mhz=each.clock_mhz,
-                throttled_by=each.throttle,
-            )
-            for each in sample.devices
-        ),
-        note=sample.note,
     )

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.campaign.assumed import EACH, Assumed, check_assumed
+from agent.asking.assumed import EACH, Assumed, check_assumed
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Queued
 from agent.proposers.port import Trial

@@ -8,17 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.asked_rows import believed_row, consequence_section, reordered_section, withheld_row
-from agent.campaign.assumed import parse_assumed
+from agent.asking.assumed import parse_assumed
+from agent.asking.fallen import without
+from agent.asking.preview import Ground
+from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
+from agent.asking.untested import untested
+from agent.asking.what_if import what_if
 from agent.campaign.drafter import space_of
-from agent.campaign.fallen import without
 from agent.campaign.legal import Legal
-from agent.campaign.preview import Ground
-from agent.campaign.untested import untested
-from agent.campaign.what_if import what_if
 from configs.catalog import Kind, packaged_names
 from configs.errors import AutoinferError, UsageError
 from db.event_kinds import EventKind
+from db.events import of_kind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Event, Experiment, Hypothesis, Verdict
 from db.models import Configuration as ConfigurationRow
@@ -276,9 +277,7 @@ def _profile(session: Session, hypothesis: str, number: int) -> Section:
     proposed = session.scalar(
         select(Event.id).where(Event.kind == EventKind.HYPOTHESIS_PROPOSED.value, Event.subject == hypothesis)
     )
-    query = select(Event).where(
-        Event.kind == EventKind.CAMPAIGN_PROFILED.value, Event.campaign_id == campaign_id
-    )
+    query = select(Event).where(of_kind(EventKind.CAMPAIGN_PROFILED, campaign_id))
     if proposed is not None:
         query = query.where(Event.id < proposed)
     newest = session.scalars(query.order_by(Event.id.desc()).limit(1)).first()

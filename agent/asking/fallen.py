@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from agent.asking.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
 from agent.campaign.desk import Desk
 from agent.campaign.incumbent import Incumbent
-from agent.campaign.what_if import MOST_RANKED, MOST_SHIFTS, against_the_others
 from agent.ranking.values import Shift
 
 MOST_RELEARNT = 400

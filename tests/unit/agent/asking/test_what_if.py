@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.campaign.assumed import parse_assumed
-from agent.campaign.what_if import what_if
+from agent.asking.assumed import parse_assumed
+from agent.asking.what_if import what_if
 from agent.ranking.values import Directive
 from configs.errors import UsageError
 from db.states import DirectiveKind

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session
 
-from agent.campaign import asked
-from agent.campaign.fallen import without
-from agent.campaign.preview import Ground
-from agent.campaign.untested import untested
+from agent.asking import answers
+from agent.asking.fallen import without
+from agent.asking.preview import Ground
+from agent.asking.untested import untested
 from agent.ranking.values import Directive
 from configs.errors import AutoinferError, UsageError
 from db.session import open_database
@@ -98,13 +98,13 @@ def test_without_the_verdict_of_the_best_the_one_before_is_best_and_what_stands_
 
 def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(history: History) -> None:
     with history.database.read() as session:
-        answer = asked.what_is_untested(session, None, on_the_desk)
+        answer = answers.what_is_untested(session, None, on_the_desk)
         assert set(titles(answer)) == {"Can be had", "Can't be had here"}
         assert "neighbours of the baseline can be had" in answer.sentence
         with pytest.raises(UsageError, match="C-1 has no best before its baseline is measured"):
-            asked.what_is_untested(session, "C-1", lambda s, c: replace(on_the_desk(s, c), desk=None))
+            answers.what_is_untested(session, "C-1", lambda s, c: replace(on_the_desk(s, c), desk=None))
         with pytest.raises(UsageError, match="C-7 does not exist"):
-            asked.what_is_untested(session, "C-7", on_the_desk)
+            answers.what_is_untested(session, "C-7", on_the_desk)
 
 
 def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: History) -> None:
@@ -114,7 +114,7 @@ def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: His
         graph = build_graph(session)
 
         def why(*words: str) -> Answer:
-            return asked.why_not(session, graph, words, None, on_the_desk)
+            return answers.why_not(session, graph, words, None, on_the_desk)
 
         assert "E-0002 found it refuted" in why("E-2").sentence
         assert why("F-1").sentence.startswith("F-001 is believed")
@@ -136,23 +136,23 @@ def test_why_not_takes_labels_knobs_and_values_and_refuses_the_rest(history: His
 def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: History) -> None:
     with history.database.read() as session:
         graph = build_graph(session)
-        why = asked.why_not(session, graph, ["H-002"], None, nowhere)
+        why = answers.why_not(session, graph, ["H-002"], None, nowhere)
         assert "E-0002 found it refuted" in why.sentence
         assert "can't be told here: There is no checkpoint" in titles(why)["Legality"][0]
-        fell = asked.what_if_fell(session, graph, "E-0001", nowhere)
+        fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
         assert "can't be told here" in titles(fell)["The queue of C-1"][0]
 
 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
     with history.database.read() as session:
-        answer = asked.what_led_to(session, build_graph(session), "H-006")
+        answer = answers.what_led_to(session, build_graph(session), "H-006")
     assert titles(answer)["Its places in the queue"] == ("3 → 1: Threads turned out to matter.",)
     assert titles(answer)["The profile it was proposed under"] == ("Nothing was profiled before.",)
 
 
 def test_what_waits_is_assumed_refuted_and_the_queue_told(history: History) -> None:
     with history.database.read() as session:
-        answer = asked.what_if_fell(session, build_graph(session), "H-006", on_the_desk)
+        answer = answers.what_if_fell(session, build_graph(session), "H-006", on_the_desk)
     assert "H-006 has no verdict yet" in answer.sentence
     assert "The queue, if H-006 is refuted" in titles(answer)

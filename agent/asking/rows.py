@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.asking.fallen import Reordered
+from agent.asking.untested import Neighbour
+from agent.asking.what_if import Consequence
 from agent.campaign.desk import Desk
-from agent.campaign.fallen import Reordered
-from agent.campaign.untested import Neighbour
-from agent.campaign.what_if import Consequence
 from agent.ranking.values import Shift
 from configs.quantities import format_duration
 from db.labels import Noun, format_label

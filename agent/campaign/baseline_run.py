@@ -1,0 +1,64 @@
+"""The loop's first step: the baseline is begun, and begun again where that may help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from sqlalchemy.orm import Session
+
+from agent.campaign.baseline_attempts import baseline_attempts
+from agent.campaign.device_faults import give_up_device
+from agent.campaign.dispatch import dispatch_baseline
+from agent.campaign.facts import Facts
+from agent.campaign.fewer_bits import begin_from_fewer_bits
+from agent.campaign.glance import Seen
+from agent.campaign.within_memory import legal_of
+from configs.errors import AutoinferError
+from db.session import Database
+
+
+class BaselineRun:
+    """Begins the baseline of one campaign.
+
+    `writing` opens a transaction that holds the campaign's lease, `stop` ends the campaign for a reason and
+    gives it back.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        writing: Callable[[], AbstractContextManager[Session]],
+        stop: Callable[[str], str],
+    ) -> None:
+        self._database = database
+        self._writing = writing
+        self._stop = stop
+        self._newest_id: int | None = None
+
+    def begin(self, facts: Facts, seen: Seen) -> str | None:
+        """Dispatch the baseline; the reason to end where no device is left for it.
+
+        Raises `AutoinferError`, the campaign being stopped, where it failed and no attempt is worth making.
+        """
+        with self._database.read() as session:
+            tried = baseline_attempts(session, facts.id, self._newest_id)
+        if tried.gone is not None and tried.gone.lost and len(seen.devices.every) > 1:
+            self._newest_id = None
+            with self._writing() as session:
+                reason = give_up_device(session, facts.id, seen.devices, tried.gone)
+            return None if reason is None else self._stop(reason)
+        if tried.is_last:
+            with self._writing() as session:
+                if begin_from_fewer_bits(session, facts.id, tried.kind, tried.cause):
+                    return None
+            self._stop(f"the baseline could not be measured: {tried.cause}")
+            raise AutoinferError(
+                f"The baseline could not be measured: {tried.cause}",
+                f"See its log with: autoinfer show {tried.label} --log",
+            )
+        device = seen.free[tried.count % len(seen.free)]  # another one than before, where there is one
+        space = legal_of(facts).space
+        with self._writing() as session:
+            self._newest_id = dispatch_baseline(session, facts, space, device)
+        return None

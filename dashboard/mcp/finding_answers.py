@@ -1,0 +1,133 @@
+"""Findings as the tools answer them: what is known, within its scope, and the verdicts behind it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from dashboard.mcp.answers import MOST_RELATED, Answer, Change, Effect, Listed, changes, listed, measured
+from dashboard.mcp.quoting import LONG, Quoted, maybe, quoted
+from db.labels import Noun
+from db.states import FindingStatus
+from knowledge.queries.finding_detail import finding_detail
+from knowledge.queries.findings import FindingView, list_findings
+from knowledge.queries.lookup import campaign_filter, labelled
+from knowledge.queries.view import ChangeView
+from knowledge.stored import TOLD_BY
+
+MOST_EVIDENCE = 25
+"""Verdicts that are told of a finding."""
+
+
+class FindingItem(Answer):
+    """What verdicts together say of one change, where alone it holds, and how far to believe it."""
+
+    id: str
+    claim: Quoted
+    status: str = Field(description="holds, contradicted, superseded, stale or withdrawn.")
+    status_reason: Quoted | None
+    strength: str = Field(
+        description="single, replicated, weakened, mixed, or told: written down, no evidence."
+    )
+    told_by: str | None = Field(description="Who wrote it down, where it was not measured.")
+    effect: Effect | None
+    holds_for: Quoted = Field(description="Model, target and engine; it says nothing of others.")
+    lever: str
+    change: tuple[Change, ...]
+    campaigns_for: int
+    campaigns_against: int
+
+
+class Evidence(Answer):
+    """What one verdict says about a finding; one of another database is called with its origin."""
+
+    experiment: Quoted
+    outcome: str
+    relation: str
+    measured: Effect | None
+
+
+class FindingAnswer(FindingItem):
+    """A finding in full: its scope, the verdicts behind it and what disputes it."""
+
+    scope: Quoted = Field(description="Versions and workload that it was measured with.")
+    evidence: tuple[Evidence, ...]
+    evidence_left_out: int
+    spread_between_campaigns_percent: float | None
+    another_campaign: Effect | None = Field(description="Where the effect of another campaign lies, 95 %.")
+    disputes: tuple[Quoted, ...]
+
+
+def findings(
+    session: Session,
+    about: str | None,
+    target: str | None,
+    label: str | None,
+    statuses: tuple[FindingStatus, ...],
+    limit: int,
+    offset: int,
+) -> Listed[FindingItem]:
+    """What is known about a knob on a target; the last changed first."""
+    page = list_findings(
+        session,
+        campaign_id=campaign_filter(session, label),
+        statuses=statuses,
+        about=about,
+        target=target,
+        limit=limit,
+        offset=offset,
+    )
+    return listed([FindingItem(**_finding(each)) for each in page.items], page.total, offset)
+
+
+def _finding(found: FindingView) -> dict[str, object]:
+    scope = found.scope
+    return {
+        "id": found.id,
+        "claim": quoted(found.claim),
+        "status": found.status.value,
+        "status_reason": maybe(found.status_reason),
+        "strength": found.strength,
+        "told_by": scope.get(TOLD_BY, "the user") if found.rule == "R0-told" else None,
+        "effect": measured(found.effect),
+        "holds_for": quoted(
+            ", ".join(f"{name} {scope[name]}" for name in ("model", "target", "engine") if scope.get(name))
+        ),
+        "lever": str(scope.get("lever", "")),
+        "change": changes([ChangeView.model_validate(each) for each in scope.get("change") or ()]),
+        "campaigns_for": found.says_so,
+        "campaigns_against": found.says_not,
+    }
+
+
+def finding(session: Session, label: str) -> FindingAnswer:
+    """One finding in full."""
+    found = finding_detail(session, labelled(session, Noun.FINDING, label))
+    pooled = found.pooled
+    several = pooled is not None and len(pooled.campaigns) > 1
+    return FindingAnswer(
+        **{**_finding(found), "claim": quoted(found.claim, LONG)},
+        scope=quoted(
+            ", ".join(
+                f"{name} {value}"
+                for part in ("versions", "workload")
+                for name, value in (found.scope.get(part) or {}).items()
+            ),
+            LONG,
+        ),
+        evidence=tuple(
+            Evidence(
+                experiment=quoted(each.named),
+                outcome=each.outcome.value,
+                relation=each.relation.value,
+                measured=measured(each.effect),
+            )
+            for each in found.evidence[-MOST_EVIDENCE:]
+        ),
+        evidence_left_out=max(0, len(found.evidence) - MOST_EVIDENCE),
+        spread_between_campaigns_percent=round(100 * pooled.spread, 3)
+        if pooled is not None and several and pooled.spread is not None
+        else None,
+        another_campaign=measured(pooled.predicted) if pooled is not None and several else None,
+        disputes=tuple(quoted(each.question, LONG) for each in found.disputes[:MOST_RELATED]),
+    )
