@@ -55,13 +55,10 @@ class FileProvider:
         ref = self._ref(key)
         folder = self.cloud / ref
         folder.mkdir(exist_ok=True)
-        with (self.cloud / "submits.log").open("a") as log:
+        if not (folder / "run.json").exists():
+            _write(folder / "run.json", {"key": key, "at_s": time.time()})
+        with (self.cloud / "submits.log").open("a") as log:  # after the run: who reads of it here finds it
             log.write(f"{key}\n")
-        try:
-            with (folder / "run.json").open("x") as file:
-                json.dump({"key": key, "at_s": time.time()}, file)
-        except FileExistsError:
-            pass
         return ref
 
     def find(self, key: str) -> str | None:
