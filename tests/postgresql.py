@@ -19,11 +19,11 @@ from pathlib import Path
 import psycopg
 
 from db.session import open_database
+from tests.waiting import PATIENCE_S
 
 USER = "autoinfer"
 PASSWORD = "not-to-be-shown"
 MISSING = "No PostgreSQL is on this machine; get one with: apt-get install postgresql, or set PG_BINDIR"
-PATIENCE_S = 30.0
 
 
 def programs() -> Path | None:

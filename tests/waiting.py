@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 SHORTEST_S, LONGEST_S = 0.01, 0.1
 """Between two looks."""
 
