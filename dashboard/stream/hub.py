@@ -22,6 +22,9 @@ from db.session import Database
 POLL_S = 0.1
 """Seconds between two looks at the event table, while anybody watches."""
 
+UNREAD = -1
+"""Stands for the newest id until it was read once."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +79,8 @@ class Hub:
         self._viewers: dict[str, tuple[Topic, list[Viewer]]] = {}
         self._watched = asyncio.Event()
         self._owed: set[str] = set()
-        self.last_id = 0
+        self._reading = False
+        self.last_id = UNREAD
 
     @property
     def viewers(self) -> int:
@@ -91,6 +95,7 @@ class Hub:
         self._watched.set()
         try:
             newest = await asyncio.to_thread(self._newest_id)
+            self._begin_at(newest)
             if newest > known_id:
                 viewer.offer(await asyncio.to_thread(topic.render))
             yield viewer
@@ -104,7 +109,8 @@ class Hub:
 
     async def run(self) -> None:
         """Look for events and push, until cancelled. A database that can't be read is tried again."""
-        self.last_id = await asyncio.to_thread(self._newest_id)
+        self._begin_at(await asyncio.to_thread(self._newest_id))
+        self._reading = True
         while True:
             await self._watched.wait()
             try:
@@ -128,6 +134,12 @@ class Hub:
                     continue
                 for viewer in viewers:
                     viewer.offer(push)
+
+    def _begin_at(self, newest: int) -> None:
+        """Push what comes after the least id that was read until the reader reads on: viewers may come before
+        it, and what happens in between is owed to them."""
+        if not self._reading:
+            self.last_id = newest if self.last_id == UNREAD else min(self.last_id, newest)
 
     def _newest_id(self) -> int:
         with self._database.read() as session:

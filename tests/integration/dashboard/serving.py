@@ -11,8 +11,7 @@ from pathlib import Path
 
 from dashboard.app import PAGES
 from db.labels import Noun, format_label
-
-LIMIT_S = 30.0
+from tests.waiting import PATIENCE_S
 
 
 @contextmanager
@@ -27,7 +26,7 @@ def serving(data_dir: Path, port: int = 0, *options: str) -> Iterator[str]:
             yield json.loads(process.stdout.readline())["address"]
         finally:
             process.terminate()
-            process.wait(LIMIT_S)
+            process.wait(PATIENCE_S)
 
 
 def addresses(numbers: Mapping[Noun, int], rows: int | None = None) -> dict[str, str]:

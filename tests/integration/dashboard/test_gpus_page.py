@@ -29,6 +29,7 @@ from tests.integration.dashboard.serving import serving
 from tests.integration.dashboard.test_log_page import first_push, get
 from tests.new_database import new_database
 from tests.unit.telemetry.synthetic import BEGUN, sample
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def test_a_server_that_ends_leaves_no_collector(database: Database) -> None:
     async def scene() -> int | None:
         devices = Devices()
         task = asyncio.create_task(devices.run(database))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not devices.history.devices(BEGUN):
                 await asyncio.sleep(0.02)
         task.cancel()

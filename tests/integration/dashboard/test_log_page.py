@@ -16,7 +16,8 @@ import pytest
 from db import events
 from db.event_kinds import EventKind
 from db.session import open_database
-from tests.integration.dashboard.serving import LIMIT_S, serving
+from tests.integration.dashboard.serving import serving
+from tests.waiting import PATIENCE_S
 
 
 def happens(data_dir: Path, text: str) -> int:
@@ -44,7 +45,7 @@ def address(data_dir: Path) -> Iterator[str]:
 def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers or {}), timeout=LIMIT_S
+            urllib.request.Request(url, headers=headers or {}), timeout=PATIENCE_S
         ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
@@ -54,7 +55,7 @@ def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
 def first_push(url: str, headers: dict[str, str]) -> tuple[int, str]:
     """Id and HTML of the first push of a stream."""
     asked = urllib.request.Request(url, headers=headers)
-    with urllib.request.urlopen(asked, timeout=LIMIT_S) as answer:
+    with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
         assert isinstance(answer, HTTPResponse)
         assert answer.headers["content-type"].startswith("text/event-stream")
         found, lines = 0, []
@@ -134,7 +135,7 @@ def test_a_port_in_use_is_told(address: str, tmp_path: Path) -> None:
     happens(tmp_path, "here")
     port = address.rpartition(":")[2]
     command = [sys.executable, "-m", "cli", "dashboard", "--port", port, "--data-dir", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert f"Port {port} of 127.0.0.1 is in use." in done.stderr
     assert "Traceback" not in done.stderr

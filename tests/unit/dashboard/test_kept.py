@@ -21,8 +21,7 @@ from db import events
 from db.event_kinds import EventKind
 from db.session import Database
 from tests.new_database import new_database
-
-LIMIT_S = 20.0
+from tests.waiting import PATIENCE_S
 
 Make = Callable[[Request], Awaitable[Response]]
 
@@ -73,7 +72,7 @@ class Scene:
         async def whole() -> None:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
             async with (
-                asyncio.timeout(LIMIT_S),
+                asyncio.timeout(PATIENCE_S),
                 httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
             ):
                 for each in asks:

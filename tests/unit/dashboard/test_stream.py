@@ -13,8 +13,7 @@ from dashboard.stream.wire import HEARTBEAT, RETRY, message, pushes
 from db import events
 from db.event_kinds import EventKind
 from db.session import Database, open_database
-
-LIMIT_S = 20
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_one_rendering_reaches_every_viewer(database: Database) -> None:
 
     async def scene() -> list[Push]:
         hub = Hub(database, poll_s=0.01)
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             reader = group.create_task(hub.run())
             topic = view.topic()
             async with hub.watching(topic, 0) as first, hub.watching(topic, 0) as second:
@@ -71,12 +70,28 @@ def test_one_rendering_reaches_every_viewer(database: Database) -> None:
     assert view.times == 1
 
 
+def test_what_happens_before_the_reader_has_begun_reaches_who_watches_already(database: Database) -> None:
+    view = Counted(database)
+
+    async def scene() -> Push:
+        hub = Hub(database, poll_s=0.01)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+            async with hub.watching(view.topic(), 0) as viewer:
+                happens(database)
+                reader = group.create_task(hub.run())
+                push = await viewer.next()
+            reader.cancel()
+        return push
+
+    assert asyncio.run(scene()) == Push(1, "view 1")
+
+
 def test_who_is_slow_gets_the_newest_view_alone(database: Database) -> None:
     view = Counted(database)
 
     async def scene() -> Push:
         hub = Hub(database, poll_s=0.01)
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             reader = group.create_task(hub.run())
             async with hub.watching(view.topic(), 0) as viewer:
                 for _ in range(3):
@@ -100,7 +115,7 @@ def test_who_comes_back_gets_what_was_missed_and_who_knows_all_gets_nothing(data
         hub = Hub(database)
         missed = pushes(hub, view.topic(), last - 1, heartbeat_s=0.01)
         known = pushes(hub, view.topic(), last, heartbeat_s=0.01)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert await anext(missed) == await anext(known) == RETRY
             found = await anext(missed), await anext(known)
             await missed.aclose()
@@ -115,7 +130,7 @@ def test_events_of_other_kinds_render_nothing(database: Database) -> None:
 
     async def scene() -> None:
         hub = Hub(database, poll_s=0.01)
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             reader = group.create_task(hub.run())
             async with hub.watching(view.topic(frozenset({"queue.ranked"})), 0) as viewer:
                 other = happens(database)
@@ -143,7 +158,7 @@ def test_a_view_that_fails_is_tried_again_and_keeps_no_other_from_its_viewers(da
 
     async def scene() -> list[Push]:
         hub = Hub(database, poll_s=0.01)
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             reader = group.create_task(hub.run())
             failing = Topic("/now", fails, lambda came: True)
             async with hub.watching(failing, 0) as first, hub.watching(view.topic(), 0) as second:

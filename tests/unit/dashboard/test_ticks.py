@@ -7,8 +7,8 @@ import asyncio
 from dashboard.stream.hub import Push, Topic
 from dashboard.stream.ticks import Ticks, this_second
 from dashboard.stream.wire import RETRY, message, pushes
+from tests.waiting import PATIENCE_S
 
-LIMIT_S = 20
 LATER = 2**40
 """The id of a view that is newer than any."""
 
@@ -36,8 +36,8 @@ def test_one_rendering_a_tick_reaches_every_viewer_and_nobody_is_rendered_for_no
     periods = iter([0.0])
 
     async def scene() -> tuple[Push, Push]:
-        ticks = Ticks(lambda: next(periods, LIMIT_S))
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        ticks = Ticks(lambda: next(periods, PATIENCE_S))
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             running = group.create_task(ticks.run())
             for _ in range(5):
                 await asyncio.sleep(0)
@@ -59,7 +59,7 @@ def test_a_view_that_can_t_be_rendered_is_tried_again() -> None:
 
     async def scene() -> Push:
         ticks = Ticks(lambda: 0.0)
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             running = group.create_task(ticks.run())
             async with ticks.watching(view.topic(), LATER) as viewer:
                 push = await viewer.next()
@@ -73,8 +73,8 @@ def test_who_comes_back_gets_the_view_of_now_at_once() -> None:
     view = Counted()
 
     async def scene() -> str:
-        stream = pushes(Ticks(lambda: LIMIT_S), view.topic(), this_second() - 5)
-        async with asyncio.timeout(LIMIT_S):
+        stream = pushes(Ticks(lambda: PATIENCE_S), view.topic(), this_second() - 5)
+        async with asyncio.timeout(PATIENCE_S):
             assert await anext(stream) == RETRY
             found = await anext(stream)
             await stream.aclose()
@@ -94,7 +94,7 @@ def test_a_view_that_is_as_it_was_is_pushed_once_to_each_who_watches() -> None:
     async def scene() -> tuple[Push, Push, bool]:
         ticks = Ticks(lambda: 0.0)
         topic = Topic("/log", render, lambda kinds: False)
-        async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             running = group.create_task(ticks.run())
             async with ticks.watching(topic, LATER) as first:
                 one = await first.next()
