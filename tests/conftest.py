@@ -10,6 +10,8 @@ from hypothesis import settings
 
 from experiments.engines.garbage import unsearched
 
+pytest_plugins = ["tests.hanging"]
+
 settings.register_profile("suite", deadline=None)
 """No limit of time for an example: on a loaded machine it would fail tests of everything but speed."""
 
