@@ -56,10 +56,14 @@ class FileProvider:
         folder = self.cloud / ref
         folder.mkdir(exist_ok=True)
         if not (folder / "run.json").exists():
+            self._begin(folder, spec)
             _write(folder / "run.json", {"key": key, "at_s": time.time()})
         with (self.cloud / "submits.log").open("a") as log:  # after the run: who reads of it here finds it
             log.write(f"{key}\n")
         return ref
+
+    def _begin(self, folder: Path, spec: AnyJob) -> None:
+        """Start what works on the run, in its folder, before anybody can find it; here nothing does."""
 
     def find(self, key: str) -> str | None:
         self._reach()

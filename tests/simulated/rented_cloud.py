@@ -22,6 +22,7 @@ from experiments.job.spec import AnyJob, parse_job
 from tests.simulated.gpu_samples import made_up_sampler
 from tests.simulated.places import simulated_executor
 from tests.simulated.remote_executor import RATE_USD_PER_S, FileProvider, _read, _write
+from tests.waiting import wait_for
 
 GPU_VARIABLE = "FAKE_GPU"
 """Environment variable with the driver's name and the GB of the made-up GPU that machines read, such as
@@ -49,22 +50,17 @@ class RentedCloud(FileProvider):
         self._reach()
         return Quote(10.0, LONGEST_S, 10.0 * RATE_USD_PER_S, BOUND_USD, "the tests' own price")
 
-    def submit(self, key: str, spec: AnyJob, limit_s: float | None = None) -> str:
-        known = self.find(key)
-        ref = super().submit(key, spec)
-        if known is None:
-            folder = self.cloud / ref
-            (folder / "spec.json").write_text(spec.model_dump_json())
-            with (folder / "body.log").open("ab") as log:
-                body = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "tests.simulated.rented_cloud", str(folder)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            (folder / "pid").write_text(str(body.pid))
-        return ref
+    def _begin(self, folder: Path, spec: AnyJob) -> None:
+        (folder / "spec.json").write_text(spec.model_dump_json())
+        with (folder / "body.log").open("ab") as log:
+            body = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tests.simulated.rented_cloud", str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        (folder / "pid").write_text(str(body.pid))
 
     def poll(self, ref: str) -> Status:
         found = super().poll(ref) if not self._is_done(ref) else Status(RunState.DONE)
@@ -98,6 +94,7 @@ class RentedCloud(FileProvider):
 
 def main() -> None:
     folder, began = Path(sys.argv[1]), time.monotonic()
+    wait_for((folder / "run.json").exists)  # its end is none before somebody can find it
     executor = simulated_executor(folder)
     ref = executor.submit(folder.name, parse_job(json.loads((folder / "spec.json").read_text())))
     sample = made_up_sampler(os.environ.get(GPU_VARIABLE))

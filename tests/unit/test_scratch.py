@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.scratch import HELD, ScratchFolder, sweep
+from tests.waiting import PATIENCE_S
 
 MAKE_AND_WAIT = """
 import sys, time
@@ -51,7 +52,7 @@ def test_what_a_killed_process_left_is_swept_by_the_next_and_what_a_living_one_h
     dies, left = started(tmp_path)
     with lives, dies:
         dies.send_signal(how)
-        dies.wait(20)
+        dies.wait(PATIENCE_S)
         assert (left / "below" / "weights").is_file(), "nothing ran that could have deleted it"
         with ScratchFolder("launch", tmp_path) as mine:
             assert set(tmp_path.iterdir()) == {kept, mine}

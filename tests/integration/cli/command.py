@@ -16,7 +16,7 @@ from typing import Any
 from tests.integration.cli.warm import run_forked
 
 ROOT = Path(__file__).parents[3]
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 def command_words() -> list[str]:

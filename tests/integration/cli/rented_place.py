@@ -66,8 +66,7 @@ class RentedPlace:
     def run_is_there(self) -> None:
         """Wait for a machine of the provider, and stop it where it is: else its job could be done before it
         is ended."""
-        wait_for(lambda: len(self.cloud.reconcile()) == 1, 60)
-        wait_for(lambda: bool(list(self.cloud.cloud.glob("*/pid"))), 60)
+        wait_for(lambda: len(self.cloud.reconcile()) == 1)
         self.cloud.freeze(*self.cloud.reconcile())
 
     def database(self) -> Database:

@@ -18,7 +18,7 @@ from knowledge.queries.ties import ties_of_experiments
 from tests.integration.cli.rented_place import TARGET, RentedPlace
 from tests.integration.worker.processes import events_of
 from tests.simulated.rented_cloud import BOUND_USD
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -136,7 +136,7 @@ def test_a_budget_without_room_sends_nothing_and_says_what_was_left(screened: Re
     assert "It costs $0.600 at most" in small.err
     running = screened.run(f"{screened.line} --budget-usd {BOUND_USD:.2f}")
     database = screened.database()
-    wait_for(lambda: events_of(database, "campaign.started") != [], 60)
+    wait_for(lambda: events_of(database, "campaign.started") != [])
     database.close()
     assert screened.autoinfer("budget set --target cloud:L4 0.10").code == 0
     out, err = running.communicate(timeout=180)
@@ -150,7 +150,7 @@ def test_an_interrupt_leaves_nothing_paid_running(screened: RentedPlace) -> None
     running = screened.run(f"{screened.line} --budget-usd 5")
     wait_for(lambda: len(screened.cloud.reconcile()) == 1, 120)
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE_S)
     assert screened.cloud.reconcile() == []
 
 

@@ -15,6 +15,7 @@ from db.session import open_database
 from tests.history.awaiting import let_wait
 from tests.integration.cli.command import Autoinfer
 from tests.new_database import database_url, new_database
+from tests.waiting import PATIENCE_S
 
 READING = {
     "summary": {
@@ -265,7 +266,7 @@ def test_following_the_log_shows_each_event_once_as_it_comes(with_history: Autoi
     finally:
         database.close()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert err == ""
 
@@ -277,7 +278,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(with_history: Autoinfe
     process.stdout.close()
     with process.stderr:
         assert process.stderr.read() == ""
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
 
 
 def test_a_terminal_without_unicode_gets_question_marks_and_no_crash(with_history: Autoinfer) -> None:
@@ -321,7 +322,7 @@ def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> N
     new_database(autoinfer.data_dir).close()
     process = autoinfer.start("run --no-worker --no-dashboard --json")
     interrupt_after(EventKind.WORKER_MISSING, process, autoinfer.data_dir)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     told = json.loads(out.splitlines()[-1])
     assert (told["campaign_id"], told["stopped_because"], told["baseline"]) == ("C-1", None, None)
@@ -330,6 +331,6 @@ def test_a_campaign_ended_by_ctrl_c_says_what_is_kept(autoinfer: Autoinfer) -> N
 def test_a_worker_ends_in_good_order_on_ctrl_c(with_history: Autoinfer) -> None:
     process = with_history.start("worker --json")
     interrupt_after(EventKind.WORKER_STARTED, process, with_history.data_dir)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")
     assert json.loads(out)["jobs_ended"] == 0

@@ -23,7 +23,7 @@ from tests.integration.cli.rented_place import TARGET, RentedPlace
 from tests.integration.worker.processes import events_of
 from tests.simulated.remote_executor import RATE_USD_PER_S
 from tests.simulated.rented_cloud import BOUND_USD
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -143,11 +143,11 @@ def test_a_campaign_that_is_ended_leaves_nothing_paid_running(
     rented.started.append(running)
     rented.run_is_there()
     running.send_signal(end)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=PATIENCE_S)
     assert ("Continue with: autoinfer run --resume C-1\n" in out) is (end is signal.SIGINT), (
         "as given alone it would begin one on this machine"
     )
-    wait_for(lambda: rented.cloud.reconcile() == [] and rented.reserved_usd() == 0, 60)
+    wait_for(lambda: rented.cloud.reconcile() == [] and rented.reserved_usd() == 0)
     [ended] = rented.cloud.cloud.glob("*/ended.json")
     assert json.loads(ended.read_text())["state"] == RunState.CANCELLED
 
@@ -160,11 +160,11 @@ def test_a_worker_that_is_killed_alone_is_started_again_and_goes_on_with_the_sam
     [worker] = [each for each in psutil.Process(running.pid).children() if "--target" in each.cmdline()]
     worker.kill()
     database = rented.database()
-    wait_for(lambda: bool(events_of(database, "job.taken_over")), 60)
+    wait_for(lambda: bool(events_of(database, "job.taken_over")))
     database.close()
     assert len(rented.cloud.submits()) == 1
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE_S)
     assert rented.cloud.reconcile() == []
 
 
@@ -172,7 +172,7 @@ def test_what_is_to_be_left_running_is_left_and_found_again(rented: RentedPlace)
     running = rented.run(f"{rented.line} --budget-usd 5 --leave-running")
     rented.run_is_there()
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    running.communicate(timeout=PATIENCE_S)
     assert len(rented.cloud.reconcile()) == 1
     stopped = rented.autoinfer("stop --remote", PYTHONPATH=rented.path)
     assert stopped.code == 0
@@ -201,9 +201,9 @@ def test_what_waits_for_its_price_is_approved_and_gone_on_with(rented: RentedPla
     assert rented.cloud.submits() == []
     assert rented.autoinfer("approve J-1").code == 0
     going_on = rented.run("run --resume C-1")
-    wait_for(lambda: len(rented.cloud.submits()) == 1, 60)
+    wait_for(lambda: len(rented.cloud.submits()) == 1)
     going_on.send_signal(signal.SIGINT)
-    going_on.communicate(timeout=60)
+    going_on.communicate(timeout=PATIENCE_S)
     assert rented.cloud.reconcile() == []
 
 

@@ -16,6 +16,7 @@ from experiments.worker.run_logs import runs_of
 from tests.integration.cli.command import Autoinfer
 from tests.simulated.queueing import enqueue_job, new_database, start_campaign
 from tests.simulated.specs import a_test_job
+from tests.waiting import PATIENCE_S
 
 HERE = f"{socket.gethostname()}/cpu"
 
@@ -84,7 +85,7 @@ def test_following_prints_what_comes_and_ends_with_the_experiment(
         assert following.stdout.readline() == "second\n"
         finish(database, job, JobState.DONE)
         assert following.stdout.read() == ""
-        assert following.wait(60) == 0
+        assert following.wait(PATIENCE_S) == 0
 
 
 def test_one_that_waits_for_a_worker_says_so(autoinfer: Autoinfer, database: Database) -> None:

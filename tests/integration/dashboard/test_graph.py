@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from db.states import VerdictOutcome
 from tests.history.campaign_history import a_full_history
 from tests.integration.dashboard.accessibility import faults_of, sideways
-from tests.integration.dashboard.browser import browser, looking
+from tests.integration.dashboard.browser import PATIENCE_MS, browser, looking
 from tests.integration.dashboard.serving import serving
 
 __all__ = ["browser"]
@@ -40,7 +40,7 @@ def test_the_graph_is_drawn_dragged_zoomed_and_grows_without_moving_a_node(
     history = a_full_history(tmp_path)
     with serving(tmp_path) as address, looking(browser, address) as (page, complaints):
         page.goto(f"{address}/knowledge?whole=1")
-        expect(page.locator("#canvas[data-nodes]")).to_have_count(1, timeout=30_000)
+        expect(page.locator("#canvas[data-nodes]")).to_have_count(1, timeout=PATIENCE_MS)
         before = page.evaluate(PLACES)
         assert page.evaluate(COLOURS) > 3
         expect(page.locator("#canvas-told")).to_contain_text(f"{len(before)} nodes")
@@ -70,7 +70,7 @@ def test_the_graph_is_drawn_dragged_zoomed_and_grows_without_moving_a_node(
         history.judge(more, VerdictOutcome.SUPPORTED)
         history.database.close()
         with_more = page.locator(f"#canvas:not([data-nodes='{len(before)}'])")
-        expect(with_more).to_have_count(1, timeout=30_000)
+        expect(with_more).to_have_count(1, timeout=PATIENCE_MS)
         after = page.evaluate(PLACES)
         assert set(before) < set(after)
         assert {node: after[node] for node in before} == before

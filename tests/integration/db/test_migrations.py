@@ -12,6 +12,7 @@ from sqlalchemy import Engine, create_engine, inspect
 from db.models import Base
 from db.schema import HEAD_REVISION, packaged_scripts
 from db.session import Database, open_database
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 
@@ -83,7 +84,7 @@ def test_processes_that_make_the_database_at_the_same_time_agree(url: str) -> No
         maker.stdin.write("go\n")
         maker.stdin.flush()
     for maker in makers:
-        out, _ = maker.communicate(timeout=60)
+        out, _ = maker.communicate(timeout=PATIENCE_S)
         assert maker.returncode == 0
         told.append(int(out))
     assert sorted(told) == [1, 2, 3, 4]

@@ -17,6 +17,7 @@ from db import events, queue
 from db.models import Job
 from db.session import Database, open_database
 from db.states import JobState
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = Path(__file__).parent / "queue_process.py"
@@ -153,7 +154,7 @@ def test_two_workers_share_a_queue_without_losing_or_doubling(database: Database
     enqueue(database, 200)
     workers = [start(name, "work until done") for name in ("first", "second")]
     for worker in workers:
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=PATIENCE_S)
         assert worker.returncode == 0
     assert results(database) == {f"J-{number}": 1 for number in range(1, 201)}
     assert set(states(database)) == {(JobState.DONE, 1)}
@@ -170,7 +171,7 @@ def test_workers_killed_at_random_lose_and_double_nothing(database: Database, st
         for _ in range(chance.randrange(1, 5)):
             heard(victim)
         kill(victim)
-    survivor.communicate(timeout=60)
+    survivor.communicate(timeout=PATIENCE_S)
     assert survivor.returncode == 0
     assert results(database) == {f"J-{number}": 1 for number in range(1, count + 1)}
     assert {state for state, _ in states(database)} == {JobState.DONE}

@@ -35,9 +35,7 @@ from experiments.engines.port import (
 from experiments.own_processes import begun_beside, children
 from experiments.scratch import HELD
 from experiments.space.configuration import Configuration, KnobValue
-
-GONE_WITHIN_S = 20.0
-"""How long processes may take to vanish once nobody needs them."""
+from tests.waiting import PATIENCE_S
 
 LAUNCH_AND_WAIT = """
 import json, sys, time
@@ -99,7 +97,7 @@ def wait_until_gone(pids: set[int]) -> list[psutil.Process]:
             processes.append(psutil.Process(pid))
         except psutil.NoSuchProcess:
             continue
-    _, alive = psutil.wait_procs(processes, timeout=GONE_WITHIN_S)
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
     return [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 

@@ -23,7 +23,7 @@ from db.session import Database, open_database
 from db.states import WorkerState
 from tests.integration.cli.command import Autoinfer
 from tests.postgresql import PASSWORD, USER, Server, free_port
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 VARIABLE = "AUTOINFER_DATABASE_URL"
 
@@ -96,7 +96,7 @@ def test_a_worker_s_password_is_in_no_command_line_and_not_in_what_it_says(
         assert all(PASSWORD not in " ".join(each.cmdline()) for each in family)
     finally:
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert PASSWORD not in out + err
     assert "***" in out
     assert present(database) == [WorkerState.STOPPED]

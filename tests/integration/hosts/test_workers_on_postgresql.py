@@ -15,7 +15,7 @@ from db import workers as roll
 from db.models import Job, Worker
 from db.session import Database
 from db.states import JobState, WorkerState
-from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, KillPoint
+from experiments.kill_points import FREEZE_VARIABLE, KILL_VARIABLE, ONCE_VARIABLE, KillPoint
 from experiments.worker.worker import run_worker
 from tests.integration.worker.processes import (
     Workers,
@@ -31,7 +31,7 @@ from tests.proxy import Proxy
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 SLOWER = FASTER | {"simulated.request_s": 0.05}
 
@@ -67,6 +67,10 @@ def experiment(database: Database) -> int:
     return enqueue_job(database, start_campaign(database), partial(a_test_job, SLOWER))[0]
 
 
+def stopped(workers: Workers) -> list[psutil.Process]:
+    return [job for job in processes_of(workers.folder) if job.status() == psutil.STATUS_STOPPED]
+
+
 def running(database: Database) -> bool:
     return JobState.RUNNING in job_states(database).values()
 
@@ -80,7 +84,7 @@ def attempt_of(database: Database) -> int:
 def test_another_host_takes_over_from_a_worker_that_was_killed(
     here: Workers, there: Workers, database: Database, experiment: int, point: KillPoint
 ) -> None:
-    assert there.start(**{KILL_VARIABLE: point.value}).wait(60) == -signal.SIGKILL
+    assert there.start(**{KILL_VARIABLE: point.value}).wait(PATIENCE_S) == -signal.SIGKILL
     here.start("cpu:1")
     wait_for(lambda: all_done(database))
     assert attempt_of(database) == 2
@@ -96,7 +100,7 @@ def test_the_result_of_a_host_that_slept_too_long_is_refused(
     wait_for(lambda: all_done(database))
     sleeper.send_signal(signal.SIGCONT)
     sleeper.send_signal(signal.SIGTERM)
-    assert sleeper.wait(60) == 0
+    assert sleeper.wait(PATIENCE_S) == 0
     assert attempt_of(database) == 2
     assert_recorded_once(database, [experiment])
 
@@ -104,9 +108,13 @@ def test_the_result_of_a_host_that_slept_too_long_is_refused(
 def test_a_run_goes_on_while_its_network_is_cut_and_is_recorded_afterwards(
     there: Workers, database: Database, experiment: int, proxy: Proxy
 ) -> None:
-    worker = there.start(lease_s=60)
-    wait_for(lambda: running(database))
+    """The job is held after its first samples until the network is cut."""
+    once = {FREEZE_VARIABLE: KillPoint.AFTER_MEASURE.value, ONCE_VARIABLE: str(there.folder / "once")}
+    worker = there.start(lease_s=60, **once)
+    wait_for(lambda: bool(stopped(there)))
     proxy.cut()
+    for job in stopped(there):
+        job.resume()
     records = there.folder / "jobs"
     wait_for(lambda: any('"record":"end"' in each.read_text() for each in records.glob("*/records.jsonl")))
     assert running(database)

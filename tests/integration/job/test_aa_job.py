@@ -23,10 +23,13 @@ from tests.integration.job.running import a_place
 from tests.simulated.engine import SimulatedEngine
 from tests.simulated.judges import StepsJudge
 from tests.simulated.specs import CONTROL, WORKLOAD
+from tests.waiting import PATIENCE_S
 
 Run = Callable[[AaJob], JobResult]
 
-GOES_ON = (sys.executable, "-c", "import time; print('beside', flush=True); time.sleep(600)")
+SPEAKS = ("sh", "-c", "echo beside; exec sleep 600")
+"""A shell: it has spoken, or died, before anything of Python's has begun."""
+GOES_ON = (sys.executable, "-c", "import time; time.sleep(600)")
 LEAVES_ITS_GROUP = """
 import os, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
@@ -134,7 +137,7 @@ def test_what_runs_beside_is_up_while_the_pair_is_timed_and_ended_with_all_it_st
 ) -> None:
     result = run(an_aa_job(beside=(sys.executable, "-c", LEAVES_ITS_GROUP)))
     assert len(result.launches) == 2
-    run(an_aa_job(beside=GOES_ON))
+    run(an_aa_job(beside=SPEAKS))
     assert (tmp_path / "run1" / "beside.log").read_text() == "beside\n"
 
 
@@ -158,9 +161,9 @@ def test_another_series_s_command_is_left_alone(tmp_path: Path) -> None:
     ("command", "said"),
     [
         (("no-such-command-anywhere",), "can't be started: No such file or directory"),
-        ((sys.executable, "-c", "import sys; sys.exit('no dashboard here')"), "ended with exit code 1"),
-        ((sys.executable, "-c", "import sys; sys.exit('no dashboard here')"), "no dashboard here"),
-        ((sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"), "was killed by signal 9"),
+        (("sh", "-c", "echo no dashboard here >&2; exit 1"), "ended with exit code 1"),
+        (("sh", "-c", "echo no dashboard here >&2; exit 1"), "no dashboard here"),
+        (("sh", "-c", "kill -9 $$"), "was killed by signal 9"),
     ],
 )
 def test_a_command_that_is_not_there_or_dies_is_told_and_nothing_is_taken_as_measured_beside_it(
@@ -178,7 +181,7 @@ def test_a_command_that_cannot_be_ended_is_told_with_its_processes(tmp_path: Pat
     started = time.monotonic()
     with pytest.raises(AutoinferError, match=f"can't be ended: processes {pid} go on"):
         beside.__exit__(None, None, None)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < PATIENCE_S
     psutil.Process(pid).send_signal(signal.SIGKILL)
     while beside.ended() is None:  # reaps it
         time.sleep(0.01)

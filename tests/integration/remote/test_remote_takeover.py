@@ -22,7 +22,7 @@ from tests.integration.worker.processes import all_done, assert_recorded_once, e
 from tests.simulated.queueing import start_campaign
 from tests.simulated.remote_executor import FileProvider
 from tests.simulated.remote_worker_main import TARGET
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 NO_PROCESS = 2**30
 """An id that no process has: Linux gives none above 2²²."""
@@ -60,7 +60,7 @@ def test_the_next_worker_goes_on_with_the_run_of_one_killed(
         wait_for(lambda: bool(provider.submits()))
     if point in (KillPoint.BEFORE_RESULT, KillPoint.BETWEEN_RESULT_AND_STATE):
         provider.end(provider.reconcile()[0])
-    assert first.wait(60) == -signal.SIGKILL
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL
     assert job_states(database) == {1: JobState.RUNNING}
     [run] = runs(database)
     assert run.state is not RemoteRunState.ENDED
@@ -93,7 +93,7 @@ def test_a_lost_lease_re_attaches_and_a_woken_worker_changes_nothing(
     wait_for(lambda: all_done(database))
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 0
+    assert first.wait(PATIENCE_S) == 0
     assert_recorded_once(database, [experiment])
     assert len(provider.submits()) == 1
     assert "taken over by another worker" in workers.said
@@ -110,7 +110,7 @@ def test_a_woken_worker_leaves_the_run_that_another_took_over_alone(
     first.send_signal(signal.SIGCONT)
     wait_for(lambda: "taken over by another worker" in workers.said)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 0
+    assert first.wait(PATIENCE_S) == 0
     assert len(provider.reconcile()) == 1, "it goes on for the second"
     provider.end(provider.reconcile()[0])
     wait_for(lambda: all_done(database))
@@ -122,7 +122,7 @@ def test_a_job_that_may_run_remotely_is_never_requeued_by_whoever_reaps(
 ):
     """Deterministic: the lease runs out, everyone reaps, and the job stays with its run."""
     first = workers.start(lease_s=60, **{KILL_VARIABLE: KillPoint.AFTER_SUBMIT.value})
-    assert first.wait(60) == -signal.SIGKILL
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL
     with database.write() as session:
         session.execute(update(Job).values(lease_expires_at=after(-1)))
         assert queue.reap(session) == []
@@ -151,7 +151,7 @@ def test_a_worker_that_is_asked_to_end_leaves_nothing_paid_running(
     worker = workers.start()
     wait_for(lambda: len(provider.reconcile()) == 1)
     worker.terminate()
-    assert worker.wait(60) == 0
+    assert worker.wait(PATIENCE_S) == 0
     assert provider.reconcile() == []
     assert job_states(database) == {1: JobState.QUEUED}
     [run] = runs(database)
@@ -164,7 +164,7 @@ def test_a_worker_that_may_leave_its_runs_hands_them_to_the_next_at_once(
     worker = workers.start("leave", lease_s=60)
     wait_for(lambda: any(run.ref for run in runs(database)))
     worker.terminate()
-    assert worker.wait(60) == 0
+    assert worker.wait(PATIENCE_S) == 0
     assert len(provider.reconcile()) == 1
     workers.start(lease_s=60)
     wait_for(lambda: len(events_of(database, "job.taken_over")) == 1)

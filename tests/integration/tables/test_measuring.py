@@ -24,6 +24,7 @@ from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration
 from tests.integration.tables.tables import DEVICE, grid_in, run_in
 from tests.simulated.engine import SimulatedEngine, SimulatedLaunch
+from tests.waiting import PATIENCE_S
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
@@ -145,7 +146,7 @@ def test_a_measuring_process_that_is_killed_loses_a_cell_at_most_and_leaves_noth
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    assert not psutil.wait_procs(children, timeout=30)[1]
+    assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
     before = cells(tmp_path)
     assert before
     grid = grid_in(tmp_path, "simulated.request_s: 0.05")

@@ -26,6 +26,7 @@ from agent.tables.trained_page import trained_page
 from configs.cpu import usable_cores
 from configs.errors import UsageError
 from tests.integration.tables.side_by_side import grid_in, ground_in, prepare
+from tests.waiting import PATIENCE_S
 
 ONCE = {"build": 1, "drafting": 1, "compile": 1}
 """What of the grid is done once each."""
@@ -197,7 +198,7 @@ def test_a_process_that_is_killed_loses_a_batch_at_most_and_leaves_nothing_runni
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    assert not psutil.wait_procs(children, timeout=30)[1]
+    assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
     before = cells(tmp_path)
     assert before
     ground = ground_in(tmp_path, grid_in(tmp_path, "simulated.request_s: 0.05"))

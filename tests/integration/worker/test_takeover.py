@@ -28,7 +28,7 @@ from tests.integration.worker.processes import (
 )
 from tests.simulated.queueing import database_url, enqueue_job, start_campaign
 from tests.simulated.specs import FASTER, a_test_job
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 SLOWER = FASTER | {"simulated.request_s": 0.05}
 """A candidate that takes a moment, so that something can happen meanwhile."""
@@ -62,7 +62,7 @@ def test_the_next_worker_takes_over_from_one_killed(
     workers: Workers, database: Database, experiment: int, point: KillPoint
 ):
     first = workers.start(**{KILL_VARIABLE: point.value})
-    assert first.wait(60) == -signal.SIGKILL
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL
     assert job_states(database) == {1: JobState.RUNNING}
     workers.start()
     wait_for(lambda: all_done(database))
@@ -121,7 +121,7 @@ def test_a_woken_worker_s_result_is_refused(workers: Workers, database: Database
     assert attempt_of(database) == 2
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 0
+    assert first.wait(PATIENCE_S) == 0
     assert second.poll() is None
     assert_recorded_once(database, [experiment])
     assert (
@@ -165,7 +165,7 @@ def test_a_woken_worker_finds_that_its_run_was_ended(workers: Workers, database:
     assert not old_launches & launches_alive(workers.folder)
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGTERM)
-    assert first.wait(60) == 0
+    assert first.wait(PATIENCE_S) == 0
     assert job_states(database) == {job_id: JobState.RUNNING}, "the second still has it"
 
 
@@ -226,7 +226,7 @@ worker.wait()
 
 def test_a_worker_whose_campaign_was_gone_before_it_began_ends_at_once(workers: Workers):
     not_its_parent = str(psutil.Process().ppid())
-    assert workers.start(not_its_parent).wait(60) == 0
+    assert workers.start(not_its_parent).wait(PATIENCE_S) == 0
 
 
 def test_a_worker_ends_with_its_campaign_and_leaves_nothing(
@@ -253,7 +253,7 @@ def test_a_worker_killed_with_its_campaign_leaves_nothing(
 
 
 def test_a_database_made_anew_does_not_meet_old_runs(workers: Workers, database: Database, experiment: int):
-    workers.start("once").wait(60)
+    workers.start("once").wait(PATIENCE_S)
     old = Path(workers.folder / "autoinfer.db")
     database.close()
     for path in workers.folder.glob("autoinfer.db*"):
@@ -262,7 +262,7 @@ def test_a_database_made_anew_does_not_meet_old_runs(workers: Workers, database:
 
     anew = new_database(workers.folder)
     again, _ = enqueue_job(anew, start_campaign(anew), a_test_job)
-    workers.start("once").wait(60)
+    workers.start("once").wait(PATIENCE_S)
     assert_recorded_once(anew, [again])
     assert len(list((workers.folder / "jobs").iterdir())) == 2
     assert old.exists()

@@ -25,7 +25,7 @@ from tests.integration.worker.processes import assert_recorded_once, events_of, 
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import TARGET, enqueue_job, start_campaign
 from tests.simulated.specs import CONTROL, FASTER, PLAN, a_baseline_job, a_test_job
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 TIMES = WorkerTimes(lease_s=5, busy_poll_s=0.1, idle_poll_s=0.02, progress_s=0.05)
 
@@ -291,7 +291,7 @@ class Running:
 
     def __exit__(self, *error: object) -> None:
         self.stop.set()
-        self.thread.join(30)
+        self.thread.join(PATIENCE_S)
         assert not self.thread.is_alive()
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.waiting import PATIENCE_S
+
 
 def main() -> None:
     import modal
@@ -106,7 +108,7 @@ def end(pid: int) -> None:
     for each in found:
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    psutil.wait_procs(found, timeout=10)
+    psutil.wait_procs(found, timeout=PATIENCE_S)
 
 
 if __name__ == "__main__":

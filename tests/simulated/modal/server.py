@@ -21,6 +21,7 @@ from modal_proto import api_pb2
 from tests.simulated.modal import app as deployed
 from tests.simulated.modal.machine import Machine, end, processes
 from tests.simulated.modal.rpc import Loopback, Service
+from tests.waiting import PATIENCE_S
 
 GPUS = {
     "": ",0",
@@ -118,7 +119,7 @@ class FakeModal(Service):
         if call is None or call.pid is None:
             return 0
         if call.result is not None:
-            psutil.wait_procs(processes(call.pid), timeout=10)
+            psutil.wait_procs(processes(call.pid), timeout=PATIENCE_S)
         return len(processes(call.pid))
 
     def log_of(self, call_id: str) -> Path:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.waiting import PATIENCE_S
+
 KEPT = ("PATH", "PYTHONPATH", "HOME", "LANG")
 """All that a pod has of this machine's environment."""
 
@@ -91,7 +93,7 @@ def end(found: list[psutil.Process]) -> None:
     for each in found:
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    psutil.wait_procs(found, timeout=10)
+    psutil.wait_procs(found, timeout=PATIENCE_S)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from cli.main import app
 from cli.run_dashboard import RunDashboard
 from configs.priority import NICENESS
 from dashboard.listening import Listening, listen
+from tests.waiting import PATIENCE_S
 
 SERVES = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).accept()[0].sendall(b'served')"
 FAILS = "print('The reason.'); raise SystemExit(1)"
@@ -52,7 +53,7 @@ def test_nothing_runs_before_it_is_kept_and_then_it_serves_behind_all_others(
         assert process.nice() == NICENESS
         assert os.getsid(dashboard.pid) == dashboard.pid
         assert dashboard.address == f"http://{host}:{port}"
-        with socket.create_connection((host, port), timeout=30) as asked:
+        with socket.create_connection((host, port), timeout=PATIENCE_S) as asked:
             assert asked.recv(10) == b"served"
 
 

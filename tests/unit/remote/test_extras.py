@@ -17,6 +17,7 @@ from experiments.remote.got_gpu import GotGpu
 from experiments.telemetry.means import WINDOW_S
 from experiments.telemetry.reading import Sample
 from tests.simulated.gpu_samples import made_up_sampler
+from tests.waiting import PATIENCE_S
 
 HOST, DEVICE = "files:L4", "J-7"
 
@@ -52,7 +53,7 @@ def test_samples_come_as_those_of_a_machine_of_its_own_without_its_name_and_proc
         return made_up()
 
     with ExtrasWriter(tmp_path, sample, 0.01):
-        assert seen.wait(20)
+        assert seen.wait(PATIENCE_S)
     copy = copy_of(tmp_path / "here")
     copy.update(Told(tmp_path), "ref", last=True)
     samples, end = read_samples(tmp_path / "here" / "key", 0)

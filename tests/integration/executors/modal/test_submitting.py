@@ -16,6 +16,7 @@ from experiments.kill_points import KILL_VARIABLE, KillPoint
 from tests.integration.executors.modal.watching import ended, heads
 from tests.simulated.modal.places import ModalPlace
 from tests.simulated.specs import a_test_job
+from tests.waiting import PATIENCE_S
 
 
 def test_a_submit_that_modal_refuses_may_be_repeated(place: ModalPlace):
@@ -110,7 +111,7 @@ def test_a_process_killed_at_a_named_point_leaves_one_paid_run_and_its_result(
 ):
     place.fake.hold = not begins_before
     process = submitting(place.folder, "killed", kill_at)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == -signal.SIGKILL
     if kill_at is not KillPoint.BEFORE_REMOTE_SUBMIT and begins_before:
         place.wait_for(lambda: any(head.start for head in heads(place.fake).values()))
@@ -133,7 +134,7 @@ def test_a_process_killed_while_its_job_runs_is_followed_by_another(place: Modal
     assert process.stdout is not None
     ref = process.stdout.readline().strip()
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     place.fake.release()
     executor = place.executor()
     assert executor.submit("killed", a_test_job()) == ref
