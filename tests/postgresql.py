@@ -12,9 +12,10 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from random import SystemRandom
 
 import psycopg
 
@@ -23,6 +24,8 @@ from tests.waiting import PATIENCE_S
 
 USER = "autoinfer"
 PASSWORD = "not-to-be-shown"
+PORTS = range(20_000, 32_768)
+"""Linux gives any free port from 32768 on (ip_local_port_range of its documentation, ip-sysctl)."""
 MISSING = "No PostgreSQL is on this machine; get one with: apt-get install postgresql, or set PG_BINDIR"
 
 
@@ -40,10 +43,13 @@ def programs() -> Path | None:
 
 
 def free_port() -> int:
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port: int = asked.getsockname()[1]
-        return port
+    """A port that nobody listens at, and that nobody is given meanwhile who asks for any free one, as each
+    connection does for its own end: those are above `PORTS`."""
+    while True:
+        port = SystemRandom().choice(PORTS)
+        with socket.socket() as asked, suppress(OSError):
+            asked.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:

@@ -14,7 +14,7 @@ from db.models import Experiment, Hypothesis, Job, Move
 from db.states import ExperimentKind, HypothesisState
 from tests.simulated.campaign import LEASE_S, made_up_target, registered_here, start, worker_process
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 THERE = "cuda:3"
 

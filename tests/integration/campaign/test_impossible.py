@@ -18,7 +18,7 @@ from knowledge import steering
 from tests.simulated.campaign import drive, start
 from tests.unit.agent.test_questions import plain_checkpoint
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SPACE = """
 name: impossible

@@ -20,7 +20,7 @@ from knowledge.queries.model_answers import asked_of_model, model_answers
 from tests.simulated.campaign import drive, start
 from tests.simulated.chat_server import MODEL, chat_server
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SPACE = """
 name: wide

@@ -28,7 +28,7 @@ from tests.simulated.campaign import drive, start
 from tests.simulated.places import simulated_executor
 from tests.simulated.queueing import database_url
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from db.session import Database
 from db.states import ExperimentKind, HypothesisState
 from tests.simulated.campaign import drive, start
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 def question(name: str, candidate: dict[str, object], control: dict[str, object]) -> dict[str, object]:

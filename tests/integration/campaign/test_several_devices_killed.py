@@ -20,7 +20,7 @@ from tests.integration.worker.processes import processes_of
 from tests.simulated.by_hand import measure_baseline
 from tests.simulated.campaign import drive, start
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SPACE = """
 name: small

@@ -34,7 +34,7 @@ from knowledge.summary import summarize
 from tests.new_database import new_database
 from tests.simulated.campaign import drive, registered_here, simulated_spec
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SPACE = """
 name: simulated

@@ -15,7 +15,7 @@ from knowledge.allowances import parse_least, parse_most
 from knowledge.queries.night import Answer, question_now
 from tests.simulated.campaign import drive, start
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SPACE = """
 name: steered

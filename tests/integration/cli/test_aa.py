@@ -16,7 +16,7 @@ from tests.integration.cli.command import ROOT, Autoinfer, Ended
 from tests.integration.cli.test_bad_input import told
 from tests.simulated.campaign import registered_here, simulated_spec
 
-pytestmark = pytest.mark.timeout(280)
+pytestmark = pytest.mark.timeout(600)
 
 MOST_S = 240.0
 """A series of 8 launches on a machine that does other things beside."""

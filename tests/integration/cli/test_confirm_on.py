@@ -20,7 +20,7 @@ from tests.integration.worker.processes import events_of
 from tests.simulated.rented_cloud import BOUND_USD
 from tests.waiting import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SCREENED_HERE = f"--confirm-on {TARGET}"
 

@@ -4,6 +4,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cli.command import ROOT, Autoinfer
 
 PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
@@ -52,6 +54,7 @@ def examples() -> list[str]:
     return [line.removeprefix("autoinfer ") for block in blocks for line in block.splitlines()]
 
 
+@pytest.mark.timeout(900)
 def test_every_example_runs_as_it_stands(with_history: Autoinfer, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs" / "examples", tmp_path, dirs_exist_ok=True)
     ran = [line for line in examples() if not line.startswith(ELSEWHERE)]

@@ -26,7 +26,7 @@ from tests.simulated.modal import app as simulated
 from tests.simulated.modal.server import FakeModal
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 TARGET = "modal:L4"
 SECRET = "as-planted-secret"

@@ -25,7 +25,7 @@ from tests.simulated.remote_executor import RATE_USD_PER_S
 from tests.simulated.rented_cloud import BOUND_USD
 from tests.waiting import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ON_IT = f"--target {TARGET}"
 

@@ -24,7 +24,7 @@ from tests.integration.cli.command import ROOT, Autoinfer
 from tests.simulated.campaign import ENTRY_POINTS, simulated_spec
 from tests.simulated.runpod.server import ACCOUNT_KEY, SECRET, FakeRunPod
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 TARGET = "runpod:L4"
 

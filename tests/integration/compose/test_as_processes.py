@@ -23,7 +23,7 @@ from tests.integration.compose.processes import PATIENCE_S, Services
 from tests.postgresql import PASSWORD, Server, programs, serving
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(280)
+pytestmark = pytest.mark.timeout(600)
 
 TOKEN = "compose-token-0123456789abcdef"
 

@@ -29,6 +29,8 @@ from tests.waiting import wait_for
 
 CLI = [sys.executable, "-P", "-m", "cli"]
 PATIENCE_S = 120.0
+MOMENT_S = 10.0
+"""For so long a campaign of another test may have the default port."""
 
 ADDRESS = re.compile(r"the dashboard is at (http://127\.0\.0\.1:[0-9]+)$")
 
@@ -74,6 +76,15 @@ def a_run(data_dir: Path, *words: str, terminal: bool = False) -> Iterator[Runni
             process.kill()
 
 
+def has_bound(other: socket.socket) -> bool:
+    try:
+        other.bind((DEFAULT_HOST, DEFAULT_PORT))
+    except OSError:
+        return False
+    other.listen()
+    return True
+
+
 def lines_of(out: TextIO) -> Iterator[str]:
     with suppress(OSError):  # so a terminal says that nobody writes to it any more
         yield from iter(out.readline, "")
@@ -97,9 +108,8 @@ def test_it_stands_back_and_stays_on_a_terminal_until_ctrl_c(tmp_path: Path) -> 
 def test_it_takes_the_next_port_and_ends_with_a_campaign_that_is_killed(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):  # then somebody else has it, which is as good
-            other.bind((DEFAULT_HOST, DEFAULT_PORT))
-            other.listen()
+        with suppress(AssertionError):  # then somebody keeps it, which is as good
+            wait_for(lambda: has_bound(other), MOMENT_S)
         with a_run(tmp_path) as running:
             assert not running.address.endswith(f":{DEFAULT_PORT}")
             server = running.server()

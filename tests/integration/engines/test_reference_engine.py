@@ -99,6 +99,7 @@ class TestReferenceEngine(EngineConformance):
         assert len(launch.generate(setting.request(new_tokens=2)).token_ids) == 2
 
     @pytest.mark.slow
+    @pytest.mark.timeout(900)
     @pytest.mark.parametrize("mode", [pytest.param("default", marks=pytest.mark.bench_only), "cpp_wrapper"])
     def test_a_compiled_step_gives_the_eager_text_up_to_near_ties_and_is_built_once(
         self, setting: EngineSetting, launch: Launch, mode: str

@@ -13,7 +13,7 @@ from agent.campaign.outcome import campaign_outcome
 from configs.errors import LeaseLost
 from db.models import Event, Experiment, Job, Launch, Verdict, Worker
 from db.session import Database, open_database
-from db.states import JobState
+from db.states import JobState, WorkerState
 from tests.integration.worker.processes import Workers, processes_of
 from tests.postgresql import Server
 from tests.simulated.campaign import start
@@ -50,6 +50,7 @@ def test_campaigns_share_hosts_and_keep_apart_and_go_on_after_a_restart(
         ids.append(start(tmp_path / name, database, space_text=SPACE, budget="90s")[1])
     hosts[0].start("cpu", lease_s=20)
     hosts[1].start("cpu:1", lease_s=20)
+    wait_for(lambda: idle(database) == len(hosts))
     opened = [open_database(url) for _ in ids]
     loops = [CampaignLoop(each, number, times=TIMES) for each, number in zip(opened, ids, strict=True)]
     with ThreadPoolExecutor() as pool:
@@ -82,6 +83,12 @@ def test_campaigns_share_hosts_and_keep_apart_and_go_on_after_a_restart(
         assert numbers == sorted(set(numbers))
     for each in opened:
         each.close()
+
+
+def idle(database: Database) -> int:
+    with database.read() as session:
+        waiting = select(func.count()).where(Worker.state == WorkerState.IDLE)
+        return session.execute(waiting).scalar_one()
 
 
 def finished_jobs(database: Database) -> int:

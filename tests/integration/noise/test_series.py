@@ -49,7 +49,7 @@ from knowledge.queries.lookup import campaign_of
 from tests.new_database import database_url, new_database
 from tests.simulated.campaign import LEASE_S, registered_here, simulated_spec, worker_process
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 BLOCKS = 2
 BESIDE = (sys.executable, "-c", "import time; time.sleep(600)")

@@ -13,7 +13,7 @@ from tests.proofs.real_equal_arms import told_of
 from tests.proofs.recorded_series import main, read
 from tests.simulated.campaign import LEASE_S, registered_here, simulated_spec, worker_process
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 LAUNCHES = 6
 

@@ -128,7 +128,7 @@ def test_an_engine_that_dies_while_it_serves_is_a_failure_with_its_cause(tmp_pat
     assert all("ended" in line["failure"]["cause"] for line in failures)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_measuring_process_that_is_killed_loses_a_cell_at_most_and_leaves_nothing_running(
     tmp_path: Path,
 ) -> None:

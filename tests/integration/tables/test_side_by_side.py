@@ -185,7 +185,7 @@ def test_batches_hold_each_load_once_and_near_ones_together_the_same_for_a_seed(
     assert any(list(batches(ground, loads, number)) != made for number in range(1, 4))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_process_that_is_killed_loses_a_batch_at_most_and_leaves_nothing_running(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.integration.tables.side_by_side", str(tmp_path)],
