@@ -39,6 +39,13 @@ def runs(database: Database) -> list[RemoteRun]:
         return list(session.scalars(select(RemoteRun).order_by(RemoteRun.id)))
 
 
+def run_out(database: Database) -> None:
+    """Let all leases run out, as they do when their owners fall silent: who takes over looks for that at its
+    start, and then after a third of its own lease."""
+    with database.write() as session:
+        session.execute(update(Job).values(lease_expires_at=after(-1)))
+
+
 KILLED = (
     KillPoint.BEFORE_SUBMIT,
     KillPoint.AFTER_SUBMIT,
@@ -89,6 +96,7 @@ def test_a_lost_lease_re_attaches_and_a_woken_worker_changes_nothing(
     wait_for(lambda: len(provider.reconcile()) == 1)
     provider.end(provider.reconcile()[0])
     wait_for(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
+    run_out(database)
     workers.start(lease_s=60)
     wait_for(lambda: all_done(database))
     first.send_signal(signal.SIGCONT)
@@ -105,6 +113,7 @@ def test_a_woken_worker_leaves_the_run_that_another_took_over_alone(
     once = {ONCE_VARIABLE: str(workers.folder / "once")}
     first = workers.start(**{FREEZE_VARIABLE: KillPoint.WHILE_RUNNING.value}, **once)
     wait_for(lambda: psutil.Process(first.pid).status() == psutil.STATUS_STOPPED)
+    run_out(database)
     workers.start(lease_s=60)
     wait_for(lambda: len(events_of(database, "job.taken_over")) == 1)
     first.send_signal(signal.SIGCONT)
@@ -123,8 +132,8 @@ def test_a_job_that_may_run_remotely_is_never_requeued_by_whoever_reaps(
     """Deterministic: the lease runs out, everyone reaps, and the job stays with its run."""
     first = workers.start(lease_s=60, **{KILL_VARIABLE: KillPoint.AFTER_SUBMIT.value})
     assert first.wait(PATIENCE_S) == -signal.SIGKILL
+    run_out(database)
     with database.write() as session:
-        session.execute(update(Job).values(lease_expires_at=after(-1)))
         assert queue.reap(session) == []
     assert job_states(database) == {1: JobState.RUNNING}
 
@@ -202,8 +211,7 @@ def test_a_worker_that_came_again_with_the_process_id_of_the_last_one_takes_its_
     first.turn()
     second = worker(database, provider)
     second.begin()
-    with database.write() as session:
-        session.execute(update(Job).values(lease_expires_at=after(-1)))
+    run_out(database)
     second.turn()
     assert (second.in_flight, second.looked_at) == (1, 1)
     assert len(provider.submits()) == 1
