@@ -64,7 +64,7 @@ LENGTHS = (2, 70, 5)
 def test_the_fixed_shape_step_computes_what_the_growing_cache_computes() -> None:
     model = tiny_model(layers=LAYERS).requires_grad_(False)
     for growing, fixed in growing_and_fixed(model, LENGTHS):
-        torch.testing.assert_close(fixed, growing, atol=1e-4, rtol=0)
+        torch.testing.assert_close(fixed, growing, atol=1e-4, rtol=1e-4)
 
 
 def test_in_bfloat16_the_fixed_shape_step_is_as_far_from_exact_as_the_growing_cache() -> None:
