@@ -147,11 +147,50 @@ def test_what_ran_is_expected_to_run() -> None:
     assert known.p_feasible(COMPILED) > beliefs().p_feasible(COMPILED)
 
 
-def test_a_failed_combination_blames_each_lever_by_its_share() -> None:
+def test_a_failed_combination_blames_its_settings_alike_where_nothing_is_known_of_them() -> None:
     both = pruned(1, control=COMPILED)
     alone = beliefs([trial(COMPILED, Outcome.INFEASIBLE, None, failure="crashed")])
     shared = beliefs([trial(both, Outcome.INFEASIBLE, None, failure="crashed")])
+    assert shared.p_feasible(COMPILED) == pytest.approx(shared.p_feasible(pruned(1)))
+    assert alone.p_feasible(COMPILED) < shared.p_feasible(COMPILED) < beliefs().p_feasible(COMPILED)
     assert alone.p_feasible(CPP) < shared.p_feasible(CPP) < beliefs().p_feasible(CPP)
+
+
+def test_what_failed_alone_is_expected_to_fail_in_every_combination() -> None:
+    known = beliefs([trial(COMPILED, Outcome.INFEASIBLE, None, failure="crashed")])
+    assert known.p_feasible(pruned(1, control=COMPILED)) < 0.2
+    assert known.p_feasible(pruned(1, control=HALF)) > 0.9
+
+
+def test_a_failed_combination_is_blamed_on_what_never_ran() -> None:
+    ran = trial(HALF, Outcome.REFUTED, 0.0)
+    failed = trial(pruned(1, control=HALF), Outcome.INFEASIBLE, None, failure="crashed")
+    known = beliefs([ran, failed])
+    assert known.p_feasible(HALF) > 0.9
+    assert known.p_feasible(pruned(1)) < 0.3
+
+
+def test_two_settings_that_run_alone_and_fail_together_are_doubted_together_alone() -> None:
+    ran = [trial(each, Outcome.REFUTED, 0.0) for each in (HALF, pruned(1)) for _ in range(2)]
+    both = pruned(1, control=HALF)
+    known = beliefs([*ran, trial(both, Outcome.INFEASIBLE, None, failure="crashed")])
+    with_more = changed({"serving.compile": "default"}, both)
+    assert known.p_feasible(with_more) < 0.7 < 0.95 < known.p_feasible(HALF)
+    assert known.p_feasible(pruned(1, control=COMPILED)) > 0.9
+
+
+@given(st.permutations(range(5)))
+def test_in_which_order_things_ran_and_failed_changes_no_chance_to_run(order: list[int]) -> None:
+    told = [
+        trial(HALF, Outcome.REFUTED, 0.0),
+        trial(pruned(1, control=HALF), Outcome.INFEASIBLE, None, failure="crashed"),
+        trial(pruned(1, control=COMPILED), Outcome.INFEASIBLE, None, failure="crashed"),
+        trial(CPP, Outcome.SUPPORTED, -0.3),
+        trial(pruned(2, control=CPP), Outcome.INFEASIBLE, None, failure="crashed"),
+    ]
+    known, anew = beliefs(told), beliefs([told[each] for each in order])
+    for point in POINTS:
+        assert known.p_feasible(point) == pytest.approx(anew.p_feasible(point), abs=1e-4)
 
 
 def test_a_control_that_failed_says_nothing_of_the_candidate() -> None:
