@@ -11,8 +11,25 @@ member is the product of the densities that it gave to each outcome here before 
 score (Dawid, *Journal of the Royal Statistical Society A* 147, 1984), so that a campaign whose claims miss
 what comes out loses its weight by as much as its forecasts were worse than those without it. With a normal
 for each member it is the robust meta-analytic-predictive prior of Schmidli et al. (*Biometrics* 70, 2014),
-whose vague component here is physics. However wrong what was carried is, the average foretells no outcome
-worse than physics and this campaign alone do by more than log(1 / w⁰) over all of them together.
+whose vague component here is physics. However wrong what was carried is, the average of all members foretells
+the outcomes no worse, over all of them together, than physics and this campaign alone do by more than
+log(1 / w⁰), w⁰ the weight that these began with.
+
+**Who speaks.** A weight of 1e-4 is little, and times the square of a claim that is off by a factor of ten it
+is not: it widens what is thought possible by as much as is open of a small change. So a member speaks in a
+forecast only within Occam's window (Madigan and Raftery, *Journal of the American Statistical Association*
+89, 1994): where it is not `WINDOW` times less likely than the likeliest. Who was told nothing always speaks.
+Who is silent goes on being weighed, and outcomes may bring it back. With W(S) for the weight of a set of
+members, what those that speak foretell loses at most
+
+    log(1 / w⁰) + Σ max(0, log(W(who speaks now) / W(who spoke before)))
+
+by the weights of now: what a member gains while it is silent is not won, and counts when it speaks again.
+
+**How wide.** A member learns its weights from all that it was told, and the factor of all its spreads
+(`linear.py`) from outcomes here alone: how far off physics and claims are here is shown here. Who was told
+what physics did not expect would else be unsure of everything, and so foretell surprises better the more
+wrongly it was told.
 
 Before any outcome here, what was told is held against physics: w_m⁰ is `BELIEVED`, less where its claims as
 a whole lie further off than physics says that they may (prior-data conflict, Box, *Journal of the Royal
@@ -22,8 +39,8 @@ Outcomes are those that are heard: where a belief bounds what one outcome may sa
 further off counts as lying at that bound. Whether what was told can be believed at first is asked of it as it
 stands.
 
-The evidence in closed form: with n rows, misfit q and posterior covariance Σ of `linear.py`, whose scale has
-ν₀ = `SCALE_COUNT` outcomes' weight,
+The evidence in closed form: with posterior covariance Σ after all rows, n of them of this campaign, q their
+misfit after what was told, and a scale that has ν₀ = `SCALE_COUNT` outcomes' weight,
 
     log p(y) = ½ log|Σ| − ½ (ν₀ + n) log(ν₀ + q) + log Γ(½ (ν₀ + n)) + what all members share
 """
@@ -32,7 +49,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,6 +65,10 @@ LEAST_BELIEVED = 1e-4
 
 GARBAGE = 3.0
 """How many times as far off as physics says outcomes lie that have nothing to do with it; judgement."""
+
+WINDOW = 20.0
+"""How many times less likely than the likeliest a member may be and still speak: the factor of Madigan and
+Raftery."""
 
 MOST_ALONE = 6
 """Campaigns that are believed each by itself beside all together, those that told most: a campaign's beliefs
@@ -92,16 +113,28 @@ class Averaged:
         members = [Member((), alone, math.log1p(-math.fsum(chances)) + _evidence(alone) - _evidence(_NONE))]
         for (group, rows, _), chance in zip(begun, chances, strict=True):
             told_here = heard(rows, farthest)
-            before_own, after = _learnt(told_here), _learnt([*told_here, *own])
-            members.append(Member(group, after, math.log(chance) + _evidence(after) - _evidence(before_own)))
+            before_own = _learnt(told_here)
+            at_first = _since(before_own, before_own)
+            after = _since(_learnt([*told_here, *own]), before_own)
+            members.append(Member(group, after, math.log(chance) + _evidence(after) - _evidence(at_first)))
         return cls(tuple(members), farthest)
 
     @cached_property
     def weights(self) -> tuple[float, ...]:
-        """The members' weights, which add up to 1."""
+        """The members' weights, which add up to 1, whether they speak or not."""
         most = max(each.log_weight for each in self.members)
         raw = [math.exp(each.log_weight - most) for each in self.members]
         return tuple(each / math.fsum(raw) for each in raw)
+
+    @cached_property
+    def spoken(self) -> tuple[float, ...]:
+        """The members' weights in a forecast, which add up to 1; 0 of those that are silent."""
+        least = max(self.weights) / WINDOW
+        kept = [
+            weight if not member.sources or weight >= least else 0.0
+            for member, weight in zip(self.members, self.weights, strict=True)
+        ]
+        return tuple(each / math.fsum(kept) for each in kept)
 
     @property
     def carried_weight(self) -> float:
@@ -118,9 +151,9 @@ class Averaged:
 
     @property
     def scale(self) -> float:
-        """The factor of all standard deviations, averaged by weight."""
+        """The factor of all standard deviations, averaged by weight over the members that speak."""
         return math.fsum(
-            weight * member.belief.scale for member, weight in zip(self.members, self.weights, strict=True)
+            weight * member.belief.scale for member, weight in zip(self.members, self.spoken, strict=True)
         )
 
     def after(self, row: Features, residual: float, variance: float) -> Averaged:
@@ -141,8 +174,8 @@ class Averaged:
         A posterior mean is linear in what was heard: row i of a member moves it by xᵀ Σ x_i y_i / v_i.
         """
         moved = [0.0] * len(told)
-        for member, weight in zip(self.members, self.weights, strict=True):
-            if not member.sources:
+        for member, weight in zip(self.members, self.spoken, strict=True):
+            if not member.sources or not weight:
                 continue
             x = np.array([features.get(name, 0.0) for name in member.belief.names])
             pull = dict(zip(member.belief.names, member.belief.covariance @ x, strict=True))
@@ -154,11 +187,12 @@ class Averaged:
         return moved
 
     def predict(self, rows: Sequence[Features]) -> tuple[Array, Array]:
-        """Mean and variance of the mixture at each row."""
-        found = [each.belief.predict(rows) for each in self.members]
+        """Mean and variance at each row of the mixture of those that speak."""
+        speak = [(each, weight) for each, weight in zip(self.members, self.spoken, strict=True) if weight]
+        found = [each.belief.predict(rows) for each, _ in speak]
         if len(found) == 1:
             return found[0]
-        weights = np.array(self.weights)[:, None]
+        weights = np.array([weight for _, weight in speak])[:, None]
         means, variances = np.array([mean for mean, _ in found]), np.array([spread for _, spread in found])
         mean: Array = (weights * means).sum(axis=0)
         variance: Array = (weights * (variances + (means - mean) ** 2)).sum(axis=0)
@@ -188,8 +222,14 @@ def _learnt(rows: Sequence[Row]) -> LinearBelief:
     return LinearBelief.learn(features, residuals, variances)
 
 
+def _since(belief: LinearBelief, before: LinearBelief) -> LinearBelief:
+    """The belief with a scale that learnt from what came after `before` alone."""
+    misfit = max(0.0, belief.misfit - before.misfit)
+    return replace(belief, misfit=misfit, count=belief.count - before.count)
+
+
 def _evidence(belief: LinearBelief) -> float:
-    """Log density of all that it was told, less what depends on its rows' noise alone."""
+    """Log density of the rows that its scale learnt from, less what all members share and what was told."""
     count = SCALE_COUNT + belief.count
     return (
         0.5 * _log_determinant(belief)

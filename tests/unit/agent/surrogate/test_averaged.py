@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,17 +21,19 @@ features = st.dictionaries(st.sampled_from(NAMES), st.floats(-0.4, 0.4), min_siz
 rows = st.tuples(features, st.floats(-3, 3), st.just(NOISE))
 
 
-def density_log(belief: LinearBelief | Averaged, row: Row) -> float:
-    """Log density of Student's t that a regression with a learnt scale gives to an outcome, member by
-    member."""
-    if isinstance(belief, Averaged):
-        parts = [
-            math.log(weight) + density_log(member.belief, row)
-            for member, weight in zip(belief.members, belief.weights, strict=True)
-            if weight > 0
-        ]
-        most = max(parts)
-        return most + math.log(math.fsum(math.exp(each - most) for each in parts))
+def mixture_log(belief: Averaged, weights: Sequence[float], row: Row) -> float:
+    """Log density that the members give to an outcome, by these weights."""
+    parts = [
+        math.log(weight) + density_log(member.belief, row)
+        for member, weight in zip(belief.members, weights, strict=True)
+        if weight > 0
+    ]
+    most = max(parts)
+    return most + math.log(math.fsum(math.exp(each - most) for each in parts))
+
+
+def density_log(belief: LinearBelief, row: Row) -> float:
+    """Log density of Student's t that a regression with a learnt scale gives to an outcome."""
     mean, variance = belief.predict([row[0]])
     spread = math.sqrt(float(variance[0]) + belief.scale**2 * row[2])
     degrees = SCALE_COUNT + belief.count
@@ -65,10 +69,28 @@ def test_whatever_was_told_the_average_foretells_nearly_as_well_as_without_it(
     with_, without = 0.0, 0.0
     for each in own:
         row = heard_after(alone, each, farthest)
-        with_ += density_log(averaged, row)
+        with_ += mixture_log(averaged, averaged.weights, row)
         without += density_log(alone, row)
         averaged, alone = averaged.after(*row), alone.after(*row)
     assert with_ >= without - worst - 1e-6
+
+
+@given(st.lists(rows, max_size=6), st.lists(rows, max_size=6), st.lists(rows, min_size=1, max_size=8))
+def test_of_those_that_speak_the_same_holds_but_for_what_comes_back(
+    told: list[Row], more: list[Row], own: list[Row]
+) -> None:
+    averaged = Averaged.learn([], {**carried(*told), **carried(*more, scope="C-2")})
+    alone = LinearBelief.learn([], [], [])
+    worst, lost = -math.log(averaged.weights[0]), 0.0
+    for row in own:
+        lost += density_log(alone, row) - mixture_log(averaged, averaged.spoken, row)
+        before, averaged, alone = averaged.spoken, averaged.after(*row), alone.after(*row)
+        spoke, speak = (
+            math.fsum(weight for weight, voice in zip(averaged.weights, voices, strict=True) if voice)
+            for voices in (before, averaged.spoken)
+        )
+        worst += max(0.0, math.log(speak / spoke))
+    assert lost <= worst + 1e-6
 
 
 @pytest.mark.parametrize("farthest", [math.inf, FARTHEST])
@@ -96,6 +118,39 @@ def test_what_physics_thinks_possible_is_believed_and_what_it_does_not_hardly_at
     absurd = carried(({"compile": 0.2}, -3.0, NOISE), ({"kernel": 0.2}, 2.5, NOISE))
     assert Averaged.learn([], likely).carried_weight == pytest.approx(BELIEVED)
     assert Averaged.learn([], absurd).carried_weight == pytest.approx(LEAST_BELIEVED)
+
+
+def test_what_is_hardly_believed_is_not_predicted_from_whatever_it_claims() -> None:
+    told = carried(({"compile": 0.2}, -3.0, NOISE), ({"kernel": 0.2}, 2.5, NOISE))
+    own: list[Row] = [({"compile": 0.2}, -0.1, NOISE)]
+    found, alone = Averaged.learn(own, told), Averaged.learn(own, {})
+    assert 0 < found.carried_weight < LEAST_BELIEVED
+    asked = [{"compile": 0.2}, {"kernel": 0.2}]
+    assert np.array_equal(found.predict(asked), alone.predict(asked))
+    assert found.scale == alone.scale
+    assert found.moved_by({"compile": 0.2}, [("C-1", row) for row in told["C-1"]]) == [0.0, 0.0]
+
+
+def test_what_was_silent_speaks_again_once_outcomes_here_bear_it_out() -> None:
+    borne_out: list[Row] = [
+        ({"compile": 0.2}, -3.0, NOISE),
+        ({"kernel": 0.2}, 2.5, NOISE),
+        ({"pruning": 0.2}, 3, NOISE),
+    ]
+    at_first = Averaged.learn([], carried(*borne_out))
+    after = Averaged.learn(borne_out, carried(*borne_out))
+    assert at_first.spoken == (1.0, 0.0)
+    assert after.spoken[1] == pytest.approx(after.carried_weight)
+    assert after.carried_weight > 1000 * at_first.carried_weight
+
+
+def test_what_was_told_makes_nothing_here_less_sure() -> None:
+    """Claims that physics did not expect are no reason to foretell surprises of other things."""
+    told = carried(*[({"compile": 0.3}, sign * 0.5, NOISE) for sign in (1, -1, 1, -1)])
+    before = Averaged.learn([], told)
+    after = before.after({"kernel": 0.3}, 1.2, NOISE)
+    assert before.scale == pytest.approx(1)
+    assert after.carried_weight == pytest.approx(before.carried_weight)
 
 
 def test_what_comes_out_as_told_gains_weight_and_what_comes_out_otherwise_loses_it() -> None:
