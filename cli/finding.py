@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import CampaignFilter, CampaignLabel, Json
-from cli.withdraw import BY_THE_USER, Why, take_back
+from cli.withdraw import Why, take_back
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -98,7 +98,7 @@ def add(
 def withdraw(
     ctx: typer.Context,
     finding: Annotated[str, typer.Argument(metavar="F-ID", help="A finding of your own, such as F-006.")],
-    why: Why = BY_THE_USER,
+    why: Why = None,
     as_json: Json = False,
 ) -> None:
     """Take back a finding that you wrote down; it stays, marked as withdrawn."""

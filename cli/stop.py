@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from cli.options import Json
+from cli.withdraw import Why
 
 
 def stop(
     ctx: typer.Context,
     remote: Annotated[bool, typer.Option("--remote", help="End every run on rented machines.")] = False,
+    why: Why = None,
     as_json: Json = False,
 ) -> None:
     """End every run on rented machines that this database knows of, and say what could not be ended.
@@ -31,7 +33,7 @@ def stop(
             "Everything on rented machines: autoinfer stop --remote; a campaign: autoinfer campaign stop",
         )
     with database_of(ctx) as database:
-        stopped, waiting = stop_all(database, remote_executors(settings_of(ctx)))
+        stopped, waiting = stop_all(database, remote_executors(settings_of(ctx)), why=why)
     left = [each for each in stopped if each.fault is not None]
     if as_json:
         runs = [

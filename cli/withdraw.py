@@ -14,24 +14,23 @@ if TYPE_CHECKING:
 
     from db.labels import Noun
 
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, kept with it.")]
-
-BY_THE_USER = "by the user"
-"""The reason where none is given."""
+Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="The reason, kept with it.")]
 
 
 def withdraw(
     ctx: typer.Context,
     hypothesis: Annotated[str, typer.Argument(metavar="H-ID", help="The hypothesis, such as H-021.")],
-    why: Why = BY_THE_USER,
+    why: Why = None,
     as_json: Json = False,
 ) -> None:
     """Take a hypothesis that waits out of the queue for good."""
     from db.labels import Noun
+    from knowledge.steering import USER
     from knowledge.steering import withdraw as take_out
 
     def take(session: Session, number: int) -> dict[str, str | None]:
-        return {"state": take_out(session, number, why).state.value, "reason": why}
+        found = take_out(session, number, why)
+        return {"state": found.state.value, "by": USER, "reason": why}
 
     take_back(ctx, Noun.HYPOTHESIS, hypothesis, take, why, as_json=as_json)
 
@@ -41,13 +40,14 @@ def take_back(
     noun: Noun,
     text: str,
     take: Callable[[Session, int], dict[str, str | None]],
-    why: str,
+    why: str | None,
     *,
     as_json: bool,
 ) -> None:
-    """Take back what the label `text` names, by `take`, which gives what it became, because of `why`."""
+    """Take back what the label `text` names, by `take`, which gives what it became."""
     from cli.opening import writing
     from cli.output import print_json, say
+    from configs.reasons import reason_given
     from db.labels import format_label
     from knowledge.queries.lookup import labelled
 
@@ -58,4 +58,4 @@ def take_back(
     if as_json:
         print_json({noun.word: label, **told})
         return
-    say(f"{label} is withdrawn: {why.rstrip('.')}.")
+    say(f"{label} is withdrawn." if why is None else f"{label} is withdrawn: {reason_given(why)}.")

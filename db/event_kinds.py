@@ -84,7 +84,7 @@ class EventKind(StrEnum):
     )
     HYPOTHESIS_WITHDRAWN = (
         "hypothesis.withdrawn",
-        "A hypothesis left the queue without a test, with the reason.",
+        "A hypothesis left the queue without a test: who took it out, and why.",
     )
     HYPOTHESIS_REQUEUED = (
         "hypothesis.requeued",
@@ -133,7 +133,7 @@ class EventKind(StrEnum):
         "The user ended runs on rented machines that only their provider knew of.",
     )
     BUDGET_SET = ("budget.set", "The user set, changed or dropped a budget in dollars.")
-    JOB_CANCELLED = ("job.cancelled", "A job was cancelled.")
+    JOB_CANCELLED = ("job.cancelled", "A job was cancelled, with the reason.")
     JOB_LEFT = ("job.left", "A worker leaves a job in the queue that is not for it, with the reason.")
     STAGE_STARTED = ("stage.started", "A stage of an experiment began.")
     STAGE_PROGRESSED = (

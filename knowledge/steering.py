@@ -12,13 +12,16 @@ from collections.abc import Collection
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from configs.authors import author_words
 from configs.errors import UsageError
+from configs.reasons import reason_given
 from db import events
 from db.campaign_owner import free_from_the_dead, is_driven
 from db.clock import now
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Campaign, Experiment, Hypothesis, Job
+from db.models.base import JsonObject
 from db.states import CampaignState, DirectiveKind, ExperimentKind, HypothesisState, JobState
 from experiments.worker.cancelling import cancel
 from knowledge.contradictions import check_banned
@@ -33,6 +36,9 @@ from knowledge.directives import (
     lift,
 )
 from knowledge.stored import LEVER_JOINT
+
+USER, AGENT = "user", "agent"
+"""Who withdraws, as its event's data keeps it, beside the names of coding agents."""
 
 AHEAD = "ahead"
 """Where the `value` of a priority keeps the ids of the hypotheses that it leaves ahead."""
@@ -148,11 +154,29 @@ def waiting_order(session: Session, campaign_id: int) -> list[int]:
     return list(session.scalars(query.order_by(Hypothesis.rank.nulls_last(), Hypothesis.id)))
 
 
-def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user") -> Hypothesis:
-    """Take a hypothesis, which must exist, out of the queue for good.
+def withdraw(session: Session, hypothesis_id: int, why: str | None, by: str = USER) -> Hypothesis:
+    """Take a hypothesis, which must exist, out of the queue for good, and keep who wants it so and why.
+
+    `by` is the user or a coding agent by its name; `why` None where no reason was given. Raises `UsageError`
+    when its test has begun or it was settled before, and for a reason that is none (`reason_given`).
+    """
+    given = None if why is None else reason_given(why)
+    said = "" if given is None else f": {given}"
+    who = f"by {'the user' if by == USER else author_words(by)}"
+    signed = events.author_of(session) is not None  # then the event's sentence ends with who it was
+    told = f"was withdrawn{said}." if signed else f"was withdrawn {who}{said}."
+    return _take_out(session, hypothesis_id, f"B{who[1:]}{said}.", told, {"by": by, "why": given})
+
+
+def withdraw_proposal(session: Session, hypothesis_id: int, why: str) -> Hypothesis:
+    """Take a hypothesis, which must exist, out of the queue on behalf of the agent, which says `why`.
 
     Raises `UsageError` when its test has begun or it was settled before.
     """
+    return _take_out(session, hypothesis_id, why, f"was withdrawn: {why}", {"by": AGENT, "why": why})
+
+
+def _take_out(session: Session, hypothesis_id: int, reason: str, told: str, data: JsonObject) -> Hypothesis:
     hypothesis = session.get_one(Hypothesis, hypothesis_id)
     check_waiting(hypothesis, "withdrawn")
     hypothesis.state = HypothesisState.WITHDRAWN
@@ -168,14 +192,14 @@ def withdraw(session: Session, hypothesis_id: int, reason: str, by: str = "user"
         DirectiveKind.APPROVAL,
         DirectiveKind.QUESTION,
     )
-    text = f"{hypothesis_label(hypothesis)} was withdrawn: {reason}"
+    label = hypothesis_label(hypothesis)
     events.append(
         session,
         EventKind.HYPOTHESIS_WITHDRAWN,
-        text,
-        hypothesis_label(hypothesis),
+        f"{label} {told}",
+        label,
         hypothesis.campaign_id,
-        {"by": by, "proposer": hypothesis.proposer},
+        {**data, "proposer": hypothesis.proposer},
     )
     return hypothesis
 

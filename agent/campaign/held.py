@@ -130,7 +130,7 @@ def release_held(session: Session, desk: Desk) -> None:
             )
             _rebase(session, row, draft)
         except UsageError as error:
-            steering.withdraw(session, row.id, error.message, by="agent")
+            steering.withdraw_proposal(session, row.id, error.message)
 
 
 def _rebase(session: Session, row: Hypothesis, draft: Draft) -> None:

@@ -127,7 +127,7 @@ def take_in(session: Session, desk: Desk, drafts: Sequence[Draft]) -> None:
     """Withdraw what the agent would not propose now, and write the drafts down as queued or refused, or tell
     how many of them are left out because nothing is expected of them."""
     for hypothesis_id, why in desk.leaving.items():
-        steering.withdraw(session, hypothesis_id, why, by="agent")
+        steering.withdraw_proposal(session, hypothesis_id, why)
     sifted = sift(desk, drafts)
     if sifted.left_out:
         events.append(

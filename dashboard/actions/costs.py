@@ -76,7 +76,7 @@ def stop_remote(server: Server, form: Form) -> Told:
             "This ends everything that is paid for.", "Tick the box beside it to say that you mean it."
         )
     seen = [_number(each) for each in form.texts("run")]
-    stopped, waiting = stop_all(server.database, _make(server), seen)
+    stopped, waiting = stop_all(server.database, _make(server), seen, form.text("why"))
     sentences = [_stopped(each) for each in stopped]
     if waiting:
         sentences.append(f"Cancelled before they were submitted: {', '.join(waiting)}.")
@@ -116,7 +116,10 @@ TAKES = {
         {"job": "Its label.", "up_to_usd": "Dollars that it may cost at most; its quote if not given."},
         ["job"],
     ),
-    "stop_remote": takes({"run": RUN, "sure": "Anything, to say that it is meant."}, ["sure"]),
+    "stop_remote": takes(
+        {"run": RUN, "why": "The reason, kept with each job.", "sure": "Anything, to say that it is meant."},
+        ["sure"],
+    ),
     "reconcile": takes(
         {"do": "list, or end for those that are named.", "ref": "A run as it was listed; again for each."},
         ["do"],

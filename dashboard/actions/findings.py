@@ -41,7 +41,7 @@ def write_down(session: Session, form: Form) -> Finding:
 def withdraw(session: Session, form: Form) -> Finding:
     """Take a finding back that was written down."""
     number = labelled(session, Noun.FINDING, form.required("finding"))
-    return take_back(session, number, form.why())
+    return take_back(session, number, form.text("why"))
 
 
 def _lines(form: Form, name: str) -> tuple[str, ...]:

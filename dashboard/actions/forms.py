@@ -63,10 +63,6 @@ class Form:
             raise UsageError(f"The form says nothing of {name}.", "Send it from the page again.")
         return found
 
-    def why(self) -> str:
-        """The reason that is kept with an act."""
-        return self.text("why") or "by the user"
-
     def place(self, name: str) -> int:
         """A field as a place, 1 the first; raises `UsageError` for anything else."""
         text = self.required(name)

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from configs.errors import AutoinferError, UsageError
 from configs.quantities import format_usd, parse_usd
+from configs.reasons import reason_given
 from dashboard.actions.acts import add_acts, refused
 from dashboard.actions.forms import Form, read_form, takes
 from dashboard.rendering.environment import render
@@ -64,9 +65,10 @@ def unmove(session: Session, form: Form) -> str:
 
 def withdraw(session: Session, form: Form) -> str:
     """Take a hypothesis out of the queue for good."""
-    why = form.why()
+    why = form.text("why")
     found = steering.withdraw(session, _hypothesis(session, form), why)
-    return f"{format_label(Noun.HYPOTHESIS, found.id)} is withdrawn: {why}."
+    because = "" if why is None else f": {reason_given(why)}"
+    return f"{format_label(Noun.HYPOTHESIS, found.id)} is withdrawn{because}."
 
 
 def approve(session: Session, form: Form) -> str:

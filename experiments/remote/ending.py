@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from configs.errors import AutoinferError, UsageError
+from configs.reasons import reason_given
 from db import events, remote_runs
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -63,15 +64,17 @@ class Stranger:
 
 
 def stop_all(
-    database: Database, make: Make, seen: Collection[int] | None = None
+    database: Database, make: Make, seen: Collection[int] | None = None, why: str | None = None
 ) -> tuple[list[Stopped], list[str]]:
     """End every open run, cancelling its job, and every waiting job that was quoted; returns both, the jobs
     by their labels.
 
     The jobs are taken from their workers first, so that these write nothing more about them. A run that can't
     be ended stays open, and what was reserved for it stays reserved. `seen` are the ids of the runs that the
-    user was shown: raises `UsageError` where another one runs by now.
+    user was shown: raises `UsageError` where another one runs by now. `why` is the reason that the user gave,
+    kept with each job: raises `UsageError` for one that is none (`reason_given`).
     """
+    because = STOPPED if why is None else f"{STOPPED.removesuffix('.')}: {reason_given(why)}."
     if seen is not None:
         with database.read() as session:
             fresh = [run for run in remote_runs.open_runs(session) if run.id not in seen]
@@ -85,7 +88,7 @@ def stop_all(
     with database.write() as session:
         cancelled = list(session.scalars(waiting))
         for job_id in cancelled:
-            cancel(session, job_id, STOPPED)
+            cancel(session, job_id, because)
     with database.read() as session:
         runs = remote_runs.open_runs(session)
     owner = f"{socket.gethostname()}/stop#{os.getpid()}"
@@ -109,7 +112,7 @@ def stop_all(
             else:
                 flight = Flight(database, Taken(claimed, run.key), run, times, 0, None)
                 flight.cost = cost
-                flight.reporter.cancelled(STOPPED)
+                flight.reporter.cancelled(because)
             stopped.append(Stopped(label, run.key, run.executor, run.target, cost, None))
         except AutoinferError as error:
             stopped.append(Stopped(label, run.key, run.executor, run.target, None, str(error)))

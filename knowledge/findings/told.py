@@ -14,6 +14,7 @@ from configs.authors import author_words
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.quantities import HIGHER_IS_BETTER, ExpectedEffect, parse_effect
+from configs.reasons import reason_given
 from db import events
 from db.clock import now
 from db.event_kinds import EventKind
@@ -24,7 +25,6 @@ from db.states import FindingStatus
 from experiments.space.configuration import KnobValue
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from knowledge.figures import clause
 from knowledge.findings.rules import Rule
 from knowledge.findings.telling import tell_disputes
 from knowledge.findings.verdict_fact import SAYING, Saying
@@ -117,10 +117,12 @@ def parse_saying(text: str) -> Saying:
     raise UsageError(f"{text[:40]!r} is nothing that a finding says.", f"It can say {known}.")
 
 
-def take_back(session: Session, finding_id: int, why: str) -> Finding:
-    """Withdraw a finding of the user's own; works in the caller's write transaction.
+def take_back(session: Session, finding_id: int, why: str | None) -> Finding:
+    """Withdraw a finding of the user's own, and keep that they did and why; works in the caller's write
+    transaction.
 
-    Raises `UsageError` for one that was measured, which only verdicts change, and for one that was withdrawn.
+    Raises `UsageError` for one that was measured, which only verdicts change, for one that was withdrawn, and
+    for a reason that is none (`reason_given`).
     """
     finding = session.get_one(Finding, finding_id)
     label = _label(finding)
@@ -131,14 +133,12 @@ def take_back(session: Session, finding_id: int, why: str) -> Finding:
         )
     if finding.status is FindingStatus.WITHDRAWN:
         raise UsageError(f"{label} is withdrawn already.", f"See it with: autoinfer show {label}")
-    reason = clause(why)
-    if not reason:
-        raise UsageError("The reason is empty.", "Leave --why out, or say why in a few words.")
+    said = "by the user" if why is None else f"by the user: {reason_given(why)}"
     finding.status = FindingStatus.WITHDRAWN
-    finding.status_reason = f"Withdrawn: {reason}."
+    finding.status_reason = f"Withdrawn {said}."
     finding.updated_at = now()
     session.flush()
-    _announce(session, EventKind.FINDING_CHANGED, finding, f"{label} is withdrawn: {reason}.")
+    _announce(session, EventKind.FINDING_CHANGED, finding, f"{label} is withdrawn {said}.")
     return finding
 
 

@@ -23,7 +23,7 @@ def test_what_is_written_down_is_listed_as_ones_own_found_by_its_knob_and_taken_
     assert "F-001" not in listed.out  # of another target
     assert with_history("finding withdraw F-4 --why 'it was three'").code == 0
     shown = with_history("show F-4 --json").json()
-    assert (shown["status"], shown["status_reason"]) == ("withdrawn", "Withdrawn: it was three.")
+    assert (shown["status"], shown["status_reason"]) == ("withdrawn", "Withdrawn by the user: it was three.")
 
 
 def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(

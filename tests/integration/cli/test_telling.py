@@ -46,8 +46,8 @@ def test_only_the_agents_own_proposals_are_withdrawn_without_a_word(
         waiting = session.scalars(select(Hypothesis).where(Hypothesis.state == HypothesisState.QUEUED)).all()
         users, agents = waiting[0].id, waiting[1].id
         waiting[0].proposer = USER
-        steering.withdraw(session, users, "On the baseline it is the same as H-001.", by="agent")
-        steering.withdraw(session, agents, "H-001 is the best now.", by="agent")
+        steering.withdraw_proposal(session, users, "On the baseline it is the same as H-001.")
+        steering.withdraw_proposal(session, agents, "H-001 is the best now.")
     teller.tell_new()
     history.close()
     printed = capsys.readouterr().out

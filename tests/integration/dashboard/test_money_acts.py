@@ -27,6 +27,7 @@ from tests.simulated.specs import a_test_job
 
 BASE = "http://127.0.0.1"
 FLYING = ("job3-2", "job5-1")
+WHY = "The user stopped everything remote: It costs too much."
 
 
 @pytest.fixture
@@ -190,7 +191,10 @@ def test_everything_that_is_paid_for_is_ended_once_it_was_said_twice(
     status, said = send(client, "stop_remote", {"run": runs})
     assert (status, said.partition(".")[0]) == (REFUSED, "This ends everything that is paid for")
     assert len(provider.reconcile()) == len(FLYING)
-    status, said = send(client, "stop_remote", {"run": runs, "sure": "1"})
+    status, said = send(client, "stop_remote", {"run": runs, "sure": "1", "why": "x" * 501})
+    assert (status, said.partition(",")[0]) == (REFUSED, "The reason has 501 characters")
+    assert len(provider.reconcile()) == len(FLYING)
+    status, said = send(client, "stop_remote", {"run": runs, "sure": "1", "why": "It costs too much."})
     assert status == 200
     assert "J-3 on files:T has ended; it cost $0.200." in said
     assert "Cancelled before they were submitted: J-6, J-7." in said
@@ -198,6 +202,9 @@ def test_everything_that_is_paid_for_is_ended_once_it_was_said_twice(
     with history.database.read() as session:
         assert set(session.scalars(select(RemoteRun.state))) == {RemoteRunState.ENDED}
         assert session.get_one(Job, 6).state is JobState.CANCELLED
+        assert session.get_one(Job, 6).error == WHY
+    assert f"J-6 is cancelled: {WHY}" in events_of(history.database, "job.cancelled")
+    assert f"J-3 is cancelled: {WHY}" in events_of(history.database, "job.cancelled")
     assert len(events_of(history.database, "job.settled")) == 2
 
 

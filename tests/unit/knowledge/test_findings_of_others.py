@@ -315,7 +315,7 @@ def test_only_what_the_user_wrote_can_be_withdrawn_and_only_once(history: Histor
     with history.database.write() as session, pytest.raises(UsageError, match="F-001 was measured"):
         take_back(session, 1, "no")
     with history.database.write() as session:
-        assert take_back(session, own, "I was wrong.").status_reason == "Withdrawn: I was wrong."
+        assert take_back(session, own, "I was wrong.").status_reason == "Withdrawn by the user: I was wrong."
     with history.database.write() as session, pytest.raises(UsageError, match="withdrawn already"):
         take_back(session, own, "again")
     with history.database.write() as session:

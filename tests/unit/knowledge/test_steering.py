@@ -164,7 +164,37 @@ def test_a_withdrawn_hypothesis_leaves_the_queue_with_its_pin(history: History) 
         row = session.get_one(Hypothesis, number)
         assert (row.state, row.rank, row.pinned) == (HypothesisState.WITHDRAWN, None, False)
     assert active(history) == []
-    assert events(history, "hypothesis.withdrawn")[0].text == "H-001 was withdrawn: not worth it"
+    assert events(history, "hypothesis.withdrawn")[0].text == (
+        "H-001 was withdrawn by the user: not worth it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [(None, "By the user."), ("  it was\nmeasured by hand. ", "By the user: it was measured by hand.")],
+)
+def test_a_withdrawal_keeps_who_and_why(history: History, why: str | None, reason: str) -> None:
+    number = history.propose({"serving.threads": 1}, rank=1)
+    with history.database.write() as session:
+        assert steering.withdraw(session, number, why).state_reason == reason
+    [event] = events(history, "hypothesis.withdrawn")
+    assert event.text == f"H-001 was withdrawn {reason[0].lower()}{reason[1:]}"
+    assert event.data is not None
+    assert event.data["by"] == "user"
+
+
+def test_a_withdrawal_with_a_reason_that_is_none_is_refused_and_nothing_is_changed(history: History) -> None:
+    number = history.propose({"serving.threads": 1}, rank=1)
+    for why, told in (
+        (" . ", "is empty"),
+        ("x" * 501, "has 501 characters, and 500"),
+        ("a\x1b[2Jb", "no text"),
+    ):
+        with pytest.raises(UsageError, match=told), history.database.write() as session:
+            steering.withdraw(session, number, why)
+    with history.database.read() as session:
+        assert session.get_one(Hypothesis, number).state is HypothesisState.QUEUED
+    assert events(history, "hypothesis.withdrawn") == []
 
 
 def test_a_campaign_is_paused_and_resumed_and_not_twice(history: History) -> None:
