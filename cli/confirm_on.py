@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from agent.campaign.ground import Ground
+    from agent.campaign.price_elsewhere import ConfirmTerms
     from agent.campaign.worker_process import WorkerProcess
-    from agent.plan.price_elsewhere import ConfirmTerms
+    from agent.plan.ground import Ground
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -28,8 +28,8 @@ def terms_of(
 
     Raises `UsageError` where none has.
     """
+    from agent.campaign.price_elsewhere import check_confirmable, confirm_terms
     from agent.plan.footing import footing_on
-    from agent.plan.price_elsewhere import check_confirmable, confirm_terms
     from cli.executor import make_remote_executor
     from experiments.executors.port import Executor
 
@@ -48,7 +48,7 @@ def terms_of(
 def keep(database: Database, campaign_id: int, found: ConfirmTerms | None) -> None:
     """Store the terms with the campaign, as they are by now."""
     from agent.campaign.other_targets import keep_terms
-    from agent.campaign.stored_spec import FOUND
+    from agent.ground.stored_spec import FOUND
 
     if found is not None:
         with database.write() as session:

@@ -16,10 +16,10 @@ from cli.output import print_json, say
 from configs.language_model import KEY_VARIABLE
 
 if TYPE_CHECKING:
+    from agent.campaign.price_elsewhere import ConfirmTerms
     from agent.campaign.worker_process import WorkerProcess
     from agent.plan.plan import Plan
     from agent.plan.price import Prices
-    from agent.plan.price_elsewhere import ConfirmTerms
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database

@@ -151,7 +151,7 @@ def _plans(
     dummy: bool,
 ) -> list[Plan]:
     from agent.campaign.survey import ENGINE_IS_THERE
-    from agent.campaign.target import find_target
+    from agent.ground.target import find_target
     from agent.plan.begin import devices_told, engine_check, space_that_is_here
     from agent.plan.card import card_asked, card_of, listed_cards
     from agent.plan.model import ModelFound, find_model

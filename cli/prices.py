@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import typer
     from sqlalchemy.orm import Session
 
-    from agent.campaign.ground import Ground
+    from agent.campaign.price_elsewhere import ConfirmTerms
     from agent.plan.footing import Footing
+    from agent.plan.ground import Ground
     from agent.plan.plan import Plan
     from agent.plan.price import Prices
-    from agent.plan.price_elsewhere import ConfirmTerms
     from configs.campaign import CampaignSpec
     from configs.settings import Settings
     from db.session import Database
@@ -71,7 +71,7 @@ def keep_agreed(
 
 def quoted_for(ctx: typer.Context, plan: Plan) -> Quoted | None:
     """What the plan's jobs cost where any of them is rented, else None; makes and submits nothing."""
-    from agent.campaign.target import find_target
+    from agent.ground.target import find_target
     from agent.plan.begin import known_fingerprint
     from agent.plan.footing import Footing
     from cli.opening import reading
@@ -99,8 +99,8 @@ def quoted_for(ctx: typer.Context, plan: Plan) -> Quoted | None:
 
 
 def _quoted(ctx: typer.Context, session: Session | None, spec: CampaignSpec, footing: Footing) -> Quoted:
+    from agent.campaign.price_elsewhere import confirm_terms
     from agent.plan.price import prices_of
-    from agent.plan.price_elsewhere import confirm_terms
     from cli.opening import settings_of
     from configs.targets import is_rented
 

@@ -16,7 +16,7 @@ from cli.prices import keep_agreed, prices_there
 from cli.run_resume import Dollars, refuse_beside_resume, resume_campaign
 
 if TYPE_CHECKING:
-    from agent.campaign.ground import Ground
+    from agent.plan.ground import Ground
     from agent.plan.plan import Plan
     from configs.campaign import CampaignSpec
     from db.session import Database
@@ -179,8 +179,8 @@ def run(
     good order. The dashboard's address is printed first; on a terminal it stays after the campaign until
     Ctrl-C.
     """
-    from agent.campaign.shape import SHAPES
     from agent.campaign.survey import survey
+    from agent.ground.shape import SHAPES
     from cli.asked import campaign_asked
     from cli.executor import check_folders
     from configs.quality_tasks import split_tasks

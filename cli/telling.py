@@ -10,9 +10,9 @@ from knowledge.figures import against_control, machine_changed, signed
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from agent.campaign.price_elsewhere import ConfirmTerms
     from agent.plan.plan import Plan
     from agent.plan.price import Prices
-    from agent.plan.price_elsewhere import ConfirmTerms
     from configs.campaign import CampaignSpec
     from db.models import Event
     from db.session import Database

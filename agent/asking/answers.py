@@ -14,8 +14,8 @@ from agent.asking.preview import Ground
 from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
 from agent.asking.untested import untested
 from agent.asking.what_if import what_if
-from agent.campaign.drafter import space_of
-from agent.campaign.legal import Legal
+from agent.ground.drafter import space_of
+from agent.ground.legal import Legal
 from configs.catalog import Kind, packaged_names
 from configs.errors import AutoinferError, UsageError
 from db.event_kinds import EventKind

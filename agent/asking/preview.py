@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.held import draft_on
-from agent.campaign.legal import Legal
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.within_memory import legal_of
+from agent.ground.legal import Legal
 from agent.proposers.user import Enqueued
 from agent.ranking.values import Place
 from db.models import Configuration as ConfigurationRow

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
-from agent.campaign.drafter import drafter_content
+from agent.ground.drafter import drafter_content
 from agent.proposers.dedupe import Earlier, refusal
 from agent.proposers.draft import by_time_alone
 from agent.proposers.port import Draft

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from agent.campaign.elsewhere import card_of_rented, ran_elsewhere
+from agent.campaign.elsewhere import ran_elsewhere
 from agent.campaign.ended import until_ended
 from agent.campaign.verdicts import NOT_THE_CANDIDATES_FAULT, judge_experiment, settle, unsealed
+from agent.plan.card import card_of_rented
 from configs.errors import AutoinferError
 from db import events
 from db.event_kinds import EventKind

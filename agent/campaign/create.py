@@ -7,9 +7,9 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.allowance import asked_above, set_dollars
-from agent.campaign.ground import Ground, found_on, spec_on, target_on
-from agent.campaign.stored_spec import FOUND, asked_of
+from agent.ground.stored_spec import FOUND, asked_of
 from agent.plan.at_once import IN_TURN
+from agent.plan.ground import Ground, found_on, spec_on, target_on
 from configs.campaign import ApprovalSpec, CampaignSpec
 from configs.quantities import format_duration, format_usd
 from db import events

@@ -12,12 +12,12 @@ from agent.campaign.expected_cost import cost_priors
 from agent.campaign.expected_there import Here, best_there, candidate_there, target_of
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import Incumbent, is_on
-from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
 from agent.campaign.ruled_out import rules_out
-from agent.campaign.shape import refused_on_a_shape
 from agent.campaign.steered import settling, used_by, used_up
-from agent.campaign.sweep import swept
+from agent.ground.legal import Legal
+from agent.ground.shape import refused_on_a_shape
+from agent.ground.sweep import swept
 from agent.plan.duration import Request, test_seconds
 from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import CampaignView

@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.facts import Facts, Queued
-from agent.campaign.length import length_of, length_told
-from agent.campaign.sweep import swept
 from agent.discovery.stream import next_test
+from agent.ground.sweep import swept
+from agent.plan.length import length_of, length_told
 from configs.targets import device_there
 from db import events, queue
 from db.clock import now

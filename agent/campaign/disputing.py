@@ -12,12 +12,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
-from agent.campaign.claims import refuted_if
 from agent.campaign.desk import Desk
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
+from agent.ground.legal import legal_here
+from agent.proposers.claims import refuted_if
 from agent.proposers.dispute import PROPOSER, Disputed, take_apart
 from configs.errors import UsageError
 from db.labels import Noun, format_label, parse_label_of

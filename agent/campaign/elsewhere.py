@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.campaign.checkpoint import Checkpoint
 from agent.campaign.facts import Facts
-from agent.campaign.legal import Legal, legal_here
 from agent.campaign.named import engine_of
-from agent.campaign.target import check_engine_is_here, check_serves, find_target
+from agent.ground.checkpoint import Checkpoint
+from agent.ground.legal import Legal, legal_here
+from agent.ground.target import check_engine_is_here, check_serves, find_target
 from agent.plan.at_once import launches_at_once, parts_on, usable_on
-from agent.plan.card import Card, card_asked, card_of
+from agent.plan.card import Card, card_of, card_of_rented
 from agent.plan.fitting import sentence
 from agent.plan.memory import Room
 from agent.plan.model import ModelFound, model_at
-from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.registry import Port, names
 from configs.targets import CPU, CUDA, check_one_device, is_rented
@@ -27,9 +26,6 @@ from experiments.measurement.plan import Workload
 from experiments.space.configuration import Configuration
 from experiments.space.gpu_rules import not_served_by
 from experiments.telemetry.identity import DeviceIdentity
-
-_EXACT = "!"
-"""Ends a rented GPU that is asked for exactly; no part of its name."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +128,6 @@ def ran_elsewhere(there: str, machine: Mapping[str, Json], card: Card | None) ->
     if there.startswith(f"{CPU}:") and isinstance(cpu, dict):
         found = f"{CPU}:{cpu.get('name')}:{cpu.get('cores')} cores"
     return None if found is None or found == there else found
-
-
-def card_of_rented(target: str) -> Card | None:
-    """The card of a rented GPU that a packaged profile lists; None of another, and of what is not rented."""
-    name = target.partition(":")[2].removesuffix(_EXACT).lower() if is_rented(target) else ""
-    return card_asked(name) if name in packaged_names(Kind.HARDWARE) else None
 
 
 def _legal(facts: Facts, there: Elsewhere, model: ModelFound) -> Legal:

@@ -9,14 +9,14 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
-from agent.campaign.drafter import drafter_content, with_whole_path
 from agent.campaign.facts import Facts
 from agent.campaign.held import check_asked, draft_on, hold
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
-from agent.campaign.shape import check_judged_here
 from agent.campaign.within_memory import legal_of
+from agent.ground.drafter import drafter_content, with_whole_path
+from agent.ground.shape import check_judged_here
 from agent.proposers.user import PROPOSER as USER
 from agent.proposers.user import Enqueued
 from configs.errors import UsageError

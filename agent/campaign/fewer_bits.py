@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.stored_spec import FOUND, START
+from agent.ground.stored_spec import FOUND, START, THEN
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
@@ -18,7 +18,7 @@ from db.models import Campaign
 WORTH_FEWER_BITS = ("out_of_memory", "unsupported")
 """Failures of a baseline that fewer bits may not have."""
 
-THEN, STEPS = "then", "steps"
+STEPS = "steps"
 """Where the stored start keeps what comes next, and how often that was taken."""
 
 

@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.accept import accept, change_digest, same_arms
-from agent.campaign.claims import refuted_if, unpredicted
 from agent.campaign.desk import Desk
-from agent.campaign.drafter import drafter_content
 from agent.campaign.facts import Facts
-from agent.campaign.legal import Legal
-from agent.campaign.sweep import swept
+from agent.ground.drafter import drafter_content
+from agent.ground.legal import Legal
+from agent.ground.sweep import swept
+from agent.proposers.claims import refuted_if, unpredicted
 from agent.proposers.port import Draft
 from agent.proposers.user import Enqueued, check_words, user_draft
 from configs.errors import UsageError

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.measured import Baseline, naive_failed, read_baseline
-from agent.campaign.stored_spec import AT_ONCE, FOUND, START
 from agent.campaign.verdicts import fail
+from agent.ground.stored_spec import AT_ONCE, FOUND, START
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label

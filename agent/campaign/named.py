@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from agent.campaign.sweep import swept
+from agent.ground.sweep import swept
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.registry import Port, check_registered, registered

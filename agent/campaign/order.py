@@ -14,8 +14,8 @@ from agent.campaign.carried_words import MOST_EXPLAINED, rests_on, tell_carried
 from agent.campaign.desk import Desk
 from agent.campaign.plugins import load_proposer
 from agent.campaign.ruled_out import asked_again
-from agent.campaign.shape import judged_here
 from agent.campaign.unpromising import sift
+from agent.ground.shape import judged_here
 from agent.proposers.asking import ask
 from agent.proposers.port import Draft, Proposer
 from agent.proposers.user import PROPOSER as USER

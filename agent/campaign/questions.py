@@ -15,10 +15,10 @@ from itertools import product
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept, put_down
-from agent.campaign.claims import refuted_if, unpredicted
 from agent.campaign.desk import QUESTIONS, Desk
-from agent.campaign.drafter import space_of
-from agent.campaign.legal import Legal
+from agent.ground.drafter import space_of
+from agent.ground.legal import Legal
+from agent.proposers.claims import refuted_if, unpredicted
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.campaign import CampaignSpec

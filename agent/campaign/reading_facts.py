@@ -21,7 +21,7 @@ from agent.campaign.profiles import candidate_profiles
 from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
-from agent.campaign.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
+from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
 from agent.proposers.port import Trial
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError

@@ -15,7 +15,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.campaign.accept import Duplicate, accept
-from agent.campaign.claims import refuted_if
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
 from agent.campaign.measured import read_measured
@@ -24,6 +23,7 @@ from agent.campaign.reading_facts import read_facts
 from agent.campaign.verdicts import CONFOUNDERS
 from agent.campaign.within_memory import legal_of
 from agent.judge.confounding import Difference
+from agent.proposers.claims import refuted_if
 from agent.proposers.port import Trial
 from agent.proposers.separation import PROPOSER, Confounded, Corner, Separation, separate
 from configs.errors import UsageError

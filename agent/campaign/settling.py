@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from agent.campaign.sweep import swept
+from agent.ground.sweep import swept
 from configs.errors import UsageError
 from experiments.space.configuration import Configuration
 from experiments.space.loading import load_space

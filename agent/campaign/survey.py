@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent.campaign.checkpoint import find_checkpoint
-from agent.campaign.drafter import check_fits, drafter_of, fetch_weights
-from agent.campaign.ground import Ground
-from agent.campaign.legal import legal_here
 from agent.campaign.named import check_names, engine_of
 from agent.campaign.quality_tasks import check_quality_tasks
 from agent.campaign.questions import check_questions
-from agent.campaign.shape import SHAPES, check_serves_shapes, find_shape
-from agent.campaign.target import (
+from agent.ground.checkpoint import find_checkpoint
+from agent.ground.drafter import check_fits, drafter_of, fetch_weights
+from agent.ground.legal import legal_here
+from agent.ground.shape import SHAPES, check_serves_shapes, find_shape
+from agent.ground.target import (
     Target,
     check_dollars,
     check_engine_is_here,
@@ -25,6 +24,7 @@ from agent.campaign.target import (
 )
 from agent.plan.at_once import IN_TURN, launches_at_once
 from agent.plan.card import card_of, limited
+from agent.plan.ground import Ground
 from agent.plan.legal_planned import planned_legal
 from agent.plan.model import find_model, model_at
 from agent.plan.start import Start, first_served, swept_from

@@ -19,7 +19,7 @@ from agent.campaign.allowance import more_dollars
 from agent.campaign.devices import device_of
 from agent.campaign.fresh_price import NoRoom, check_affordable, price_watch
 from agent.campaign.reproduce import reproduce
-from agent.campaign.target import find_target
+from agent.ground.target import find_target
 from configs.errors import AutoinferError, UsageError
 from configs.quantities import format_duration
 from configs.targets import CPU, check_one_device, devices_of, is_rented

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from agent.campaign.checkpoint import Checkpoint
 from agent.campaign.facts import Facts
-from agent.campaign.legal import Legal, legal_here
+from agent.ground.checkpoint import Checkpoint
+from agent.ground.legal import Legal, legal_here
 from agent.plan.at_once import parts_on
 from agent.plan.card import Card
 from agent.plan.model import model_at

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.create import stored_spec
-from agent.campaign.ground import Ground, found_on, spec_on
-from agent.campaign.legal import legal_here
-from agent.campaign.stored_spec import AT_ONCE, FOUND
+from agent.ground.legal import legal_here
+from agent.ground.stored_spec import AT_ONCE, FOUND
+from agent.plan.ground import Ground, found_on, spec_on
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from db import events, queue

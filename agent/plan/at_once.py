@@ -8,7 +8,7 @@ given.
 
 from __future__ import annotations
 
-from agent.campaign.legal import drafter_parameters
+from agent.ground.legal import drafter_parameters
 from agent.plan.card import Card
 from agent.plan.memory import usable_bytes
 from agent.plan.model import ModelFound

@@ -8,12 +8,12 @@ from typing import cast
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.checkpoint import Checkpoint
-from agent.campaign.ground import Ground
-from agent.campaign.target import Target, find_target
+from agent.ground.checkpoint import Checkpoint
+from agent.ground.target import Target, find_target
 from agent.plan.at_once import IN_TURN
 from agent.plan.card import card_of
 from agent.plan.duration import Stored
+from agent.plan.ground import Ground
 from agent.plan.levers import Check
 from agent.plan.model import model_at
 from agent.plan.plan import Plan, make_plan

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from agent.campaign.target import Target
+from agent.ground.target import Target
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.hardware import HardwareProfile, load_hardware_profile, profile_of_device
 from configs.memory import available_memory_bytes
+from configs.targets import is_rented
 
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?) ?GB", re.ASCII | re.IGNORECASE)
 
 GB = 10**9
+
+_EXACT = "!"
+"""Ends a rented GPU that is asked for exactly; no part of its name."""
 
 LEAST_GB = 1.0
 """A smaller card is a slip of the unit."""
@@ -95,3 +99,9 @@ def _listed(profile: HardwareProfile) -> Card:
         compute_capability=profile.compute_capability,
         listed=profile,
     )
+
+
+def card_of_rented(target: str) -> Card | None:
+    """The card of a rented GPU that a packaged profile lists; None of another, and of what is not rented."""
+    name = target.partition(":")[2].removesuffix(_EXACT).lower() if is_rented(target) else ""
+    return card_asked(name) if name in packaged_names(Kind.HARDWARE) else None

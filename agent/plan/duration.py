@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.campaign.length import ARMS, affordable_pairs
+from agent.plan.length import ARMS, affordable_pairs
 from configs.campaign import PlanSpec, WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.checkpoint import Checkpoint
-from agent.campaign.elsewhere import card_of_rented
-from agent.campaign.length import ARMS
-from agent.campaign.stored_spec import FOUND
+from agent.ground.checkpoint import Checkpoint
+from agent.ground.stored_spec import FOUND
+from agent.plan.card import card_of_rented
 from agent.plan.duration import (
     Stored,
     baseline_seconds,
@@ -24,6 +23,7 @@ from agent.plan.duration import (
     test_seconds,
     warm_seconds,
 )
+from agent.plan.length import ARMS
 from agent.plan.model import ModelFound, model_at
 from agent.plan.stored_times import stored_times
 from configs.campaign import PlanSpec, WorkloadSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.campaign.drafter import drafter_of, space_of
-from agent.campaign.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
+from agent.ground.drafter import drafter_of, space_of
+from agent.ground.legal import Legal, drafter_parameters, legal_here, not_served_on, packaged_for
 from agent.plan.card import Card
 from agent.plan.model import ModelFound
 from configs.campaign import CampaignSpec

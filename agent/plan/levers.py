@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice, product
 
-from agent.campaign.legal import Legal
+from agent.ground.legal import Legal
 from configs.errors import UsageError
 from experiments.engines.port import Infeasible
 from experiments.space.configuration import Configuration, KnobValue

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.campaign.checkpoint import Checkpoint, find_checkpoint
-from agent.campaign.stored_spec import REFERENCE
+from agent.ground.checkpoint import Checkpoint, find_checkpoint
+from agent.ground.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.models import ModelProfile, load_model_profile
 from experiments.checkpoints.hub import missing_files

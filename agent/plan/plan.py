@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.campaign.drafter import space_of
-from agent.campaign.legal import Legal
-from agent.campaign.sweep import swept
+from agent.ground.drafter import space_of
+from agent.ground.legal import Legal
+from agent.ground.sweep import swept
 from agent.plan.at_once import IN_TURN, at_once_told, launches_at_once, parts_on, usable_on
 from agent.plan.card import Card, limited, listed_cards
 from agent.plan.duration import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.claims import unpredicted
-from agent.campaign.drafter import space_of
+from agent.ground.drafter import space_of
 from agent.plan.footing import Footing
+from agent.proposers.claims import unpredicted
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
 from configs.quantities import format_usd

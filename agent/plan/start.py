@@ -21,8 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 
-from agent.campaign.legal import Legal
-from agent.campaign.sweep import swept
+from agent.ground.legal import Legal
+from agent.ground.sweep import swept
 from agent.plan.fitting import assignments_between, assignments_words
 from agent.surrogate.weight_bytes import step_weight_bytes
 from configs.campaign import BaselineSpec, CampaignSpec

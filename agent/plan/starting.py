@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.campaign.legal import Legal
+from agent.ground.legal import Legal
 from agent.plan.at_once import parts_on, usable_on
 from agent.plan.card import Card
 from agent.plan.model import ModelFound

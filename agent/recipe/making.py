@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from agent.campaign.stored_spec import FOUND, asked_of
+from agent.ground.stored_spec import FOUND, asked_of
 from agent.recipe.checkpoints import is_built, known_chain, stages_on
 from agent.recipe.promising import baseline_of, promise_of, rests_on
 from agent.recipe.recipe import FORMAT, Build, Recipe, Serve

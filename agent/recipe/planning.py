@@ -15,11 +15,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.campaign.facts import Facts
-from agent.campaign.length import blocks_for
 from agent.judge import t_mixture
 from agent.judge.interval import NOISE_DOF_CAP, chance_below
 from agent.judge.pairs import TIMED_STAGES
 from agent.judge.scale import bound_of
+from agent.plan.length import blocks_for
 from agent.recipe.recipe import Promise
 from configs.quantities import format_duration
 from db.models import Experiment, StageRun, Verdict

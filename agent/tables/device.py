@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.campaign.target import find_target
+from agent.ground.target import find_target
 from agent.tables.grid import REFERENCE, VLLM
 from configs.errors import AutoinferError, UsageError
 from configs.hardware import profile_of_device

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from agent.campaign import store
 from agent.campaign.accept import put_down
-from agent.campaign.claims import refuted_if, unpredicted
 from agent.campaign.create import create_campaign
+from agent.proposers.claims import refuted_if, unpredicted
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.campaign import CampaignSpec, load_campaign

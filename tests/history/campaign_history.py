@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.create import create_campaign
-from agent.campaign.ground import Ground
+from agent.plan.ground import Ground
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from configs.campaign import load_campaign

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agent.campaign.length import LEAST_PAIRS
 from agent.discovery.e_lond import level
+from agent.plan.length import LEAST_PAIRS
 from configs.campaign import load_campaign
 from tests.proofs.counting import Workers
 from tests.proofs.simulated_rates import TimeNoise, counted, gain_of, plan_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from agent.campaign.length import LEAST_PAIRS
 from agent.judge.launch_interval import LaunchIntervalJudge
+from agent.plan.length import LEAST_PAIRS
 from configs.cpu import probe_cpu
 from experiments.measurement.judging import Outcome
 from tests.proofs.counting import LEVEL, Share, percent, plain

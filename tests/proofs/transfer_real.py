@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.campaign.checkpoint import find_checkpoint
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.reading_facts import read_facts
+from agent.ground.checkpoint import find_checkpoint
 from db.session import open_database
 from experiments.stages.pruning.calibration import calibration_documents
 from experiments.stages.pruning.choosing import Choice

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent.campaign.length import LEAST_PAIRS
+from agent.plan.length import LEAST_PAIRS
 from configs.campaign import load_campaign
 from configs.quantities import parse_percent
 from experiments.measurement.judging import Outcome

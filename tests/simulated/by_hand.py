@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.learn_baseline import learn_baseline
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
+from agent.ground.legal import legal_here
 from db import queue
 from db.models import Hypothesis, Job
 from db.session import Database

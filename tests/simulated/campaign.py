@@ -15,8 +15,8 @@ from agent.campaign.create import create_campaign
 from agent.campaign.glance import devices_of_campaign
 from agent.campaign.loop import CampaignLoop, LoopTimes
 from agent.campaign.survey import survey
-from agent.campaign.target import Target, find_target
 from agent.campaign.worker_process import WorkerProcess, Workers
+from agent.ground.target import Target, find_target
 from configs.campaign import CampaignSpec, load_campaign
 from configs.cpu import probe_cpu
 from configs.language_model import Endpoint

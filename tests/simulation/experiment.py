@@ -47,7 +47,7 @@ DEFAULT_PLAN = StoppingPlan(
 """The default plan, but for fewer task items."""
 
 PLAN = DEFAULT_PLAN.model_copy(update={"full_pairs": 4})
-"""The same as a campaign of minutes has it (agent.campaign.length)."""
+"""The same as a campaign of minutes has it (agent.plan.length)."""
 
 COMPILED = (Change("serving.compile", "off", "default"),)
 PRUNED = (Change("pruning.method", "none", "depth"), Change("pruning.layers_removed", None, 1))

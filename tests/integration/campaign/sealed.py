@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from agent.campaign.accept import accept
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.learn import learn_test
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
+from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from agent.surrogate.levers import joined
 from db.models import (

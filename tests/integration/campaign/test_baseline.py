@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.desk import Desk
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured, scaled
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
+from agent.ground.legal import legal_here
 from cli.telling import naive_words
 from db import events
 from db.event_kinds import EventKind

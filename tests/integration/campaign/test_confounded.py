@@ -13,11 +13,11 @@ from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.learn import learn_test
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import read_measured
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.separating import follow_up
+from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from agent.proposers.separation import PROPOSER
 from db import events

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import accept
 from agent.campaign.disputing import take_disputes_apart
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
+from agent.ground.legal import legal_here
 from agent.proposers.dispute import PROPOSER
 from agent.proposers.port import Draft
 from db.models import Configuration, Experiment, Hypothesis, Verdict

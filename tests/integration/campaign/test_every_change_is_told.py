@@ -9,9 +9,9 @@ from sqlalchemy import select
 from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.learn import learn_test
 from agent.campaign.learn_baseline import learn_baseline
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.verify import Limits, Runner, verify
+from agent.ground.legal import legal_here
 from db import queue
 from db.models import Experiment, Hypothesis, Job
 from db.session import Database

@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from agent.campaign.accept import accept
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.learn import learn_test
-from agent.campaign.legal import legal_here
 from agent.campaign.outcome import campaign_outcome
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
+from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from cli.sheets.campaign import print_campaign
 from cli.sheets.experiment import print_experiment
@@ -212,7 +212,7 @@ def test_the_level_is_told_when_it_is_sealed_and_shown_with_the_verdict(
 def test_a_test_that_may_take_fewer_pairs_than_the_plan_says_so(
     campaign: tuple[Database, int], monkeypatch: pytest.MonkeyPatch, pair_s: float, told: str
 ) -> None:
-    monkeypatch.setattr("agent.campaign.length.pair_seconds", lambda *_: pair_s)
+    monkeypatch.setattr("agent.plan.length.pair_seconds", lambda *_: pair_s)
     database, campaign_id = campaign
     with database.write() as session:
         first = dispatched(session, campaign_id, 0)

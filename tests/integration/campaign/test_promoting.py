@@ -15,12 +15,13 @@ from sqlalchemy import func, select
 
 from agent.campaign import glance
 from agent.campaign.confirm import OTHER_TARGET, Confirmation, conclude, conclude_ended, ended
-from agent.campaign.elsewhere import card_of_rented, find_elsewhere, ran_elsewhere
+from agent.campaign.elsewhere import find_elsewhere, ran_elsewhere
 from agent.campaign.learn import learn_test
 from agent.campaign.promote import Asked, ask, promotable, promote
 from agent.campaign.reproduce import enqueue_reproduction, unfinished_reproduction
-from agent.campaign.target import Target
 from agent.campaign.waiting import nobody_takes, overdue
+from agent.ground.target import Target
+from agent.plan.card import card_of_rented
 from configs.cpu import probe_cpu
 from configs.errors import UsageError
 from db import events

@@ -15,12 +15,12 @@ from agent.campaign import order
 from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.device_faults import MOST_BUSY
-from agent.campaign.legal import legal_here
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.reproduce import enqueue_reproduction
 from agent.discovery.e_lond import level
+from agent.ground.legal import legal_here
 from agent.proposers.port import Draft, Proposer
 from configs.errors import UsageError
 from db import events, queue, workers

@@ -10,10 +10,10 @@ from agent.campaign.accept import accept
 from agent.campaign.create import create_campaign
 from agent.campaign.dispatch import dispatch_test
 from agent.campaign.learn import learn_test
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.separating import follow_up
 from agent.campaign.survey import survey
+from agent.ground.legal import legal_here
 from agent.proposers.port import Draft
 from configs.campaign import load_campaign
 from db.models import Finding, Hypothesis, Verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from agent.campaign.checkpoint import find_checkpoint
+from agent.ground.checkpoint import find_checkpoint
 from configs.errors import UsageError
 from configs.model_names import HubName
 from experiments.checkpoints.hub import HubPlace
@@ -24,7 +24,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
     monkeypatch.chdir(tmp_path)
     with serving(us__tiny=tiny()) as server:
         here = partial(HubPlace, endpoint=server.address)
-        monkeypatch.setattr("agent.campaign.checkpoint.HubPlace", here)
+        monkeypatch.setattr("agent.ground.checkpoint.HubPlace", here)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         yield server
 

@@ -11,7 +11,7 @@ from sqlalchemy import inspect, update
 from starlette.testclient import TestClient
 
 from agent.campaign.create import create_campaign
-from agent.campaign.ground import Ground
+from agent.plan.ground import Ground
 from configs.campaign import load_campaign
 from configs.settings import Settings
 from dashboard import tested

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from starlette.testclient import TestClient
 
-from agent.campaign.legal import Legal
+from agent.ground.legal import Legal
 from configs.settings import Settings
 from dashboard.app import create_app
 from tests.history.campaign_history import SPACE, History

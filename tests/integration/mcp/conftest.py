@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from agent.campaign.legal import Legal
+from agent.ground.legal import Legal
 from tests.history.campaign_history import SPACE, a_full_history
 
 

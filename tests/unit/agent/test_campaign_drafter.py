@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.create import create_campaign, interrupted
-from agent.campaign.drafter import with_whole_path
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
+from agent.ground.drafter import with_whole_path
+from agent.ground.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from db.session import Database

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.legal import legal_here
-from agent.campaign.shape import check_judged_here, find_shape, refused_on_a_shape
 from agent.campaign.survey import survey
+from agent.ground.legal import legal_here
+from agent.ground.shape import check_judged_here, find_shape, refused_on_a_shape
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from experiments.reference_model.load import checkpoint_fingerprint, reference_model_path

@@ -10,8 +10,8 @@ from agent.campaign.choosing import NEARLY_AS_GOOD, choose
 from agent.campaign.desk import QUESTIONS, Desk, combined
 from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import find_incumbent
-from agent.campaign.legal import Legal
 from agent.campaign.measured import Baseline
+from agent.ground.legal import Legal
 from agent.proposers.port import Trial
 from agent.proposers.user import PROPOSER as USER
 from agent.ranking.stopping import WORTH

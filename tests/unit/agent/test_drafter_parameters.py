@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.campaign.legal import drafter_parameters
+from agent.ground.legal import drafter_parameters
 from configs.models import load_model_profile
 from experiments.drafters.packaged import packaged_drafter_path
 from experiments.reference_model.load import reference_model_path

@@ -16,11 +16,11 @@ from agent.campaign.create import create_campaign
 from agent.campaign.desk import Desk
 from agent.campaign.enqueue import enqueue
 from agent.campaign.held import WAITS, release_held
-from agent.campaign.legal import Legal, legal_here
 from agent.campaign.measured import Baseline
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
 from agent.campaign.within_memory import legal_of
+from agent.ground.legal import Legal, legal_here
 from configs.campaign import load_campaign
 from configs.errors import UsageError
 from db.models import Campaign, Hypothesis

@@ -10,8 +10,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from agent.campaign.create import create_campaign
-from agent.campaign.legal import Legal, drafter_parameters, legal_here
 from agent.campaign.survey import survey
+from agent.ground.legal import Legal, drafter_parameters, legal_here
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from db.events import read

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from agent.campaign.length import (
+from agent.plan.length import (
     LEAST_BLOCKS,
     LEAST_PAIRS,
     QUICK_PAIR_S,

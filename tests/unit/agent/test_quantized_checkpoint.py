@@ -13,10 +13,10 @@ from sqlalchemy import select
 from agent.campaign import order
 from agent.campaign.create import create_campaign
 from agent.campaign.enqueue import enqueue
-from agent.campaign.legal import legal_here
 from agent.campaign.questions import pose_questions
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
+from agent.ground.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from configs.questions import Question

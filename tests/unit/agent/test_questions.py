@@ -16,11 +16,11 @@ from sqlalchemy import select
 from agent.campaign.create import create_campaign
 from agent.campaign.desk import QUESTIONS, Desk
 from agent.campaign.facts import Facts
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline
 from agent.campaign.questions import check_questions, pose_questions
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
+from agent.ground.legal import legal_here
 from configs.campaign import CampaignSpec, load_campaign
 from configs.errors import UsageError
 from configs.questions import FEWEST, KnobSetting, Question

@@ -12,11 +12,11 @@ from agent.campaign import store
 from agent.campaign.create import create_campaign
 from agent.campaign.desk import Desk
 from agent.campaign.facts import Facts
-from agent.campaign.legal import legal_here
 from agent.campaign.measured import Baseline
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.settling import settled
 from agent.campaign.survey import survey
+from agent.ground.legal import legal_here
 from agent.proposers.draft import claim
 from agent.proposers.rules import RulesProposer
 from agent.proposers.user import Enqueued, user_draft

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from agent.campaign.allowance import extend
 from agent.campaign.create import create_campaign, interrupted
 from agent.campaign.dispatch import dispatch_baseline
-from agent.campaign.ground import Ground
-from agent.campaign.legal import legal_here
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
 from agent.campaign.waiting import nobody_takes
+from agent.ground.legal import legal_here
+from agent.plan.ground import Ground
 from cli.main import app
 from cli.worker_command import worker_command
 from configs.campaign import load_campaign

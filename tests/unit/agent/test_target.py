@@ -14,9 +14,9 @@ import yaml
 from agent.campaign.create import create_campaign
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
-from agent.campaign.sweep import swept
-from agent.campaign.target import Target, check_serves, find_target
 from agent.campaign.waiting import come_first, nobody_takes
+from agent.ground.sweep import swept
+from agent.ground.target import Target, check_serves, find_target
 from agent.plan.begin import devices_told, known_times
 from agent.plan.duration import Stored
 from cli.asked import campaign_asked
@@ -83,7 +83,7 @@ def with_a_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_without_an_engine_for_it_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with_a_stand_in(monkeypatch)
-    monkeypatch.setattr("agent.campaign.target.names", lambda port: ["reference"])
+    monkeypatch.setattr("agent.ground.target.names", lambda port: ["reference"])
     asked = campaign_asked("default", {"target": "cuda:0"})
     with pytest.raises(UsageError, match="No engine for cuda:0 is installed here: a GPU is served by vllm"):
         survey(asked.spec, asked.where)

@@ -1,7 +1,7 @@
 """Power at the k-th test is that of the level which the campaign's online control gives it."""
 
-from agent.campaign.length import LEAST_PAIRS
 from agent.discovery.e_lond import level
+from agent.plan.length import LEAST_PAIRS
 from tests.proofs.counting import Workers
 from tests.proofs.later_tests import GAINS, TESTS, Cell, cells, later_powers
 from tests.proofs.simulated_rates import TimeNoise

@@ -7,9 +7,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from agent.campaign.length import LEAST_PAIRS
 from agent.judge.noninferiority import Quality
 from agent.judge.quality import quality_report
+from agent.plan.length import LEAST_PAIRS
 from experiments.measurement.evidence import Arm, Metric, NoiseProfile
 from experiments.measurement.judging import Evaluate, Outcome, Screen
 from tests.proofs.counting import Share, Workers, percent, seed_of

@@ -7,10 +7,10 @@ from sqlalchemy import select
 
 from agent.campaign.create import create_campaign
 from agent.campaign.dispatch import dispatch_baseline, noise_launches
-from agent.campaign.drafter import space_of
-from agent.campaign.legal import legal_here
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
+from agent.ground.drafter import space_of
+from agent.ground.legal import legal_here
 from agent.plan.at_once import launches_at_once
 from agent.plan.card import Card, card_asked
 from agent.plan.model import find_model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.campaign.legal import Legal, legal_here
+from agent.ground.legal import Legal, legal_here
 from agent.plan.levers import LeverRow, Standing, lever_rows, witnesses
 from configs.campaign import load_campaign
 from configs.models import load_model_profile

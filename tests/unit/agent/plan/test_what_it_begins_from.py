@@ -16,8 +16,8 @@ from agent.campaign.dispatch import dispatch_baseline
 from agent.campaign.fewer_bits import begin_from_fewer_bits
 from agent.campaign.reading_facts import read_facts
 from agent.campaign.survey import survey
-from agent.campaign.sweep import swept
 from agent.campaign.within_memory import legal_of
+from agent.ground.sweep import swept
 from agent.plan.card import card_asked
 from agent.plan.model import find_model
 from agent.plan.plan import Plan, make_plan

@@ -17,6 +17,9 @@ AT_ONCE = "at_once"
 START = "start"
 """What of the ground tells from which configuration the campaign begins, where that is not the default."""
 
+THEN = "then"
+"""What of a beginning tells from what the campaign begins next, where that does not run."""
+
 HUB, GPU = "hub", "gpu"
 """What of the ground tells where a model of the hub came from, and what a GPU is."""
 

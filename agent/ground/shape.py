@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.campaign.checkpoint import Checkpoint, find_checkpoint
+from agent.ground.checkpoint import Checkpoint, find_checkpoint
 from configs.campaign import CampaignSpec
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError

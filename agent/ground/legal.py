@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.campaign.drafter import drafter_of, space_of
-from agent.campaign.shape import without_meaning
+from agent.ground.drafter import drafter_of, space_of
+from agent.ground.shape import without_meaning
 from agent.proposers.port import nothing_refused
 from configs.campaign import CampaignSpec
 from configs.models import ModelProfile

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from agent.campaign.drafter import space_of
 from agent.campaign.elsewhere import Elsewhere, find_elsewhere
 from agent.campaign.other_targets import Terms
+from agent.ground.drafter import space_of
 from agent.plan.footing import Footing
 from agent.plan.price import standings_with, test_job
 from configs.campaign import CampaignSpec

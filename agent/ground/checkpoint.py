@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.campaign.stored_spec import REFERENCE
+from agent.ground.stored_spec import REFERENCE
 from configs.catalog import Kind, packaged_names
 from configs.errors import UsageError
 from configs.model_names import HubName, hub_name

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.campaign.fewer_bits import THEN
-from agent.campaign.stored_spec import AT_ONCE, GPU, HUB, START, is_packaged
+from agent.ground.stored_spec import AT_ONCE, GPU, HUB, START, THEN, is_packaged
 from agent.plan.start import Start
 from configs.campaign import CampaignSpec
 from experiments.space.configuration import Configuration
