@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.surrogate.averaged import BELIEVED, LEAST_BELIEVED, Averaged
+from agent.surrogate.averaged import BELIEVED, LEAST_BELIEVED, Averaged, Member
 from agent.surrogate.hearing import FARTHEST, Row, heard_after
 from agent.surrogate.linear import SCALE_COUNT, LinearBelief
 
@@ -131,6 +131,23 @@ def test_what_is_hardly_believed_is_not_predicted_from_whatever_it_claims() -> N
     assert found.moved_by({"compile": 0.2}, [("C-1", row) for row in told["C-1"]]) == [0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("alone", "told", "speak"),
+    [
+        (1.0, 0.051, (True, True)),
+        (1.0, 0.049, (True, False)),
+        (1e-6, 1.0, (True, True)),
+    ],
+)
+def test_who_is_at_least_a_twentieth_as_likely_speaks_and_who_was_told_nothing_always(
+    alone: float, told: float, speak: tuple[bool, bool]
+) -> None:
+    nothing = LinearBelief.learn([], [], [])
+    found = Averaged((Member((), nothing, math.log(alone)), Member(("C-1",), nothing, math.log(told))))
+    assert tuple(weight > 0 for weight in found.spoken) == speak
+    assert math.fsum(found.spoken) == pytest.approx(1)
+
+
 def test_what_was_silent_speaks_again_once_outcomes_here_bear_it_out() -> None:
     borne_out: list[Row] = [
         ({"compile": 0.2}, -3.0, NOISE),
@@ -171,9 +188,12 @@ def test_of_two_campaigns_the_one_that_lies_loses_and_the_other_keeps_its_weight
     assert float(mean[0]) == pytest.approx(-0.4, abs=0.1)
 
 
-def test_the_rows_that_were_told_move_the_mean_by_what_they_say() -> None:
-    told = carried(({"compile": 0.3}, -0.4, NOISE), ({"kernel": 0.3}, 0.2, NOISE))
-    found = Averaged.learn([], told)
+@pytest.mark.parametrize(("farthest", "claim"), [(math.inf, -0.4), (FARTHEST, -0.4), (FARTHEST, -1.05)])
+def test_the_rows_that_were_told_move_the_mean_by_what_is_heard_of_them(
+    farthest: float, claim: float
+) -> None:
+    told = carried(({"compile": 0.3}, claim, NOISE), ({"kernel": 0.3}, 0.2, NOISE))
+    found = Averaged.learn([], told, farthest)
     moved = found.moved_by({"compile": 0.3}, [("C-1", row) for row in told["C-1"]])
     mean, _ = found.predict([{"compile": 0.3}])
     assert math.fsum(moved) == pytest.approx(float(mean[0]))
