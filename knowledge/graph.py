@@ -83,14 +83,18 @@ class Relation(StrEnum):
 
 
 def neighbourhood(graph: Graph, node: str, depth: int = 1) -> Graph:
-    """Return what lies within `depth` edges of `node`, in either direction, with all edges between it.
+    """Return what lies within `depth` edges of `node`, in either direction, with all edges between it; the
+    nearest first.
 
     Raises `UsageError` for a node that is not in the graph.
     """
     if node not in graph:
         raise UsageError(f"{node} is not in the graph.", _nearest(graph, node))
     near = nx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, cutoff=depth)
-    found: Graph = graph.subgraph(near).copy()
+    found: Graph = type(graph)()
+    nearest_first = sorted((each for each in graph if each in near), key=lambda each: near[each])
+    found.add_nodes_from((each, graph.nodes[each]) for each in nearest_first)
+    found.add_edges_from(edge for edge in graph.edges(nearest_first, keys=True, data=True) if edge[1] in near)
     return found
 
 

@@ -79,6 +79,7 @@ def test_node_link_json_comes_back_as_it_was_written(full_history: History) -> N
 def test_a_neighbourhood_goes_both_ways_and_no_further_than_asked(full_history: History) -> None:
     graph = graph_of(full_history)
     near = neighbourhood(graph, "F-001")
+    assert nx.utils.graphs_equal(near, graph.subgraph(near))
     assert set(near) == {
         "F-001",
         "E-0001",
@@ -87,6 +88,15 @@ def test_a_neighbourhood_goes_both_ways_and_no_further_than_asked(full_history: 
         "hardware:cpu:Example CPU:2 cores",
     }
     assert set(near) < set(neighbourhood(graph, "F-001", depth=2)) <= set(graph)
+
+
+def test_a_neighbourhood_is_told_the_nearest_first_and_by_every_process_alike(full_history: History) -> None:
+    graph = graph_of(full_history)
+    near = neighbourhood(graph, "F-001", depth=2)
+    steps = nx.single_source_shortest_path_length(graph.to_undirected(as_view=True), "F-001")
+    place = {node: number for number, node in enumerate(graph)}
+    assert len({steps[node] for node in near}) == 3
+    assert list(near) == sorted(near, key=lambda node: (steps[node], place[node]))
 
 
 def test_a_node_that_is_not_there_is_refused(full_history: History) -> None:
