@@ -153,7 +153,8 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `finding export` wrote elsewhere.")],
     as_json: Json = False,
 ) -> None:
-    """Take in the verdicts of another database; findings are derived from all of them together."""
+    """Take in the verdicts of another database, before a first campaign here too; findings are derived from
+    all of them together."""
     from cli.opening import writing
     from cli.output import print_json, say
     from db.labels import Noun, format_label
@@ -161,7 +162,7 @@ def import_(
     from knowledge.findings.importing import import_verdicts
 
     verdicts = _read(file)
-    with writing(ctx) as session:
+    with writing(ctx, create=True) as session:
         done = import_verdicts(session, verdicts)
     labels = {
         added: [format_label(Noun.FINDING, each.finding_id) for each in done.findings if each.added is added]

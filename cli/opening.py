@@ -111,7 +111,7 @@ def reading(ctx: typer.Context) -> Iterator[Session]:
 
 
 @contextmanager
-def writing(ctx: typer.Context) -> Iterator[Session]:
-    """Open the database and a session in a write transaction."""
-    with database_of(ctx) as database, database.write() as session:
+def writing(ctx: typer.Context, *, create: bool = False) -> Iterator[Session]:
+    """Open the database, which `create` makes where there is none, and a session in a write transaction."""
+    with database_of(ctx, create=create) as database, database.write() as session:
         yield session

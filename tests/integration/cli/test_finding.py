@@ -76,3 +76,21 @@ def test_without_a_campaign_where_it_holds_must_be_said(autoinfer: Autoinfer) ->
     new_database(autoinfer.data_dir).close()
     done = autoinfer("finding add 'It is so'")
     assert (done.code, "Give --model and --target with it." in done.err) == (2, True)
+
+
+def test_a_first_campaign_can_begin_with_what_another_database_knows(
+    with_history: Autoinfer, tmp_path: Path
+) -> None:
+    file, fresh = tmp_path / "lab.json", Autoinfer(tmp_path / "fresh")
+    assert with_history(f"finding export --origin lab --output {file}").code == 0
+    known = with_history("findings --json").json()["total"]
+    done = fresh(f"finding import {file}")
+    assert done.code == 0, done.err
+    assert fresh("findings --json").json()["total"] == known > 0
+
+
+def test_a_file_that_is_refused_makes_no_database(autoinfer: Autoinfer, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("{}")
+    assert autoinfer(f"finding import {wrong}").code == 2
+    assert not (autoinfer.data_dir / "autoinfer.db").exists()
