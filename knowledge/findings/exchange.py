@@ -123,6 +123,8 @@ class ToldVerdict(BaseModel):
                 raise ValueError("an interval is one of an effect")
             if not self.low_log <= self.effect_log <= self.high_log:
                 raise ValueError("the effect lies outside its interval")
+        if self.outcome is VerdictOutcome.SUPPORTED and (self.high_log is None or self.high_log >= 0):
+            raise ValueError("it is supported by an interval that is not wholly a gain")
         if Configuration.of(self.control) == Configuration.of(self.candidate):
             raise ValueError("control and candidate are the same configuration")
         return self

@@ -188,6 +188,8 @@ def test_a_note_closes_imported_evidence_too(history: History, elsewhere: Histor
     ("change", "told"),
     [
         ({"effect_log": 1.0}, "the effect lies outside its interval"),
+        ({"effect_log": 0.5, "low_log": 0.4, "high_log": 0.6}, "an interval that is not wholly a gain"),
+        ({"effect_log": None, "low_log": None, "high_log": None}, "an interval that is not wholly a gain"),
         ({"low_log": None}, "an interval has two ends"),
         ({"effect_log": None}, "an interval is one of an effect"),
         ({"min_effect": 2}, "min_effect"),
