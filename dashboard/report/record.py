@@ -40,7 +40,7 @@ def seals(view: ReportView) -> Section:
                 each.hypothesis or words.NONE,
                 f"`{each.digest}`",
                 words.instant(each.sealed_at),
-                words.instant(each.first_launch_at),
+                words.instant(each.began_at),
                 "held" if each.holds else each.broken or "its job is no longer kept",
             )
         )
@@ -51,8 +51,8 @@ def seals(view: ReportView) -> Section:
         (
             Paragraph(COVERS),
             table(
-                "Seals, times in UTC.",
-                ("Run", "Hypothesis", "SHA-256", "Sealed", "First launch", "Now"),
+                "Seals, times in UTC. A run began when a worker took it up, before its first launch.",
+                ("Run", "Hypothesis", "SHA-256", "Sealed", "Began", "Now"),
                 rows,
             ),
         ),

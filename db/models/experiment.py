@@ -54,6 +54,8 @@ class Launch(Base):
     """A fresh process that served one configuration for one arm: the unit that varies.
 
     `resolved` is the resolved configuration, what actually ran; `load_s` the seconds until it could answer.
+    `started_at` is when it was written here, all launches of a run together after its end: the run's own
+    `started_at` is before them.
     """
 
     __tablename__ = "launch"

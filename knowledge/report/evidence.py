@@ -44,14 +44,12 @@ def seals(session: Session, campaign_id: int) -> tuple[SealView, ...]:
     )
     told = _sealed_at(session, campaign_id)
     query = (
-        select(Experiment, func.min(Launch.started_at))
-        .outerjoin(Launch, Launch.experiment_id == Experiment.id)
+        select(Experiment)
         .where(Experiment.campaign_id == campaign_id, Experiment.preregistration_digest.is_not(None))
-        .group_by(Experiment.id)
         .order_by(Experiment.id)
     )
     found = []
-    for experiment, first in session.execute(query).all():
+    for experiment in session.scalars(query).all():
         broken = tampered(session, experiment) if experiment.id in kept else None
         found.append(
             SealView(
@@ -62,7 +60,7 @@ def seals(session: Session, campaign_id: int) -> tuple[SealView, ...]:
                 kind=experiment.kind,
                 digest=experiment.preregistration_digest or "",
                 sealed_at=told.get(experiment.id, experiment.created_at),
-                first_launch_at=first,
+                began_at=experiment.started_at,
                 holds=broken is None if experiment.id in kept else None,
                 broken=broken,
             )

@@ -105,16 +105,16 @@ class SearchView(View):
 
 
 class SealView(View):
-    """A preregistration: the SHA-256 that was sealed at `sealed_at`, before the first launch at
-    `first_launch_at`. `holds` is whether every stored copy still says what was sealed, `broken` which does
-    not, both None where the job is no longer kept."""
+    """A preregistration: the SHA-256 that was sealed at `sealed_at`, before a worker took the run up at
+    `began_at` and so before its first launch; None where none did. `holds` is whether every stored copy still
+    says what was sealed, `broken` which does not, both None where the job is no longer kept."""
 
     experiment: str
     hypothesis: str | None
     kind: ExperimentKind
     digest: str
     sealed_at: datetime
-    first_launch_at: datetime | None
+    began_at: datetime | None
     holds: bool | None
     broken: str | None
 

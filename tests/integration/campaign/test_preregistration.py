@@ -1,6 +1,7 @@
 """What was sealed before the first sample can't be changed after it: no verdict, and the campaign goes on."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from experiments.measurement.judging import Outcome
 from experiments.recording import load_test_spec
 from experiments.sealing import tampered
 from experiments.space.configuration import Configuration as Point
+from knowledge.report.evidence import seals
 from tests.integration.campaign.sealed import Dispatched, change_plan, dispatch, dispatched, one_pair, propose
 from tests.simulated.by_hand import launch, measure_baseline, run_by_hand
 from tests.simulated.campaign import start
@@ -329,16 +331,27 @@ def test_nobody_sees_a_job_before_its_seal(dispatched: Dispatched) -> None:
     other.close()
 
 
-def test_the_seal_is_told_before_the_first_sample_is_recorded(dispatched: Dispatched) -> None:
-    run_by_hand(dispatched.database, dispatched.experiment_id, one_pair)
+def test_the_seal_is_told_before_a_worker_takes_the_run_up_and_the_report_has_both(
+    dispatched: Dispatched,
+) -> None:
+    """Launches are written down after the run's end: their time would hold of a seal made in between too."""
+    from experiments.worker.worker import run_worker
+
+    run_worker(dispatched.database, simulated_executor(dispatched.folder), "cpu", once=True)
+    with dispatched.database.write() as session:
+        for each in session.scalars(select(Launch)):
+            each.started_at += timedelta(hours=1)
     with dispatched.database.read() as session:
         told = events.read(session, kinds=[EventKind.HYPOTHESIS_PREREGISTERED])[-1]
-        first = session.scalars(
-            select(func.min(Launch.started_at)).where(Launch.experiment_id == dispatched.experiment_id)
-        ).one()
         experiment = session.get_one(Experiment, dispatched.experiment_id)
-        assert told.at <= first
-        assert experiment.created_at <= first
+        assert experiment.started_at is not None
+        assert experiment.created_at <= told.at <= experiment.started_at
+        [sealed] = [
+            each
+            for each in seals(session, dispatched.campaign_id)
+            if each.experiment == f"E-{experiment.id:04d}"
+        ]
+        assert (sealed.sealed_at, sealed.began_at) == (told.at, experiment.started_at)
 
 
 @pytest.mark.parametrize("told", [None, "those of this Python"])
