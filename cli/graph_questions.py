@@ -131,6 +131,7 @@ def _line(row: Row) -> Text:
 
     from cli.output import state
     from cli.words import effect_words
+    from knowledge.figures import metric_word
 
     parts: list[str | Text] = []
     if row.relation:
@@ -141,7 +142,9 @@ def _line(row: Row) -> Text:
         parts.append(state(row.state))
     parts.append(row.text)
     if row.effect is not None:
-        parts.append(effect_words(row.effect))
+        metric = metric_word(row.effect.metric)
+        of = "" if metric in row.text else f"{'expected ' if row.expected else ''}{metric} "
+        parts.append(f"{of}{effect_words(row.effect)}")
     return Text(_SPACE_BETWEEN).join(_texts(parts))
 
 

@@ -100,6 +100,12 @@ def metric_of(plan: Mapping[str, object]) -> str:
     return str(plan.get("metric", DEFAULT_METRIC))
 
 
+def judge_words(judge: Mapping[str, object]) -> str:
+    """Return which judge gave a stored verdict: `launch-interval, version 9`."""
+    name, version = str(judge.get("name") or "not known"), str(judge.get("version") or "")
+    return f"{name}, version {version}" if version else name
+
+
 def verdict_metric(verdict: Verdict) -> str:
     """Return the metric that a verdict's effect is on, as its judge says."""
     details = verdict.judge.get("details")

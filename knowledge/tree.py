@@ -29,9 +29,15 @@ WORDS: dict[str, tuple[str, str]] = {
     Relation.PART_OF.value: ("part of", "has"),
     Relation.OPTIMIZES.value: ("optimizes", "optimized by"),
     Relation.RUNS_ON.value: ("runs on", "runs"),
-    Relation.SCOPED_TO.value: ("scoped to", "scope of"),
+    Relation.SCOPED_TO.value: ("holds for", "spoken of by"),
 }
 """A relation in words, read from its source and from its target."""
+
+
+def relation_words(relation: str) -> str:
+    """A relation in words, read from its source."""
+    return WORDS[relation][0]
+
 
 _SAYING = (
     Relation.SUPERSEDES.value,

@@ -169,21 +169,22 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
         question=Question.UNTESTED,
         asked=f"What is untested next to the best of {label}?",
         sentence=(
-            f"{counted(len(legal), 'neighbour')} of {named} can be had and no experiment covered them; "
-            f"{found.covered} were covered, {len(found.illegal)} can't be had here."
+            f"{counted(len(legal), 'configuration')} one knob away from the best, {named}, can run here and "
+            f"{'was' if len(legal) == 1 else 'were'} never tested; {found.covered} "
+            f"{'was' if found.covered == 1 else 'were'} tested, {len(found.illegal)} can't run here."
         ),
         sections=(
             section(
-                "Can be had",
+                "Never tested",
                 legal,
-                "Every neighbour that can be had was covered.",
-                "one knob from the best, the largest expected saving first",
+                "Every configuration one knob away that can run here was tested.",
+                "with its expected effect against the best and the 80 % interval, the largest saving first",
                 most=MOST_NEIGHBOURS,
             ),
             section(
-                "Can't be had here",
+                "Can't run here",
                 (withheld_row(each) for each in found.illegal),
-                "Nothing that the space has is out of reach.",
+                "Every one that the space has can run.",
                 most=MOST_NEIGHBOURS,
             ),
         ),
@@ -262,13 +263,20 @@ def _bans(session: Session, campaign_id: int, levers: set[str]) -> list[Objectio
 def _places(session: Session, hypothesis_id: int) -> Section:
     rows = [
         Row(
-            id=each.cause_subject,
-            text=f"{each.from_rank or 'not in it'} → {each.to_rank or 'out of it'}: {each.reason}",
-            because=f"after: {each.cause}",
+            id=None if each.cause_subject and each.cause_subject in each.reason else each.cause_subject,
+            relation=_place(each.from_rank, each.to_rank),
+            text=each.reason,
+            because=f"What came before: {each.cause}",
         )
         for each in moves_of(session, hypothesis_id)
     ]
     return section("Its places in the queue", rows, "It never moved in the queue.")
+
+
+def _place(before: int | None, after: int | None) -> str:
+    if before is None:
+        return "never in the queue" if after is None else f"new at place {after}"
+    return f"left from place {before}" if after is None else f"place {before} → {after}"
 
 
 def _profile(session: Session, hypothesis: str, number: int) -> Section:

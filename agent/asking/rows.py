@@ -34,18 +34,19 @@ def believed_row(found: Neighbour) -> Row:
     belief = found.belief
     assert belief is not None
     told = [
-        f"runs with {100 * belief.p_feasible:.0f} %",
-        f"keeps the quality with {100 * belief.p_quality:.0f} %",
+        f"it runs with a chance of {100 * belief.p_feasible:.0f} %",
+        f"it keeps the quality with one of {100 * belief.p_quality:.0f} %",
         f"a test takes about {format_duration(belief.cost_s)}",
     ]
     if found.banned:
         told.append(f"you banned {', '.join(found.banned)}")
     return Row(
         id=found.waits,
-        relation="waits as" if found.waits else None,
+        relation="waits in the queue as" if found.waits else None,
         text=change_text(found.changes),
         because="; ".join(told),
         effect=prediction_view(belief.prediction.model_dump()),
+        expected=True,
     )
 
 
@@ -62,15 +63,15 @@ def reordered_section(title: str, desk: Desk, found: Reordered) -> Section:
         label = None if best is None else format_label(Noun.HYPOTHESIS, best)
         text = f"{label or 'The baseline'} would be the best then."
         first.append(Row(id=label, relation="best then", text=text))
-    about = "ranked by the agent's own function, as if these verdicts were not there"
+    about = "places before and after, ranked by the agent's own rule as if these verdicts were not there"
     if not found.relearnt:
-        about = "what builds on another best; with so many verdicts, beliefs are taken as they are"
+        about = "places before and after; with so many verdicts, what is expected is taken as it is"
     return _order(title, about, desk, found.shifts, found.moved, found.leave, first)
 
 
 def consequence_section(title: str, desk: Desk, found: Consequence) -> Section:
     """Return where a queue would go with a verdict that is assumed."""
-    about = "ranked by the agent's own function, with that assumed"
+    about = "places before and after, ranked by the agent's own rule with that assumed"
     return _order(title, about, desk, found.shifts, found.moved, found.leave, [])
 
 
@@ -89,7 +90,7 @@ def _order(
         *(
             Row(
                 id=format_label(Noun.HYPOTHESIS, each.hypothesis_id),
-                relation=f"{each.from_place} → {each.to_place}",
+                relation=f"place {each.from_place} → {each.to_place}",
                 text=claims.get(each.hypothesis_id, ""),
                 because=each.why,
             )
@@ -98,7 +99,7 @@ def _order(
         *(
             Row(
                 id=format_label(Noun.HYPOTHESIS, each),
-                relation="leaves",
+                relation="leaves the queue",
                 text=claims.get(each, ""),
                 because="it builds on what is the best now",
             )

@@ -86,7 +86,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
             session,
             EventKind.CAMPAIGN_PROFILED,
             f"A decode step of {total:.2f} ms: "
-            + ", ".join(f"{kind} {time_ms / total:.0%}" for kind, time_ms in shown),
+            + ", ".join(f"{kind} {100 * time_ms / total:.0f} %" for kind, time_ms in shown),
             subject=subject,
             campaign_id=campaign.id,
             data={"by_kind_ms": by_kind},

@@ -14,7 +14,7 @@ from knowledge.latency_only import LATENCY_ONLY, UNKNOWN_QUALITY
 from knowledge.queries.drafting import REPORTS, drafting_of
 from knowledge.queries.now_run import arm_of
 from knowledge.queries.resolved import flat
-from knowledge.stored import number, workload_of
+from knowledge.stored import judge_words, number, workload_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def _verdict(out: Console, detail: ExperimentDetail) -> None:
     if verdict is None:
         return
     n = f"{counted(verdict.launches, 'launch', 'launches')}, {counted(verdict.samples, 'sample')}"
-    judge = f"{verdict.judge.get('name', 'unknown')} {verdict.judge.get('version', '')}".strip()
+    judge = judge_words(verdict.judge)
     _title(out, "Verdict")
     out.print(
         fields(

@@ -16,6 +16,8 @@ from dashboard.rendering import figures
 from dashboard.rendering.linking import breakable, came_up, coded, pieces, together
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
+from knowledge.stored import judge_words
+from knowledge.tree import relation_words
 
 ROOM = Path(__file__).parents[1]
 TEMPLATES = ROOM / "templates"
@@ -52,7 +54,8 @@ def environment() -> Environment:
     ):
         found.filters[name] = getattr(figures, name)
     found.filters["usd"] = format_usd
-    found.filters["author"] = author_words
+    found.filters["author"], found.filters["judge"] = author_words, judge_words
+    found.filters["relation"] = relation_words
     found.filters["metric"], found.filters["margin"] = metric_word, margin
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded

@@ -186,7 +186,7 @@ def set_up(view: ReportView) -> Section:
             if plan.get("full_pairs")
             else None,
         ),
-        ("Judge", f"{view.judge} {', '.join(view.judge_versions)}".strip() or None),
+        ("Judged by", _judge(view)),
         ("Seed", str(campaign.seed)),
         ("Budget", _budget(view)),
     ]
@@ -209,6 +209,13 @@ def _quality(load: JsonObject) -> str | None:
     )
     tasks = load.get("evaluation_tasks")
     return f"{said}, {', '.join(map(str, tasks))}" if isinstance(tasks, list) and tasks else said
+
+
+def _judge(view: ReportView) -> str | None:
+    versions = view.judge_versions
+    if not view.judge or not versions:
+        return view.judge or None
+    return f"{view.judge}, {'version' if len(versions) == 1 else 'versions'} {listed(list(versions))}"
 
 
 def _budget(view: ReportView) -> str | None:

@@ -41,7 +41,9 @@ def seals(view: ReportView) -> Section:
                 f"`{each.digest}`",
                 words.instant(each.sealed_at),
                 words.instant(each.began_at),
-                "held" if each.holds else each.broken or "its job is no longer kept",
+                "held"
+                if each.holds
+                else each.broken or "not checked: what was sealed was deleted here with its job",
             )
         )
         for each in view.seals

@@ -27,6 +27,9 @@ from knowledge.graph import Graph, NodeKind, Relation
 
 WAITING = ("proposed", "queued", "testing")
 
+MOST_RESTING = 40
+"""Hypotheses that are shown."""
+
 MOST_NAMED = 4
 """Findings that a sentence names; how many more there are is told."""
 
@@ -118,17 +121,24 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     ]
     return Answer(
         question=Question.IF_FELL,
-        asked=f"What would change if {named(graph, subject)} fell?",
+        asked=f"What would change if {named(graph, subject)} turned out to be wrong?",
         sentence=_sentence(graph, subject, found, resting),
         sections=(
             section("Bests and recommendations", rows, "No campaign's best rests on it."),
             section("Findings", findings, "No finding rests on it."),
             *([section("Campaigns", began, "")] if began else []),
-            section("Hypotheses", hypotheses, "No hypothesis rests on it.", "those that wait first"),
+            section(
+                "Hypotheses",
+                hypotheses,
+                "No hypothesis rests on it.",
+                "proposed because of it; those that wait in the queue first",
+                most=MOST_RESTING,
+            ),
             section(
                 "Verdicts that would fall",
                 (row_of(graph, each, because=graph.nodes[each].get("reason")) for each in found.experiments),
                 "None.",
+                "what was measured, taken as never said",
             ),
             *more,
         ),
@@ -253,5 +263,8 @@ def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str])
         told.append(f"{some(found.began, MOST_NAMED)} began with it")
     if resting:
         rest = counted(len(resting), "hypothesis rests", "hypotheses rest")
-        told.append(f"{rest} on it, {waiting or 'none'} of which {'wait' if waiting != 1 else 'waits'}")
-    return f"If {subject} fell: {'; '.join(told)}." if told else f"Nothing else rests on {subject}."
+        wait = "waits" if waiting == 1 else "wait"
+        told.append(f"{rest} on it, {waiting or 'none'} of which {wait} in the queue")
+    if not told:
+        return f"Nothing else rests on {subject}."
+    return f"If {subject} turned out to be wrong: {'; '.join(told)}."

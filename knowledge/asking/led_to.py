@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from configs.authors import author_words
 from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section
@@ -41,12 +41,20 @@ def led_to(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
                 "Where it comes from",
                 rows,
                 "Nothing here led to it: it stands at the beginning.",
-                "a row below another led to it",
+                "what stands below a row, further in, led to it",
                 most=MOST_ANCESTORS,
             ),
             *more,
         ),
     )
+
+
+WORDS: Mapping[str, tuple[str, str]] = {
+    NodeKind.FINDING: ("finding", "findings"),
+    NodeKind.HYPOTHESIS: ("hypothesis", "hypotheses"),
+    NodeKind.EXPERIMENT: ("experiment", "experiments"),
+}
+"""Kinds of things that lead to one another, in words: one, and several."""
 
 
 class _Climb:
@@ -110,7 +118,7 @@ class _Climb:
             yield "follows up", each
         best = self.origin(node)
         if best is not None:
-            yield "on top of the best then", best
+            yield "on top of the best at that time", best
         for each in to(graph, node, Relation.DERIVED_FROM):
             if each != best:
                 yield "derived from", each
@@ -142,6 +150,8 @@ def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]
     by = f"{subject} was proposed by {author_words(proposer)}" if proposer else ""
     if not count:
         return f"{by or subject + ' stands at the beginning'}; nothing here led to it."
-    rest = f", proposed by {listed(list(people))}" if people else ""
-    led = f"{counted(count, 'thing')} over {counted(climbed.generations, 'step')} led to "
-    return f"{by}; {led}it{rest}." if by else f"{led}{subject}{rest}."
+    kinds = [graph.nodes[each]["kind"] for each in climbed.seen if each != subject]
+    what = listed([counted(kinds.count(kind), *WORDS[kind]) for kind in WORDS if kind in kinds])
+    far = f", up to {counted(climbed.generations, 'step')} back" if climbed.generations > 1 else ""
+    rest = f"; what led there was proposed by {listed(list(people))}" if people else ""
+    return f"{by}; {what} led to it{far}{rest}." if by else f"{what} led to {subject}{far}{rest}."

@@ -100,7 +100,8 @@ def changes_words(changes: Mapping[str, tuple[str, str]], without: str | None = 
         f"{name} {before or '–'} → {after or '–'}" for name, (before, after) in (were_set or left).items()
     ]
     along = len(left) - len(were_set) if were_set else 0
-    return [*told, f"{along} that came or went with it"] if along else told
+    knobs = "knob" if along == 1 else "knobs"
+    return [*told, f"{along} {knobs} that came or went with it"] if along else told
 
 
 def origins(graph: Graph) -> Callable[[str], str | None]:

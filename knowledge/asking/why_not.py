@@ -88,10 +88,10 @@ def why_not_values(
             "No verdict speaks against it.",
         ),
         section_of(
-            "What else became of it",
+            "Where else it was tried",
             rest,
             lambda each: _hypothesis(graph, each),
-            "Nothing: it was not tried otherwise.",
+            "It was not tried otherwise.",
         ),
         *([section("Its values by themselves", parts, "None of them failed by itself.")] if parts else []),
         _findings(graph, _about(graph, assigned)),
@@ -208,12 +208,18 @@ def _confounded(graph: Graph, tests: Sequence[str]) -> Section:
         below = [row_of(graph, h, "taken apart by") for h in into(graph, test, Relation.FOLLOWS_UP)]
         return row_of(graph, test, because=graph.nodes[test].get("reason"), rows=below)
 
-    return section_of("Confounded", found, row, "No test of it was confounded.", "the arms differed by more")
+    return section_of(
+        "Confounded tests",
+        found,
+        row,
+        "No test of it was confounded.",
+        "control and candidate differed by more than the change",
+    )
 
 
 def _legal(objections: Sequence[Objection]) -> Section:
     rows = [Row(id=each.id, state="infeasible", text=each.text) for each in objections]
-    return section("Legality", rows, "Model, engine and target allow it.", "before anything is run")
+    return section("Model, engine and target", rows, "They allow it.", "checked before anything is run")
 
 
 def _steered(objections: Sequence[Objection]) -> Section:
@@ -278,7 +284,7 @@ def _of_values(
     if supported:
         return f"{words} is not ruled out: {some(supported[::-1], MOST_NAMED)} support it.{beside}"
     if hypotheses:
-        return f"{words} is not ruled out: nothing that was tried with it is decided."
+        return f"{words} is not ruled out: no test of it is decided yet."
     return f"{words} is not ruled out: it was never tried, and nothing known here forbids it."
 
 

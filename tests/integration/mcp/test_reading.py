@@ -165,7 +165,7 @@ def test_what_is_untested_is_told_as_it_is_believed_and_only_as_much_as_fits(fol
     with patch("dashboard.mcp.asking.ground_of", on_the_desk):
         found = ask(folder, "untested").structured
     had, withheld = found["sections"]
-    assert (had["title"], withheld["title"]) == ("Can be had", "Can't be had here")
+    assert (had["title"], withheld["title"]) == ("Never tested", "Can't run here")
     assert {each["effect"]["interval"] for each in had["lines"]} == {"80 % prediction"}
     with patch("dashboard.mcp.asking.ground_of", on_the_desk), patch("dashboard.mcp.asking.MOST_LINES", 4):
         cut = ask(folder, "untested").structured["sections"][0]

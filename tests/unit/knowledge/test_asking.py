@@ -147,7 +147,7 @@ def test_a_confounded_test_is_told_with_what_takes_it_apart(history: History) ->
     history.judge(number, VerdictOutcome.CONFOUNDED, reason="The kernels differ.")
     answer = why_not_hypothesis(graph_of(history), "H-001", [], [])
     assert "is not settled: E-0001 found it confounded. The kernels differ." in answer.sentence
-    assert ids(rows(answer, "Confounded")) == ["E-0001"]
+    assert ids(rows(answer, "Confounded tests")) == ["E-0001"]
 
 
 def test_a_finding_that_is_contradicted_says_by_what(history: History) -> None:
@@ -163,7 +163,7 @@ def test_a_finding_that_is_contradicted_says_by_what(history: History) -> None:
 def test_what_led_to_a_hypothesis_goes_back_over_the_best_then(chain: History) -> None:
     answer = led_to(graph_of(chain), "H-003")
     (best,) = rows(answer, "Where it comes from")
-    assert (best.relation, best.id) == ("on top of the best then", "H-002")
+    assert (best.relation, best.id) == ("on top of the best at that time", "H-002")
     assert "Proposed by rules. Fewer bytes move." in str(best.because)
     assert ids(best.rows) == ["H-001"]
     finding = led_to(graph_of(chain), "F-002")

@@ -99,8 +99,8 @@ def test_without_the_verdict_of_the_best_the_one_before_is_best_and_what_stands_
 def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(history: History) -> None:
     with history.database.read() as session:
         answer = answers.what_is_untested(session, None, on_the_desk)
-        assert set(titles(answer)) == {"Can be had", "Can't be had here"}
-        assert "neighbours of the baseline can be had" in answer.sentence
+        assert set(titles(answer)) == {"Never tested", "Can't run here"}
+        assert "from the best, the baseline, can run here and were never tested" in answer.sentence
         with pytest.raises(UsageError, match="C-1 has no best before its baseline is measured"):
             answers.what_is_untested(session, "C-1", lambda s, c: replace(on_the_desk(s, c), desk=None))
         with pytest.raises(UsageError, match="C-7 does not exist"):
@@ -138,7 +138,7 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         graph = build_graph(session)
         why = answers.why_not(session, graph, ["H-002"], None, nowhere)
         assert "E-0002 found it refuted" in why.sentence
-        assert "can't be told here: There is no checkpoint" in titles(why)["Legality"][0]
+        assert "can't be told here: There is no checkpoint" in titles(why)["Model, engine and target"][0]
         fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
         assert "can't be told here" in titles(fell)["The queue of C-1"][0]
@@ -147,7 +147,7 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
     with history.database.read() as session:
         answer = answers.what_led_to(session, build_graph(session), "H-006")
-    assert titles(answer)["Its places in the queue"] == ("3 → 1: Threads turned out to matter.",)
+    assert titles(answer)["Its places in the queue"] == ("Threads turned out to matter.",)
     assert titles(answer)["The profile it was proposed under"] == ("Nothing was profiled before.",)
 
 
