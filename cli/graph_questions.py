@@ -137,11 +137,12 @@ def _line(row: Row) -> Text:
     if row.relation:
         parts.append(row.relation.replace("_", " "))
     if row.id and not row.text.startswith(row.id):
-        parts.append(row.id)
+        kind, _, name = row.id.partition(":")
+        parts.append(kind if name and row.text.startswith(name) else row.id)
     if row.state:
         parts.append(state(row.state))
     parts.append(row.text)
-    if row.effect is not None:
+    if row.effect is not None and not row.tells_effect:
         metric = metric_word(row.effect.metric)
         of = "" if metric in row.text else f"{'expected ' if row.expected else ''}{metric} "
         parts.append(f"{of}{effect_words(row.effect)}")

@@ -178,7 +178,7 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
                 "Never tested",
                 legal,
                 "Every configuration one knob away that can run here was tested.",
-                "with its expected effect against the best and the 80 % interval, the largest saving first",
+                "with its expected effect against the best and the 80 % interval, the most promising first",
                 most=MOST_NEIGHBOURS,
             ),
             section(

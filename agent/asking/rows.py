@@ -34,8 +34,8 @@ def believed_row(found: Neighbour) -> Row:
     belief = found.belief
     assert belief is not None
     told = [
-        f"it runs with a chance of {100 * belief.p_feasible:.0f} %",
-        f"it keeps the quality with one of {100 * belief.p_quality:.0f} %",
+        f"the chance that it runs is {100 * belief.p_feasible:.0f} %, that it keeps the quality "
+        f"{100 * belief.p_quality:.0f} %",
         f"a test takes about {format_duration(belief.cost_s)}",
     ]
     if found.banned:
@@ -109,4 +109,4 @@ def _order(
     more = moved - len(shifts)
     if more > 0:
         about += f"; {more} more change their place by less"
-    return section(title, rows, "The others keep their order.", about)
+    return section(title, rows, "Nothing in it would move.", about)

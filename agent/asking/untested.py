@@ -32,10 +32,12 @@ class Neighbour:
 
     @property
     def expected(self) -> float:
-        """The share of the time that it is expected to save, counted with the chance that it may."""
+        """The share of the time that it is expected to save, counted with the chance that it may; of what is
+        expected to cost time the whole, which no doubt that it runs makes better."""
         if self.belief is None:
             return 0.0
-        return -self.belief.prediction.log_ratio_mean * self.belief.p_feasible * self.belief.p_quality
+        saved = -self.belief.prediction.log_ratio_mean
+        return saved * self.belief.p_feasible * self.belief.p_quality if saved > 0 else saved
 
 
 @dataclass(frozen=True)

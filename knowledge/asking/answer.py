@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -43,6 +44,14 @@ class Row(View):
     effect: EffectView | None = None
     expected: bool = False
     rows: tuple[Row, ...] = ()
+
+    @property
+    def tells_effect(self) -> bool:
+        """Whether the text has the figure of the effect already, as a finding's claim does."""
+        if self.effect is None:
+            return False
+        figure = re.escape(f"{abs(100 * self.effect.relative):.1f}")
+        return re.search(rf"(?<![\d.]){figure}\s?%", self.text) is not None
 
 
 class Section(View):

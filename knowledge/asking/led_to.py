@@ -49,7 +49,7 @@ def led_to(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     )
 
 
-WORDS: Mapping[str, tuple[str, str]] = {
+_KINDS: Mapping[str, tuple[str, str]] = {
     NodeKind.FINDING: ("finding", "findings"),
     NodeKind.HYPOTHESIS: ("hypothesis", "hypotheses"),
     NodeKind.EXPERIMENT: ("experiment", "experiments"),
@@ -151,7 +151,7 @@ def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]
     if not count:
         return f"{by or subject + ' stands at the beginning'}; nothing here led to it."
     kinds = [graph.nodes[each]["kind"] for each in climbed.seen if each != subject]
-    what = listed([counted(kinds.count(kind), *WORDS[kind]) for kind in WORDS if kind in kinds])
+    what = listed([counted(kinds.count(kind), *_KINDS[kind]) for kind in _KINDS if kind in kinds])
     far = f", up to {counted(climbed.generations, 'step')} back" if climbed.generations > 1 else ""
-    rest = f"; what led there was proposed by {listed(list(people))}" if people else ""
+    rest = f"; proposers on the way: {listed(list(people))}" if people else ""
     return f"{by}; {what} led to it{far}{rest}." if by else f"{what} led to {subject}{far}{rest}."

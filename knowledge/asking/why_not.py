@@ -246,7 +246,8 @@ def _of_state(
         ruled = "ruled out" if state in ("refuted", "infeasible") else "not settled"
         return f"{hypothesis} is {ruled}: {last} found it {state}. {said}"
     if state == "withdrawn":
-        return f"{hypothesis} is ruled out: it was withdrawn.{f' {reason}' if reason else ''}"
+        why = f" {reason.rstrip('.')}." if reason else ""
+        return f"{hypothesis} is ruled out: it was withdrawn.{why}"
     if state == "supported":
         return f"{hypothesis} is not ruled out: it is supported{f' by {last}' if last else ''}."
     blocked = _blocks(steering) or _blocks(legality)

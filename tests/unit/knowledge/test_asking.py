@@ -10,7 +10,7 @@ from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun
 from db.models import Campaign, Hypothesis
-from db.states import VerdictOutcome
+from db.states import HypothesisState, VerdictOutcome
 from knowledge.asking.answer import Answer, Row, some
 from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.known import known
@@ -21,6 +21,7 @@ from knowledge.findings.told import Telling, tell
 from knowledge.graph import Graph, neighbourhood
 from knowledge.graph_building import build_graph
 from knowledge.queries.around import around
+from knowledge.queries.view import EffectView
 from tests.history.campaign_history import BASE, SPACE, TARGET, History
 
 KNOBS = [*(knob.name for knob in SPACE.knobs), "quantization.bits"]
@@ -148,6 +149,27 @@ def test_a_confounded_test_is_told_with_what_takes_it_apart(history: History) ->
     answer = why_not_hypothesis(graph_of(history), "H-001", [], [])
     assert "is not settled: E-0001 found it confounded. The kernels differ." in answer.sentence
     assert ids(rows(answer, "Confounded tests")) == ["E-0001"]
+
+
+def test_why_a_hypothesis_was_withdrawn_is_told_as_a_sentence(history: History) -> None:
+    number = history.propose({"serving.threads": 1})
+    with history.database.write() as session:
+        row = session.get_one(Hypothesis, number)
+        row.state, row.state_reason = HypothesisState.WITHDRAWN, "H-004 is the best now"
+    answer = why_not_hypothesis(graph_of(history), "H-001", [], [])
+    assert answer.sentence == "H-001 is ruled out: it was withdrawn. H-004 is the best now."
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("It lowers TPOT by 19.4 % [12.8, 25.5]", True),
+        ("It lowers TPOT by 119.4 % [12.8, 25.5]", False),
+        ("It makes a token at least 3 % faster.", False),
+    ],
+)
+def test_an_effect_that_the_text_has_is_known_as_told(text: str, told: bool) -> None:
+    assert Row(text=text, effect=EffectView(relative=-0.194)).tells_effect is told
 
 
 def test_a_finding_that_is_contradicted_says_by_what(history: History) -> None:

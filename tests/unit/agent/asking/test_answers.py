@@ -78,6 +78,20 @@ def test_neighbours_that_no_experiment_covered_are_told_with_what_is_believed_th
     assert len(found.legal) + len(found.illegal) + found.covered == len(offered)
 
 
+def test_what_costs_time_is_not_put_ahead_for_a_small_chance_that_it_may() -> None:
+    found = untested(desk(queued(1, COMPILED)), FULL, frozenset(), {})
+    known = next(each for each in found.legal if each.belief is not None)
+    assert known.belief is not None
+
+    def expected(mean: float, p_quality: float) -> float:
+        assert known.belief is not None
+        believed = known.belief.prediction.model_copy(update={"log_ratio_mean": mean})
+        return replace(known, belief=replace(known.belief, prediction=believed, p_quality=p_quality)).expected
+
+    assert expected(0.2, 0.1) == expected(0.2, 0.9) < expected(0.1, 0.9)
+    assert 0 < expected(-0.2, 0.1) < expected(-0.2, 0.9)
+
+
 def test_a_neighbour_of_a_banned_lever_says_so() -> None:
     ban = Directive(DirectiveKind.BAN, 1, "you", "12:00", "dtype")
     found = untested(replace(desk(queued(1, COMPILED)), directives=(ban,)), FULL, frozenset(), {})
