@@ -82,7 +82,7 @@ def _print(desk: Desk, number: int, found: Consequence) -> None:
         named = ", ".join(format_label(Noun.HYPOTHESIS, each) for each in found.leave)
         rows.append(("  leave", f"{named}: they build on what is the best now."))
     if not found.moved and not found.leave:
-        rows.append(("", "The others keep their order."))
+        rows.append(("", "None of the others would change its place against the rest."))
     out.print(fields([(name, text) for name, text in rows]))
     say("")
 

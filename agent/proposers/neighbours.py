@@ -18,7 +18,7 @@ from db.labels import Noun, format_label
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import Knob, same_value
 from experiments.space.legality import MOST_DRAFT_TOKENS
-from knowledge.figures import percent
+from knowledge.figures import counted, percent
 
 NAME = "neighbours"
 
@@ -84,7 +84,8 @@ def _why(view: CampaignView, knob: Knob, value: KnobValue) -> str:
     now = view.incumbent[knob.name]
     if knob.lever == THREADS:
         return (
-            f"The incumbent runs {now} threads on {view.cores} cores; small operations gain from "
+            f"The incumbent runs {now} {'thread' if now == 1 else 'threads'} on "
+            f"{counted(view.cores, 'core')}; small operations gain from "
             "fewer, large ones from more, and what suits changes with every other lever."
         )
     why = f"One step from the best so far: {knob.name} {now} → {value}, all else as it is."

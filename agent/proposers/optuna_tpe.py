@@ -29,6 +29,7 @@ from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import is_among
 from experiments.space.legality import DRAFTING, EXTERNAL_DRAFTERS
 from experiments.space.space import Space
+from knowledge.figures import counted
 
 STARTUP_TRIALS = 4
 """Trials, the baseline among them, before the estimator replaces random choice: a campaign has few."""
@@ -66,7 +67,8 @@ class OptunaProposer:
                 continue
             seen.add(candidate.digest)
             rationale = (
-                f"TPE, told {told} of what was measured (baseline included), {_how(told)}; {differs} "
+                f"The optimizer (TPE) knows {counted(told, 'trial')}, baseline included, and {_how(told)}; "
+                f"{differs} "
                 f"Surrogate: {predicted(view, candidate)}."
             )
             drafts.append(draft_of(view, candidate, proposer=self.name, rationale=rationale))

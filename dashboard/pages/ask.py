@@ -1,4 +1,4 @@
-"""Questions of the graph: what is known, why not, what led to it, what if it fell, what is untested."""
+"""Questions of the graph: what is known, why not, what led to it, what if it is wrong, what is untested."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS: dict[Question, str] = {
     Question.KNOWN: "What is known?",
     Question.WHY_NOT: "Why not?",
     Question.LED_TO: "What led to it?",
-    Question.IF_FELL: "What if it fell?",
+    Question.IF_FELL: "What if it is wrong?",
     Question.UNTESTED: "What is untested?",
 }
 MOST_SUGGESTED = 200

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlalchemy.orm import Session
 
 from dashboard.charts.forest import Effect, Forest, forest_chart
@@ -9,14 +11,43 @@ from dashboard.page import ALWAYS_S, Filters, Ground, Page, Request
 from dashboard.pages.knowledge import KINDS
 from db.labels import Noun
 from knowledge.figures import SHARES
+from knowledge.findings.rules import Rule, Strength
 from knowledge.queries.finding_detail import FindingDetail, finding_detail
 from knowledge.queries.lookup import labelled
 from knowledge.queries.view import EffectView
 from knowledge.stored import number
 
+RULES: Mapping[str, str] = {
+    Rule.EFFECT: "a supported verdict says so",
+    Rule.NO_EFFECT: "a refuted verdict says so",
+    Rule.QUALITY: "a verdict refuted by its quality says so",
+    Rule.INFEASIBLE: "it did not run",
+    Rule.REPLICATED: "verdicts that agree",
+    Rule.CONTRADICTED: "verdicts that disagree",
+}
+"""Why a finding says what it says, by the rule that derived it."""
+
+STRENGTHS: Mapping[str, str] = {
+    Strength.SINGLE: "rests on one result",
+    Strength.REPLICATED: "rests on results that agree",
+    Strength.WEAKENED: "weakened by later measurements",
+    Strength.MIXED: "its verdicts disagree",
+}
+"""What stands behind a finding, by its strength."""
+
 
 class FindingPage(FindingDetail):
     """A finding in full, and its forest plot."""
+
+    @property
+    def said_because(self) -> str:
+        """Why it says so; the rule's name where that is none of verdicts about a change."""
+        return RULES.get(self.rule, f"by the rule {self.rule}")
+
+    @property
+    def strength_words(self) -> str:
+        """What stands behind it."""
+        return STRENGTHS.get(self.strength, self.strength)
 
     @property
     def forest(self) -> Forest | None:

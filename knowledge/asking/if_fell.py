@@ -121,7 +121,7 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
     ]
     return Answer(
         question=Question.IF_FELL,
-        asked=f"What would change if {named(graph, subject)} turned out to be wrong?",
+        asked=f"What would change if {named(graph, subject)} is wrong?",
         sentence=_sentence(graph, subject, found, resting),
         sections=(
             section("Bests and recommendations", rows, "No campaign's best rests on it."),
@@ -131,7 +131,7 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
                 "Hypotheses",
                 hypotheses,
                 "No hypothesis rests on it.",
-                "proposed because of it; those that wait in the queue first",
+                "that rest on it",
                 most=MOST_RESTING,
             ),
             section(
@@ -267,4 +267,4 @@ def _sentence(graph: Graph, subject: str, found: Fallen, resting: Sequence[str])
         told.append(f"{rest} on it, {waiting or 'none'} of which {wait} in the queue")
     if not told:
         return f"Nothing else rests on {subject}."
-    return f"If {subject} turned out to be wrong: {'; '.join(told)}."
+    return f"If {subject} is wrong: {'; '.join(told)}."
