@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.cache_utils import DynamicCache
 
+from experiments.cache_keyword import with_cache
 from experiments.corpora.content_classes import held_out_code, held_out_prose
 from experiments.corpora.instructions import IM_END, InstructionItem, grade, render_prompt
 from experiments.corpora.standard_library import Document
@@ -95,13 +97,14 @@ def greedy(checkpoint: LoadedCheckpoint, prompts: Tensor, tokens: int, stop: int
 
     With `stop`, decoding ends once every row has said it; what rows say after it is theirs to ignore.
     """
-    step = checkpoint.model(prompts, use_cache=True)
+    cache = DynamicCache(config=checkpoint.model.config)
+    step = checkpoint.model(prompts, **with_cache(cache), use_cache=True)
     ids = torch.cat([prompts, step.logits[:, -1:].argmax(-1)], dim=1)
     stopped = ids[:, -1] == (stop if stop is not None else -1)
     for _ in range(tokens - 1):
         if stop is not None and bool(stopped.all()):
             break
-        step = checkpoint.model(ids[:, -1:], past_key_values=step.past_key_values, use_cache=True)
+        step = checkpoint.model(ids[:, -1:], **with_cache(cache), use_cache=True)
         ids = torch.cat([ids, step.logits[:, -1:].argmax(-1)], dim=1)
         stopped |= ids[:, -1] == (stop if stop is not None else -1)
     return ids

@@ -15,6 +15,8 @@ import torch
 from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.cache_keyword import with_cache
+
 ROWS_AT_ONCE = 64
 """Rows of a batch: enough to make a step's weights worth reading, few enough for a large model's state."""
 
@@ -77,7 +79,7 @@ def _write_batch(model: Qwen3_5ForCausalLM, rows: Sequence[_Row], sampling: Samp
     cache = DynamicCache(config=model.config)
     for _ in range(sampling.tokens - prefill):
         ids = torch.tensor(fed, device=model.device)
-        logits = model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+        logits = model(ids, **with_cache(cache), use_cache=True, logits_to_keep=1).logits[:, -1]
         sampled = sample(
             logits[:, : sampling.vocabulary], sampling.temperature, [row.number() for row in rows]
         )

@@ -12,6 +12,7 @@ import torch
 from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.cache_keyword import with_cache
 from experiments.engines.port import GenerationRequest, GenerationTrace
 from experiments.engines.reference.capacity import capacity_for
 from experiments.engines.reference.compile import BuiltStep, build_step
@@ -155,7 +156,7 @@ class Decoder:
             for index in self.feature_layers
         ]
         try:
-            hidden = self.model.model(prompt, past_key_values=cache, use_cache=True).last_hidden_state
+            hidden = self.model.model(prompt, **with_cache(cache), use_cache=True).last_hidden_state
         finally:
             for hook in hooks:
                 hook.remove()

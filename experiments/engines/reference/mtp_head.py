@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5DecoderLayer, Qwen3_5RMSNorm
 
+from experiments.cache_keyword import with_cache
 from experiments.engines.port import Infeasible
 from experiments.engines.reference.attention import KeyValueBuffers, visible
 from experiments.engines.reference.checkpoint import read_tensors
@@ -66,7 +67,7 @@ class MtpHead(nn.Module):
             self.fc(joined),
             position_embeddings=trunk.model.rotary_emb(hidden, places.expand(3, 1, -1)),
             attention_mask=visible(places, keys.shape[-2]),
-            past_key_values=KeyValueBuffers(places, {0: (keys, values)}),
+            **with_cache(KeyValueBuffers(places, {0: (keys, values)})),
         )
         normed: Tensor = self.norm(output)
         return normed

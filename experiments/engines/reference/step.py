@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.cache_keyword import with_cache
 from experiments.engines.reference.attention import KeyValueBuffers, visible
 from experiments.engines.reference.checkpoint import layer_kinds
 from experiments.engines.reference.gated_delta import gated_delta_tokens
@@ -86,7 +87,7 @@ class DecodeStep(nn.Module):
                     hidden_states=normed,
                     position_embeddings=rotary,
                     attention_mask=mask,
-                    past_key_values=KeyValueBuffers(places, {index: (first, second)}),
+                    **with_cache(KeyValueBuffers(places, {index: (first, second)})),
                 )
             hidden = hidden + mixed
             hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))

@@ -9,6 +9,7 @@ import torch
 from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.cache_keyword import with_cache
 from experiments.engines.port import GenerationRequest
 from experiments.engines.reference.capacity import capacity_for
 from experiments.engines.reference.compile import BuiltStep
@@ -46,11 +47,11 @@ def growing_and_fixed(
         ids = prompt(length, length)
         cache = DynamicCache(config=model.config)
         with torch.inference_mode():
-            model(torch.tensor([ids]), past_key_values=cache, use_cache=True)
+            model(torch.tensor([ids]), **with_cache(cache), use_cache=True)
             state.begin(cache, length)
             for token in prompt(length + 10, 12):
                 fed = torch.tensor([[token]])
-                growing = model(fed, past_key_values=cache, use_cache=True).logits[:, -1]
+                growing = model(fed, **with_cache(cache), use_cache=True).logits[:, -1]
                 report, fixed, *gated_delta = step(fed, torch.tensor(state.position), *state.inputs())
                 state.keep(gated_delta, 1, 1)
                 assert report.tolist() == [0, int(fixed.argmax())]
@@ -87,7 +88,7 @@ def test_allocated_state_has_the_shapes_and_types_that_a_prefill_leaves() -> Non
     state = SequenceState.allocate(model, 256)
     allocated = [(tensor.shape, tensor.dtype, tensor.stride()) for tensor in state.inputs()]
     with torch.inference_mode():
-        model(torch.tensor([prompt(0, 200)]), past_key_values=cache, use_cache=True)
+        model(torch.tensor([prompt(0, 200)]), **with_cache(cache), use_cache=True)
         state.begin(cache, 200)
     assert [(tensor.shape, tensor.dtype, tensor.stride()) for tensor in state.inputs()] == allocated
     assert all(tensor.is_contiguous() for tensor in state.inputs())

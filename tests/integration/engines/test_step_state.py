@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from transformers.cache_utils import DynamicCache
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM
 
+from experiments.cache_keyword import with_cache
 from experiments.engines.reference.gated_delta import gated_delta_tokens
 from experiments.engines.reference.state import SequenceState
 from experiments.engines.reference.step import DecodeStep
@@ -33,7 +34,7 @@ def after_prompt(length: int) -> SequenceState:
     cache = DynamicCache(config=target().config)
     state = SequenceState.allocate(target(), 256)
     with torch.inference_mode():
-        target()(torch.tensor([prompt(length, length)]), past_key_values=cache, use_cache=True)
+        target()(torch.tensor([prompt(length, length)]), **with_cache(cache), use_cache=True)
         state.begin(cache, length)
     return state
 
@@ -116,12 +117,12 @@ def test_one_token_through_a_layer_is_what_the_library_s_layer_makes_of_it(dtype
     torch.manual_seed(0)
     hidden = torch.randn(1, 40, model.config.hidden_size, dtype=dtype)
     with torch.inference_mode():
-        layer(hidden, cache_params=cache)
+        layer(hidden, cache)
         window = cache.layers[0].conv_states[0][0, :, 1:].T.contiguous()
         recurrent = cache.layers[0].recurrent_states[0][0].float().clone()
         for _ in range(5):
             one = torch.randn(1, 1, model.config.hidden_size, dtype=dtype)
-            expected = layer(one, cache_params=cache)
+            expected = layer(one, cache)
             output, rows, states = gated_delta_tokens(layer, one, window, recurrent)
             window, recurrent = rows[1:], states[0]
             close = {"atol": 1e-5, "rtol": 1e-5} if dtype == torch.float32 else {"atol": 0.02, "rtol": 0.02}
