@@ -83,8 +83,13 @@ def test_questions_are_tested_first_in_their_order_and_the_campaign_goes_on(tmp_
 def test_a_budget_that_ends_first_says_which_questions_are_open(tmp_path: Path) -> None:
     database, campaign_id = start(tmp_path, questions=QUESTIONS, budget="1s")
     reason = drive(database, tmp_path, campaign_id)
-    asked = ", ".join(each["id"] for each in QUESTIONS)
-    assert f"5 questions of 5 left open: {asked}" in reason
     with database.read() as session:
-        assert len(campaign_outcome(session, campaign_id)["open_questions"]) == 5
+        rows = {row.question: row for row in session.scalars(select(Hypothesis)) if row.question}
+        left = campaign_outcome(session, campaign_id)["open_questions"]
+    # what is not in the space is told infeasible without a test, so it may be settled before the budget ends
+    settled = {name for name, row in rows.items() if row.state is HypothesisState.INFEASIBLE}
+    assert settled <= {"not_in_the_space"}
+    asked = [each["id"] for each in QUESTIONS if each["id"] not in settled]
+    assert f"{len(asked)} questions of 5 left open: {', '.join(asked)}" in reason
+    assert len(left) == len(asked)
     database.close()
