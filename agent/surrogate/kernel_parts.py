@@ -44,7 +44,8 @@ than groups of 128."""
 
 KERNEL_SD_LOG = 0.3
 """Standard deviation of what one kernel for packed weights has over another, of products: three of them
-reached 32 to 49 % of the bandwidth of an H200. Which is which is not known before it is measured."""
+reached 32 to 49 % of the bandwidth of an H200. Which is which is not known before it is measured. What
+multiplies 8-bit weights is one such kernel, and as little is known of it."""
 
 PROFILED = (PRODUCTS, HEAD, STATE, ATTENTION)
 """Kinds whose time in a profile is an outcome by itself; time outside kernels moves with the profiler."""
@@ -75,8 +76,7 @@ EAGER_SD_LOG = 0.3
 """How far that may be off, in either direction."""
 
 SHARE_SD = 0.5
-"""Standard deviation of what a lever does to the part that it acts on, on the log scale of that part; of
-16-bit products as a share of what they take above their floor."""
+"""Standard deviation of what a lever does to the part that it acts on, on the log scale of that part."""
 
 LEAST_SD_LOG = 0.01
 """No lever is expected more closely than this."""
@@ -166,7 +166,7 @@ def by_part(
             return {}  # packed weights have a type of their own: what that does is another lever's
         mean = _narrowed(parts, PRODUCTS, knobs.get("serving.weight_dtype"))
         return {
-            PRODUCTS: PartEffect(mean, {f"{lever} of {PRODUCTS}": SHARE_SD}),
+            PRODUCTS: PartEffect(mean, {f"{lever} of {PRODUCTS}": KERNEL_SD_LOG}),
             BESIDE: PartEffect(0.0, {f"{lever} of {BESIDE}": BESIDE_SD_LOG}),
         }
     return None

@@ -153,3 +153,12 @@ def test_the_best_is_found_in_every_turn_of_the_labels(turn: int) -> None:
     found = trials_to_the_best(World(LABELS[turn:] + LABELS[:turn]))
     print(f"labels turned by {turn}: {found} trials")
     assert found is not None
+
+
+def test_what_multiplies_8_bit_weights_is_open_by_as_much_as_one_kernel_is_beside_another() -> None:
+    def open_of(lever: str, knob: str, value: str) -> float:
+        products = PHYSICS.expect(lever, ((knob, value),)).parts["gemm"]
+        return math.hypot(*products.open.values())
+
+    between_two = math.sqrt(2) * open_of("kernel", KERNEL, LABELS[0])
+    assert open_of("weight_dtype", "serving.weight_dtype", "fp8") == pytest.approx(between_two)
