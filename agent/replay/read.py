@@ -30,7 +30,7 @@ from agent.replay.cells import (
 )
 from agent.replay.knobs import restricted, space_of
 from agent.replay.prior import bandwidth_of, prior_of, profiles_beside
-from agent.replay.table import DEFAULT_QUALITY_LIMIT, Build, Row, Table
+from agent.replay.table import DEFAULT_QUALITY_LIMIT, Build, Row, Table, with_requests
 from agent.tables.export import RESOLVED as RESOLVED_PATHS
 from agent.tables.grid import as_measured
 from configs.errors import UsageError
@@ -92,7 +92,7 @@ def read_table(path: Path, asked: Asked | None = None) -> Table:
     rows, left_out = _told_of(rows, list(groups.values()), metric)
     first = _baseline_of(list(groups), list(groups.values()), rows)
     line = groups[first.configuration][0]
-    ordered = (first, *(row for row in rows if row is not first))
+    ordered = tuple(with_requests([first, *(row for row in rows if row is not first)]))
     return Table(
         path.stem,
         metric,

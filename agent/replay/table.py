@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from agent.replay.port import Prior, keeps
+from agent.replay.request_effects import RequestEffects, request_effects
 from configs.errors import UsageError
 from experiments.engines.port import PartTime
 from experiments.space.configuration import Configuration
@@ -25,12 +26,14 @@ DEFAULT_QUALITY_LIMIT = 0.01
 @dataclass(frozen=True)
 class Latency:
     """What was measured of one configuration, ms: `samples_ms`, or `centre_ms` and `sd_ms` of `count`
-    samples."""
+    samples. `requests` are the effects of the requests that the samples are of, where other rows served the
+    same."""
 
     centre_ms: float
     sd_ms: float
     count: int
     samples_ms: tuple[float, ...] = ()
+    requests: RequestEffects | None = None
 
     @classmethod
     def of_samples(cls, samples_ms: tuple[float, ...]) -> Latency:
@@ -40,12 +43,18 @@ class Latency:
 
     @property
     def error_ms(self) -> float:
-        """Standard error of the centre, ms, as of samples that are independent."""
+        """Standard error of the centre, ms: beside rows of the same requests, else as of samples that are
+        independent."""
+        if self.requests is not None:
+            return self.centre_ms * self.requests.error_log(self.samples_ms)
         return self.sd_ms / math.sqrt(self.count)
 
     def drawn(self, random: np.random.Generator) -> tuple[float, ...]:
-        """As many samples as were measured: with replacement from the raw ones where they are there, else
-        from the log-normal of this centre and standard deviation, which no draw leaves below zero."""
+        """As many samples as were measured: of the same requests with other noise where that can be told
+        from them, else with replacement from the raw ones, else from the log-normal of this centre and
+        standard deviation, which no draw leaves below zero."""
+        if self.requests is not None:
+            return self.requests.drawn(self.samples_ms, random)
         if self.samples_ms:
             return tuple(random.choice(self.samples_ms, size=self.count).tolist())
         if self.sd_ms == 0:
@@ -90,6 +99,16 @@ class Row:
     def build_s(self, built: Collection[str]) -> float:
         """What making its builds takes where those of these names exist."""
         return math.fsum(build.seconds for build in self.builds if build.name not in built)
+
+
+def with_requests(rows: Sequence[Row]) -> list[Row]:
+    """The rows, each with the effects of the requests that all of their samples are of; as they are where
+    that can't be told."""
+    effects = request_effects([row.latency.samples_ms for row in rows if row.latency is not None])
+    return [
+        row if row.latency is None else replace(row, latency=replace(row.latency, requests=effects))
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True)

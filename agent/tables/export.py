@@ -27,6 +27,10 @@ from experiments.space.configuration import Configuration
 METRICS = ("ttft", "tpot", "itl", "e2el", "step")
 """Times that have a median, a standard deviation and a number of samples, in ms."""
 
+SAMPLES = ("tpot", "ttft")
+"""Those whose samples have a column, a request each in the order in which they were asked, launch by launch,
+with a space between them."""
+
 OF_ACCEPTANCE = ("tpot", "itl", "e2el")
 """Those that depend on how many drafts are accepted."""
 
@@ -46,6 +50,9 @@ RESOLVED = {
 
 DIGITS = 4
 """Digits after the point of a time in ms."""
+
+SAMPLE_DIGITS = 3
+"""The same of a sample."""
 
 Key = tuple[str, str, str | None, str | None]
 """A row: load, workload, the device's name and the engine's version."""
@@ -182,6 +189,10 @@ def _figures(row: _Row, *, drafts: bool) -> dict[str, object]:
         spread = None if hidden or len(samples) < 2 else round(stdev(samples), DIGITS)
         found[f"{metric}_ms_sd"] = spread
         found[f"{metric}_ms_n"] = None if hidden else len(samples)
+        if metric in SAMPLES:
+            found[f"{metric}_ms"] = (
+                None if hidden else " ".join(f"{value:.{SAMPLE_DIGITS}f}" for value in samples)
+            )
     throughput = fmean(cell.tokens_per_s for cell in cells) if cells and not drafts else None
     found["tokens_per_s"] = None if throughput is None else round(throughput, 2)
     return found

@@ -14,9 +14,6 @@ from agent.tables.cell import after_first, figures
 from agent.tables.journal import Line
 from agent.tables.prepared import COMPILE, DRAFTING, QUALITY, Prepared
 
-SAMPLES = ("tpot", "ttft")
-"""Times whose samples have a column, a request each, with a space between them."""
-
 DIGITS, NAME_DIGITS = 4, 12
 
 
@@ -54,9 +51,6 @@ def trained_columns(
     steps = sum(request.get("steps") or after_first(request)[1] for request in requests)
     told["tokens_a_step"] = round(tokens / steps, DIGITS)
     measured = [figures(cell["requests"]) for cell in cells]
-    for metric in SAMPLES:
-        samples = [value for each in measured for value in getattr(each, f"{metric}_ms")]
-        told[f"{metric}_ms"] = " ".join(f"{value:.3f}" for value in samples)
     whole_s = sum(value for each in measured for value in each.e2el_ms) / 1e3
     told["tokens_per_s"] = round((tokens + len(requests)) / whole_s, 2)
     told["tpot_over_control"] = _over_control(cells, controls)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from agent.replay.calibration import Outcomes
 from agent.replay.course import Course
@@ -14,7 +14,7 @@ from agent.replay.replay import Replayed
 from agent.replay.report import difference_columns, difference_rows, interval, rows
 from agent.replay.score import BUDGETS, SHARES, Reaching, Score
 from agent.replay.table import Row, Table
-from tests.proofs.counting import Share, less
+from tests.proofs.counting import Share, less, percent
 from tests.proofs.markdown import paragraph, table
 from tests.proofs.planner_calibration import EARLY, answer, predictions, reasons_of_predictions, together
 from tests.proofs.planner_tables import ABOUT, CORPORA, KERNELS
@@ -293,7 +293,7 @@ def _told_apart(table: Table) -> str:
         for each in others
     )
     return (
-        f"by {ALIKE_SE:g} standard errors of all of its samples the best row is not told from {alike} of "
+        f"by {ALIKE_SE:g} standard errors of its noise the best row is not told from {alike} of "
         f"{len(others)} others that keep the quality"
     )
 
@@ -355,13 +355,24 @@ def _sections(part: Part) -> Iterator[str]:
     yield paragraph(
         f"{len(found.table.rows)} configurations; trial 0 takes {found.table.baseline_ms:.2f} ms "
         f"({found.table.metric}), the best {found.table.best_ms:.2f} ms, with {changed}. "
-        + " ".join(found.table.left_out)
+        + " ".join((*found.table.left_out, _noise(found.table)))
     )
     if found.missing:
         yield "\n".join(f"- Not run: {name}. {why}" for name, why in found.missing.items())
     yield table(HEAD, rows(found.scores, found.missing))
     yield "Mean regret less random's, % of the best gain, with its 95 % interval; below 0 is better:"
     yield table(difference_columns(found.scores), difference_rows(found.scores))
+
+
+def _noise(table: Table) -> str:
+    """How far samples of a row differ, and how far beside what requests differ by in all rows alike."""
+    ran = [row.latency for row in table.rows if row.latency is not None]
+    spread = median(each.sd_ms / each.centre_ms for each in ran)
+    words = f"Samples of a row differ by {percent(spread)} (standard deviation)"
+    if any(each.requests is None for each in ran):
+        return f"{words}."
+    noise = median(each.error_ms / each.centre_ms * math.sqrt(each.count) for each in ran)
+    return f"{words}, and by {percent(noise)} beside what requests differ by in all rows alike."
 
 
 def _number(value: float) -> str:

@@ -52,8 +52,7 @@ ABOUT: Mapping[str, str] = {
         "request at a time. Quality decides, checkpoints are built and steps compiled once for all rows that "
         "share them, and both cost. Its time is dispatch more than bytes, so it stands for itself alone. "
         "Samples are requests of the same prompts, at the pace of the control beside them "
-        "(`tpot_paced_ms`), drawn here without regard to which prompt: a replay is noisier than the pairs "
-        "of a campaign."
+        "(`tpot_paced_ms`)."
     ),
     "h200-9b.csv": (
         "**`h200-9b-…`**: Qwen3.5-9B's shape on an H200, each workload a table of its own. There are few "

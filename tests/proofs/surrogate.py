@@ -22,11 +22,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from agent.proposers.port import Trial
+from agent.replay.errors_told import errors_log
 from agent.replay.port import Told, accepted
 from agent.replay.read import Asked, read_table
 from agent.replay.table import Table
@@ -44,7 +45,6 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OUTPUT = RESULTS / "surrogate.md"
 ORDERS = 10
 MIN_EFFECT = 0.03
-LEAST_SE_LOG = 0.005
 HALF_WIDTH_SD = NormalDist().inv_cdf(0.9)
 """Half of the 80 % interval of a normal, in standard deviations."""
 
@@ -239,7 +239,7 @@ def trial_of(table: Table, control: Told, told: Told, *, profiles: bool) -> Tria
         lever=joined(table.space.levers_between(control.configuration, told.configuration)),
         outcome=Outcome.INFEASIBLE if effect is None else ran,
         effect_log=effect,
-        effect_se_log=None if effect is None else math.hypot(_se(told), _se(control)),
+        effect_se_log=None if effect is None else math.hypot(*errors_log((control, told))),
         bits_ratio_log=None,
         task_points=None,
         cost_s=told.cost_s,
@@ -281,12 +281,6 @@ def _inside(prediction: Prediction, effect_log: float, error_log: float = 0.0) -
     """Whether an effect lies in the 80 % interval, widened by the error with which it was measured."""
     spread = math.hypot(prediction.log_ratio_sd, error_log)
     return abs(effect_log - prediction.log_ratio_mean) <= HALF_WIDTH_SD * spread
-
-
-def _se(told: Told) -> float:
-    count = len(told.samples_ms)
-    spread = stdev(told.samples_ms) / told.mean_ms / math.sqrt(count) if count > 1 else 0.0
-    return max(LEAST_SE_LOG, spread)
 
 
 if __name__ == "__main__":

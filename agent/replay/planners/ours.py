@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from statistics import fmean, stdev
+from random import Random
+from statistics import fmean
 
 from agent.campaign.incumbent import find_incumbent
 from agent.campaign.order import LEAST_DRAFTS, QUEUE_TARGET
@@ -27,6 +28,7 @@ from agent.proposers.port import CampaignView, Draft, Measured, Proposer, Trial
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
+from agent.replay.errors_told import errors_log
 from agent.replay.planners.again import Mean, worth_again
 from agent.replay.port import Problem, Told, accepted, untried
 from agent.surrogate.beliefs import Beliefs
@@ -44,9 +46,6 @@ from knowledge.hit_rates import Hits, Record
 
 MIN_EFFECT = 0.03
 """The smallest effect worth having: a campaign's default."""
-
-LEAST_SE_LOG = 0.005
-"""Standard error of an effect of which one sample was told, or of samples that do not differ."""
 
 CORES = 2
 """What proposers name as the machine's cores, of which a table tells nothing; it changes no order."""
@@ -104,22 +103,21 @@ class OwnPlanner:
         self._first: Told | None = None
         self._told: dict[Configuration, Told] = {}
         self._times: Counter[Configuration] = Counter()
+        self._errors: Mapping[Configuration, float] = {}
         self._trials: list[Trial] = []
 
     def tell(self, told: Told) -> None:
         """Judge the trial against the best before it; what was measured again, with all that follows."""
         before = self._told.get(told.configuration)
-        if before is not None:
-            self._pool(before, told)
-        elif self._first is None:
-            self._first = told
-        else:
-            trial = self._judged(self._best, told)
-            self._trials.append(trial)
-            self._credit(trial)
         if before is None:
             self._told[told.configuration] = told
+            self._first = self._first or told
+        else:
+            self._pool(before, told)
         self._times[told.configuration] += 1
+        self._judge()
+        if before is None and told is not self._first:
+            self._credit(self._trials[-1])
         self.__dict__.pop("_believed", None)
 
     def ask(self, history: Sequence[Told]) -> Configuration | None:
@@ -131,6 +129,7 @@ class OwnPlanner:
         beliefs, best = self._believed, self._best
         view = self._view(beliefs)
         waiting = self._queue(view, left)
+        Random(f"{self._seed} {len(history)}").shuffle(waiting)
         about = beliefs.about([(best, candidate) for candidate in waiting])
         candidates = [
             candidate_of(number, self._problem.space.levers_between(best, candidate), belief)
@@ -148,9 +147,10 @@ class OwnPlanner:
         """What the surrogate believes of it against the best so far, from that one's mean on, with the errors
         with which that one's mean was measured, and this one's will be."""
         best = self._told[self._best]
-        error = math.sqrt(fmean(_se(each) ** 2 for each in self._told.values() if each.ran))
+        ran = [self._errors[each.configuration] for each in self._told.values() if each.ran]
+        error = math.sqrt(fmean(each**2 for each in ran))
         latency = self._believed.latency
-        found = latency.foretold(best.configuration, _measured(best), configuration, error)
+        found = latency.foretold(best.configuration, self._measured(best), configuration, error)
         return math.log(best.mean_ms) + found.log_ratio_mean, found.log_ratio_sd
 
     def _queue(self, view: CampaignView, left: list[Configuration]) -> list[Configuration]:
@@ -176,20 +176,25 @@ class OwnPlanner:
         means = []
         for each in good:
             times = self._times[each.configuration]
-            error = math.hypot(_se(each), LAUNCH_SD_LOG / math.sqrt(times))
+            error = math.hypot(self._errors[each.configuration], LAUNCH_SD_LOG / math.sqrt(times))
             means.append(Mean(math.log(each.mean_ms), error, error * math.sqrt(times)))
         worth = worth_again(means)
         most = max(range(len(worth)), key=lambda place: worth[place], default=None)
         return (None, 0.0) if most is None else (good[most].configuration, worth[most])
 
     def _pool(self, before: Told, told: Told) -> None:
-        """Put what was told of one configuration together, and judge all trials anew, in their order."""
+        """Put what was told of one configuration together."""
         pooled = replace(before, samples_ms=(*before.samples_ms, *told.samples_ms))
         self._told[told.configuration] = pooled
         if before is self._first:
             self._first = pooled
-        tried, self._trials = [each for each in self._told.values() if each is not self._first], []
-        for each in tried:
+
+    def _judge(self) -> None:
+        """Judge all trials anew, in their order, each against the best before it: what each is off by may be
+        known better than before."""
+        tried, self._trials = list(self._told.values()), []
+        self._errors = dict(zip(self._told, errors_log(tried), strict=True))
+        for each in tried[1:]:
             self._trials.append(self._judged(self._best, each))
 
     def _credit(self, trial: Trial) -> None:
@@ -230,6 +235,7 @@ class OwnPlanner:
         elif good and effect < math.log1p(-MIN_EFFECT):
             outcome = Outcome.SUPPORTED
         quality = self._first.quality
+        arms = (control, told.configuration)
         return Trial(
             hypothesis_id=told.trial,
             experiment_id=told.trial,
@@ -238,8 +244,8 @@ class OwnPlanner:
             lever=joined(self._problem.space.levers_between(control, told.configuration)),
             outcome=outcome,
             effect_log=effect,
-            effect_se_log=None if effect is None else math.hypot(_se(told), _se(self._told[control])),
-            arms=(_measured(self._told[control]), _measured(told)),
+            effect_se_log=None if effect is None else math.hypot(*(self._errors[each] for each in arms)),
+            arms=(self._measured(self._told[control]), self._measured(told)),
             acceptance_length=told.tokens_a_step if drafts(told.configuration) else None,
             bits_ratio_log=math.log(told.quality / quality) if told.quality and quality else None,
             task_points=None,
@@ -277,6 +283,10 @@ class OwnPlanner:
             judges_quality=self._first.quality is not None,
             carried=self._carried,
         )
+
+    def _measured(self, told: Told) -> Measured:
+        """A trial's measurement, which all that are held against it share."""
+        return Measured(told.configuration.digest, self._errors[told.configuration])
 
     def _view(self, beliefs: Beliefs) -> CampaignView:
         assert self._first is not None
@@ -324,18 +334,6 @@ class WithoutLearning(OwnPlanner):
 
 def _on_objective(draft: Draft) -> bool:
     return draft.metric is None
-
-
-def _se(told: Told) -> float:
-    """Standard error of the log of a trial's mean."""
-    count = len(told.samples_ms)
-    spread = stdev(told.samples_ms) / told.mean_ms / math.sqrt(count) if count > 1 else 0.0
-    return max(LEAST_SE_LOG, spread)
-
-
-def _measured(told: Told) -> Measured:
-    """A trial's measurement, which all that are held against it share."""
-    return Measured(told.configuration.digest, _se(told))
 
 
 def _nested(resolved: Mapping[str, str]) -> dict[str, Json]:

@@ -149,19 +149,21 @@ class Watched(OwnPlanner):
 def test_with_trials_to_spare_each_row_is_foretold_once_before_it_is_known_whatever_is_measured_again(
     tmp_path: Path,
 ) -> None:
-    """Four rows nearly tie, so that trials go into telling them apart before all rows were tried."""
-    tied = ("red,10 10.3 9.7", "blue,5 5.3 4.7", "green,5.01 5.3 4.7", "grey,5.02 4.7 5.3", "pink,9 9.3 8.7")
+    """Rows nearly tie, so that trials go into telling them apart, with some seeds before all were tried."""
+    tied = ("red,10 11 9", "blue,5 5.6 4.4", "green,5.61 5.01 4.41", "grey,4.42 5.02 5.62", "pink,9 8 10")
     made_up = table(tmp_path, None, *(f"none,,{each},1,yes,0,60" for each in tied))
     others = {row.configuration.digest for row in made_up.rows[1:]}
-    found = course(made_up, "ours", Watched, 0, Budget(1000))
-    measured = [step.measured for step in found.steps[1:]]
-    foretold = [step.measured for step in found.steps if step.outcome is not None]
-    assert len(measured) > len(others), "some are measured again"
-    assert set(measured[: len(others)]) != others, "as many trials as rows do not try them all"
-    assert sorted(foretold) == sorted(others)
-    assert all(
-        step.outcome is None for k, step in enumerate(found.steps[1:]) if step.measured in measured[:k]
-    )
+    early = 0
+    for seed in range(6):
+        found = course(made_up, "ours", Watched, seed, Budget(1000))
+        measured = [step.measured for step in found.steps[1:]]
+        foretold = [step.measured for step in found.steps if step.outcome is not None]
+        early += set(measured[: len(others)]) != others
+        assert sorted(foretold) == sorted(others)
+        assert all(
+            step.outcome is None for k, step in enumerate(found.steps[1:]) if step.measured in measured[:k]
+        )
+    assert early, "with each seed as many trials as rows try them all"
 
 
 def test_a_row_of_the_table_tells_the_share_of_our_predictions_inside(tmp_path: Path) -> None:

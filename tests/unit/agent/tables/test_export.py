@@ -67,6 +67,7 @@ def test_a_row_has_knobs_what_ran_times_and_what_is_above_the_floor() -> None:
         "triton",
     )
     assert (float(row["tpot_ms_median"]), row["tpot_ms_n"], row["itl_ms_n"]) == (5.1, "1", "2")
+    assert row["tpot_ms"] == "5.100"
     assert float(row["floor_ms"]) + float(row["above_floor_ms"]) == pytest.approx(5.1, abs=1e-3)
     assert float(row["load_s"]) == 100
 
@@ -76,6 +77,7 @@ def test_drafting_on_made_up_weights_tells_steps_and_the_break_even_and_nothing_
     plain, drafting = rows(lines)
     assert plain["break_even_tokens_a_step"] == ""
     assert (drafting["tpot_ms_median"], drafting["e2el_ms_median"], drafting["tokens_per_s"]) == ("", "", "")
+    assert drafting["tpot_ms"] == ""
     assert float(drafting["step_ms_median"]) == 6
     assert float(drafting["break_even_tokens_a_step"]) == pytest.approx(1.2)
 
