@@ -28,6 +28,7 @@ from agent.proposers.port import CampaignView, Draft, Measured, Proposer, Trial
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
+from agent.ranking.stopping import WORTH
 from agent.replay.errors_told import errors_log
 from agent.replay.planners.again import Mean, worth_again
 from agent.replay.port import Problem, Told, accepted, untried
@@ -52,8 +53,9 @@ CORES = 2
 
 
 LEAST_WORTH = 1e-4
-"""The least share of a token's time for which anything is measured again: below it the rest of a budget is
-left."""
+"""The least share of a token's time for which anything is measured again once all was tried: below it the
+rest of a budget is left. While something was not tried it is `WORTH`, the least for which a campaign tests
+anything, since of what was not tried a belief may be wrong."""
 
 LAUNCH_SD_LOG = LAUNCHES_SD_LOG / math.sqrt(2)
 """How far one launch may be off, beside its samples: half of the variance of two of them."""
@@ -136,7 +138,7 @@ class OwnPlanner:
             for number, (candidate, belief) in enumerate(zip(waiting, about, strict=True))
         ]
         first = rank(candidates).places[0]
-        if again is not None and worth >= LEAST_WORTH and worth / self._told[again].run_s > first.score:
+        if again is not None and worth >= WORTH and worth / self._told[again].run_s > first.score:
             self._tested = None
             return again
         chosen = waiting[first.hypothesis_id]
