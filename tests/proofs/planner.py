@@ -1,9 +1,9 @@
 """The proof of the planner: replays frozen tables, and writes docs/results/planner.md and its pictures.
 
-python -m tests.proofs.planner [--only TEXT] [--seeds N] [--processes N] [--output FILE]
+python -m tests.proofs.planner [--only TEXT] [--seeds N] [--processes N] [--output FILE] [--held-out]
 
-The table of Qwen3.5-4B's shape (h200-4b) is held out: nothing here reads it. Equal seeds give equal figures,
-whatever the number of processes.
+The table of Qwen3.5-4B's shape (h200-4b) is held out: `--held-out` alone reads it, replays no other, and
+writes docs/results/planner-held-out.md. Equal seeds give equal figures, whatever the number of processes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from agent.replay.world import permuted
 from configs.errors import UsageError
 from tests.proofs.planner_calibration import WHOLE_TRIALS
 from tests.proofs.planner_page import OWN, Made, Part, Turned, page
-from tests.proofs.planner_tables import TABLES, Frozen
+from tests.proofs.planner_tables import HELD_OUT, TABLES, Frozen
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 OUTPUT = RESULTS / "planner.md"
+OUTPUT_HELD_OUT = RESULTS / "planner-held-out.md"
 TRIALS = 20
 
 PREDICTING_SEEDS = 5
 """Seeds of the replays that try a whole table, for predictions: more are of the same rows."""
 
-PICTURED = ("reference", "h200-9b-c1-p512")
+PICTURED = ("reference", "h200-9b-c1-p512", "h200-4b-c1-p512")
 """Tables whose regret is drawn where they are replayed: a campaign's default, one request at a time."""
 
 
@@ -50,13 +51,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument(
+        "--held-out", action="store_true", help="the table that is held out, when all else is finished"
+    )
     given = list(sys.argv[1:] if arguments is None else arguments)
     asked = parser.parse_args(given)
     begun, code = time.monotonic(), made_with()  # before the page changes the tree
-    chosen = [frozen for frozen in TABLES if asked.only in frozen.name]
+    asked.tables = HELD_OUT if asked.held_out else TABLES
+    asked.output = asked.output or (OUTPUT_HELD_OUT if asked.held_out else OUTPUT)
+    chosen = [frozen for frozen in asked.tables if asked.only in frozen.name]
     if not chosen:
-        parser.error(f"no table has {asked.only!r} in its name: {', '.join(each.name for each in TABLES)}")
+        names = ", ".join(each.name for each in asked.tables)
+        parser.error(f"no table has {asked.only!r} in its name: {names}")
     with workers(asked.processes) as pool:
         parts = [_part(frozen, asked.seeds, pool) for frozen in chosen]
     write(parts, asked, shlex.join(given), time.monotonic() - begun, code)
@@ -83,7 +90,8 @@ def write(
         wall_s,
         tuple(map(picture_of, pictured)),
         code,
-        tuple(frozen.name for frozen in TABLES if frozen.name not in {part.name for part in parts}),
+        tuple(frozen.name for frozen in asked.tables if frozen.name not in {part.name for part in parts}),
+        asked.held_out,
     )
     asked.output.write_text(page(parts, made), encoding="utf-8")
     print(f"{asked.output} ({made.wall_s:.0f} s)")

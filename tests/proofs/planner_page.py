@@ -50,6 +50,8 @@ class Made:
     made_with: MadeWith
     not_replayed: tuple[str, ...] = ()
     """Tables of the proof that this run left out."""
+    held_out: bool = False
+    """Whether it is the page of the table that is held out of the others."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,18 @@ class Answer:
         return self.measured if self.met else f"{self.measured} **missed**"
 
 
+ONCE = (
+    "This table was held out while the planner was made, and was replayed once, when nothing was left to be "
+    "changed; the other tables are on [a page of their own](planner.md). Nothing that is changed after this "
+    "can be proved on it."
+)
+NOT_HERE = (
+    "The table of Qwen3.5-4B's shape (`h200-4b.csv`) was held out: it is not among these, and was replayed "
+    "once, afterwards ([what came of it](planner-held-out.md))."
+)
+"""What is said of the table that is held out, on its own page and on that of the others."""
+
+
 def page(parts: Sequence[Part], made: Made) -> str:
     """The page of all tables."""
     answers = {part.name: answers_of(part) for part in parts}
@@ -107,14 +121,14 @@ def page(parts: Sequence[Part], made: Made) -> str:
     reasons = [reason for part in parts for reason in reasons_of(part)]
     reasons += reasons_of_predictions(outcomes)
     sections = [
-        "# What the planner is worth",
+        "# What the planner is worth" + (" on the table that was held out" if made.held_out else ""),
         f"- `{made.command}`: {made.seeds} seeds, {made.trials} trials after trial 0 or all there are, "
         f"{made.processes} processes, {made.wall_s:.0f} s beside other work\n"
         f"- Made with {made.made_with.words}\n"
         "- [How tables are replayed](../replay.md), what each planner is, and how to enter another",
         paragraph(
-            f"**{missed} of {len(asked) + 1} answers below miss their target.** The table of Qwen3.5-4B's "
-            "shape (`h200-4b.csv`) is held out and was not replayed."
+            f"**{missed} of {len(asked) + 1} answers below miss their target.** "
+            + (ONCE if made.held_out else NOT_HERE)
         ),
         *(paragraph(ABOUT[file]) for file in dict.fromkeys(part.file for part in parts)),
         "\n\n".join(f"![Regret by trials]({picture})" for picture in made.pictures),
@@ -179,7 +193,6 @@ def _open(parts: Sequence[Part], made: Made) -> Iterator[tuple[str, str]]:
                 f"cost beside {rival} of {', '.join(without)}",
                 f"{rival} was not run, so that the figure is against the cheapest of the others alone",
             )
-    yield "the held-out table", "kept for the end, and to be used once"
     if made.not_replayed:
         names = ", ".join(f"`{name}`" for name in made.not_replayed)
         yield names, "not replayed in this run; `make planner` replays all"

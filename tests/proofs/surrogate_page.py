@@ -115,6 +115,14 @@ def page(groups: Sequence[Group], carried: Sequence[Scored], command: str, order
             "likelihood, and was not taken. The table of Qwen3.5-4B's shape was neither read nor "
             "replayed."
         ),
+        paragraph(
+            "On 25 November 2026, with both tables seen: products of 8-bit weights were open by 0.5 on the "
+            "log scale and are by 0.3, as one kernel is beside another; replays had shown that this width "
+            "alone put them before kernels of which more was expected. Less for packing beside the step "
+            "(0.15) was tried once more, in replays; it gained nothing and was not taken. And since that day "
+            "what requests have in common is no noise of a trial ([what is "
+            "drawn](../replay.md#what-is-drawn)), so that outcomes are known better than on earlier pages."
+        ),
     ]
     for group in groups:
         first = group.variants[0]

@@ -26,7 +26,7 @@ from tests.proofs.planner_page import (
     page,
     reasons_of,
 )
-from tests.proofs.planner_tables import KERNELS, TABLES
+from tests.proofs.planner_tables import HELD_OUT, KERNELS, TABLES
 from tests.unit.agent.replay.synthetic import table
 
 ROOT = Path(__file__).parents[3]
@@ -67,6 +67,10 @@ def test_the_page_counts_what_it_marks_as_missed(made_up: Table, monkeypatch: py
         "SMAC3 not installed, Python 3.12.1, A processor (2 cores)" in found
     )
     assert "7 of the 7 rows that run were tried" in " ".join(found.split())
+    assert "replayed once, afterwards" in " ".join(found.split())
+    held = page([part], Made("command", 2, 8, 2, 1, 1.0, ("picture.svg",), CODE, held_out=True))
+    assert held.startswith("# What the planner is worth on the table that was held out\n")
+    assert "was replayed once, when nothing was left to be changed" in " ".join(held.split())
 
 
 def test_each_target_that_is_missed_has_a_reason(made_up: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +120,7 @@ def _renamed(outcomes: Outcomes) -> Outcomes:
 
 def test_the_held_out_table_is_not_among_those_that_are_replayed() -> None:
     assert not any("4b" in frozen.file for frozen in TABLES)
+    assert {frozen.file for frozen in HELD_OUT} == {"h200-4b.csv"}
     assert len({frozen.name for frozen in TABLES}) == len(TABLES)
 
 
