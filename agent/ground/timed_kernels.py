@@ -32,8 +32,7 @@ def timed_kernels(space: Space, start: Configuration | None = None) -> tuple[Con
     found = []
     for stored in _formats(space, begun, method):
         for kernel in kernels:
-            knobs = {**stored, KERNEL: kernel}
-            each = _legal(space, begun, {**knobs, LM_HEAD: "quantized"}) or _legal(space, begun, knobs)
+            each = _legal(space, begun, {**stored, KERNEL: kernel})
             if each is not None and kernel_and_format_refused(each) is None:
                 found.append(each)
     return tuple(found)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from configs.limits import LOAD_LIMIT_S
+from configs.models import ModelProfile
 from experiments.engines.device_memory import CACHE_BYTES_MIN, Held, reserved_cache_bytes, sequences_that_fit
 from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
@@ -166,12 +168,10 @@ class VllmEngine:
     ) -> KernelTimings:
         """As the port says; the method is in `product_times.py`, limits are in `kernel_timer.py`."""
         profile = read_profile(checkpoint)
-        cases = []
-        for each in configurations:
-            quantization, _ = quantization_of(profile, each, StoredAs.COMPRESSED_TENSORS)
-            if quantization is None:
-                raise Infeasible("illegal", f"{each} packs no weights, so no kernel for them can be timed.")
-            cases.append(Case(timed_by(each), str(each.get(KERNEL, "auto")), quantization))
+        cases = [
+            Case(timed_by(each), str(each.get(KERNEL, "auto")), timed_format(profile, each))
+            for each in configurations
+        ]
         dtype = str(chosen_knobs(configurations[0])["serving.dtype"]) if configurations else "bfloat16"
         order = Order(products_of(profile), rows, dtype, device)
         return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell)
@@ -201,6 +201,22 @@ class VllmEngine:
         needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
         dummy = shape is not None
         return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
+
+
+def timed_format(profile: ModelProfile, configuration: Configuration) -> dict[str, Any]:
+    """The `quantization_config` under which kernels are timed: that of a checkpoint of the configuration's
+    format with every product packed, the head too where it is no embedding.
+
+    Raises `Infeasible`, kind `illegal`, for a configuration that packs nothing, and for a group size that
+    does not divide.
+    """
+    spared = ("quantization.keep", "quantization.out_proj_bits")
+    knobs = {knob: value for knob, value in configuration.items() if knob not in spared}
+    knobs["quantization.lm_head"] = "high" if profile.tied_embeddings else "quantized"
+    found, _ = quantization_of(profile, Configuration.of(knobs), StoredAs.COMPRESSED_TENSORS)
+    if found is None:
+        raise Infeasible("illegal", f"{configuration} packs no weights, so no kernel can be timed with it.")
+    return found
 
 
 def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:

@@ -1,10 +1,11 @@
 """Times vLLM's linear kernels before anything is loaded; seen from the parent. Imports no torch.
 
-A process in vLLM's Python (`kernel_timing_process.py`) is asked for one kernel with weights of one format
-after the other, weights of 16 bits first. All kernels are timed with the first format; with the others those
-alone that took at most `FAR_BEHIND` times as long there as the fastest, and vLLM's own choice: what is so far
-behind in one is not worth the seconds in another. What comes first is the order that was asked for, and
-nothing of a kernel's name.
+A process in vLLM's Python (`kernel_timing_process.py`) is asked for one product by one kernel with weights of
+one format after the other, weights of 16 bits first. All kernels are timed with the first format, in the
+order that was asked for; with the others those alone that took at most `FAR_BEHIND` times as long there as
+the fastest, and vLLM's own choice: what is so far behind in one is not worth the seconds in another. Those
+whose first timing was soon done come first then, for some kernels are compiled for every shape and format.
+Nothing goes by a kernel's name.
 
 The process is ended whole when the limit is reached, when one answer takes too long, and at the end. After a
 kernel that left it broken another one is begun, as long as there is time.
@@ -21,6 +22,7 @@ from typing import Any
 
 from experiments.engines.kernel_timings import (
     FORMAT,
+    KERNEL,
     KernelTiming,
     KernelTimings,
     PartTiming,
@@ -43,11 +45,14 @@ BEGIN_LIMIT_S = 90.0
 """Most seconds until the process has imported vLLM: 15 to 17 on an H200's host, more on a busy machine."""
 
 LIMIT_S = 60.0
-"""Most seconds of timing after that, all kernels and formats together, begun anew or not."""
+"""Most seconds after that for all kernels and formats together, processes that are begun anew among them."""
 
-ANSWER_LIMIT_S = 20.0
-"""Most seconds for one kernel with one format. Six products take a second or two; what is compiled when it
-first runs, some ten."""
+ANSWER_LIMIT_S = 25.0
+"""Most seconds for one product. It takes a fraction of one; what is compiled when it first runs, some
+seconds (a load with a kernel that is compiled took 70 s longer than one without, docs/results/tables)."""
+
+LEAST_LIMIT_S = 1.0
+"""An answer that was asked for has so many seconds, though the limit of all ends sooner."""
 
 FAR_BEHIND = 2.0
 """How many times the fastest's a kernel's products may take with the first format to be timed with others."""
@@ -122,59 +127,89 @@ class KernelTimer:
         if plain.products_us is None:
             cause = plain.refused or plain.untimed or "no product of the layers"
             raise Infeasible("crashed", f"Not even products with 16-bit weights could be timed: {cause}")
-        packed: list[KernelTiming] = []
-        cut_off: str | None = None
-        for number, case in enumerate(cases):
-            if cut_off is None and self._left_s <= 0:
-                cut_off = f"The limit of {self._limit_s:.0f} s was reached after {number} of {len(cases)}."
-            why = cut_off or _far_behind(case, packed, cases[0].stored)
-            if why is None:
-                tell(1 + number, 1 + len(cases), f"{case.backend}, {_words(case.knobs)}")
-                packed.append(KernelTiming(case.knobs, self._parts(case.backend, case.quantization)))
-            else:
-                packed.append(untimed(case.knobs, self._order.products, why))
+        timed = self._timed(cases, tell)
+        left = len(cases) - len(timed)
+        cut_off = f"The limit of {self._limit_s:.0f} s was reached with {left} of {len(cases)} left."
+        nothing = (untimed(case.knobs, self._order.products, cut_off) for case in cases)
         return KernelTimings(
             rows=self._order.rows,
             method=str(self._told.get("method", "")),
             plain=plain,
-            packed=tuple(packed),
+            packed=tuple(timed.get(number, other) for number, other in enumerate(nothing)),
             record={**self._told, "vllm": self._found.version},
-            cut_off=cut_off,
+            cut_off=cut_off if left else None,
         )
 
+    def _timed(self, cases: Sequence[Case], tell: Callable[[int, int, str], None]) -> dict[int, KernelTiming]:
+        """A timing of each case by its place; none of those that the limit left no time for."""
+        found: dict[int, KernelTiming] = {}
+        took_s: dict[str, float] = {}
+        first = [number for number, case in enumerate(cases) if case.stored == cases[0].stored]
+
+        def one(number: int) -> None:
+            case, left_s = cases[number], self._left_s
+            if left_s <= 0:
+                return
+            in_first = [found[each] for each in first if each in found]
+            why = None if number in first else _far_behind(case, in_first)
+            if why is not None:
+                found[number] = untimed(case.knobs, self._order.products, why)
+                return
+            tell(1 + len(found), 1 + len(cases), f"{case.backend}, {_words(case.knobs)}")
+            found[number] = KernelTiming(case.knobs, self._parts(case.backend, case.quantization))
+            took_s.setdefault(case.backend, left_s - self._left_s)
+
+        for number in first:
+            one(number)
+        others = [number for number in range(len(cases)) if number not in first]
+        for number in sorted(others, key=lambda each: took_s.get(cases[each].backend, 0.0)):
+            one(number)
+        return found
+
     def _parts(self, backend: str, quantization: Mapping[str, Any] | None) -> tuple[PartTiming, ...]:
-        """The parts of one case; whatever ends the process is told of those that it leaves open."""
-        process = self._begun()
+        """The parts of one case. After a product of the layers that is refused or fails the others are not
+        tried: without it nothing is served."""
+        parts: list[PartTiming] = []
+        why: str | None = None
+        for product in self._order.products:
+            if why is None:
+                parts.append(self._part(backend, quantization, product))
+            else:
+                parts.append(PartTiming(product.part, product.count, untimed=f"not tried after: {why}"))
+            if why is None and parts[-1].us is None:
+                why = parts[-1].refused or parts[-1].untimed
+        return tuple(parts)
+
+    def _part(self, backend: str, quantization: Mapping[str, Any] | None, product: Product) -> PartTiming:
+        """One product; whatever ends the process is told of it."""
         request: dict[str, Json] = {
             "backend": backend,
             "quantization": None if quantization is None else dict(quantization),
-            "products": [asdict(each) for each in self._order.products],
+            "product": asdict(product),
         }
+        process = self._begun()
         begun_s = self._clock()
-        answer_s = min(self._answer_limit_s, max(self._left_s, 1.0))
+        limit_s = min(self._answer_limit_s, max(self._left_s, LEAST_LIMIT_S))
         try:
-            answer = process.ask(request, answer_s, "time it")
+            answer = process.ask(request, limit_s, f"time {product.part}")
         except Infeasible as failure:
             self._close()
-            return untimed({}, self._order.products, failure.cause).parts
+            return PartTiming(product.part, product.count, untimed=failure.cause)
         finally:
             self._left_s -= self._clock() - begun_s
         if answer[BROKEN]:
             self._close()
-        parts = [PartTiming(**{**each, "samples_us": tuple(each["samples_us"])}) for each in answer["parts"]]
-        why = parts[-1].refused or parts[-1].untimed
-        rest = self._order.products[len(parts) :]
-        return (
-            *parts,
-            *(PartTiming(each.part, each.count, untimed=f"not tried after: {why}") for each in rest),
-        )
+        part = answer["part"]
+        return PartTiming(**{**part, "samples_us": tuple(part["samples_us"])})
 
     def _begun(self) -> ServerProcess:
-        """The process, begun if none is; raises `Infeasible` where it can't be."""
+        """The process, begun if none is; what it takes to begin one anew is of the limit. Raises `Infeasible`
+        where it can't be."""
         if self._process is not None:
             return self._process
         self._sockets = ScratchFolder(SOCKETS, Path(tempfile.gettempdir()))
         sockets = str(self._sockets.path)
+        begun_s = self._clock()
         try:
             self._process = ServerProcess(
                 "vLLM's kernel timing",
@@ -184,7 +219,6 @@ class KernelTimer:
                 self._cache_dir,
             )
         except OSError as cause:
-            self._close()
             raise Infeasible("crashed", f"vLLM's Python can't be started: {cause}.") from None
         order: dict[str, Json] = {
             "device": "cpu" if self._order.device == "cpu" else "cuda:0",  # all that it sees
@@ -192,7 +226,10 @@ class KernelTimer:
             "rows": self._order.rows,
             "folder": sockets,
         }
+        again = bool(self._told)
         self._told = self._process.ask(order, self._begin_limit_s, "begin vLLM's layers")
+        if again:
+            self._left_s -= self._clock() - begun_s
         return self._process
 
     def _close(self) -> None:
@@ -204,17 +241,14 @@ class KernelTimer:
         self._process = self._sockets = None
 
 
-def _far_behind(case: Case, timed: Sequence[KernelTiming], first: tuple[KnobValue | None, ...]) -> str | None:
-    """Why a kernel is not timed with a further format, as a sentence; None where it is."""
-    if case.stored == first or case.backend == AUTO:  # that one all others are held against
+def _far_behind(case: Case, in_first: Sequence[KernelTiming]) -> str | None:
+    """Why a kernel is not timed with a further format, as a sentence, by what all took with the first; None
+    where it is."""
+    if case.backend == AUTO:  # that one all others are held against
         return None
-    in_first = {
-        str(each.knobs.get("serving.linear_backend")): each.products_us
-        for each in timed
-        if tuple(each.knobs.get(knob) for knob in FORMAT) == first
-    }
-    own = in_first.get(case.backend)
-    fastest = min((each for each in in_first.values() if each is not None), default=0.0)
+    took_us = {str(each.knobs.get(KERNEL, AUTO)): each.products_us for each in in_first}
+    own = took_us.get(case.backend)
+    fastest = min((each for each in took_us.values() if each is not None), default=0.0)
     if own is None or own <= FAR_BEHIND * fastest:
         return None
     return f"It took {own / fastest:.1f} times as long as the fastest with weights of the first format."

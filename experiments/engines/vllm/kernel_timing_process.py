@@ -1,7 +1,8 @@
 """The process that times vLLM's linear kernels, in vLLM's own Python: requests on stdin, replies on stdout.
 
 The first request says the device, the type of activations, the rows of an input and a folder; then each asks
-for one value of `--linear-backend` with weights of one format. Started by `kernel_timer.py`; ends with it.
+for one product by one value of `--linear-backend` with weights of one format. Started by `kernel_timer.py`;
+ends with it.
 What a kernel refuses, or what failed of it, is a part of an answer. After a failure that may have left the
 device's context broken the answer says so, and nothing more should be asked.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.engines.kernel_timings import PartTiming, Product
-from experiments.engines.messages import infeasible_data, messages_of, send
+from experiments.engines.messages import infeasible_data, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import Infeasible
 from experiments.measurement.evidence import Json
@@ -41,6 +42,7 @@ class Timer:
         self._rows = int(order["rows"])
         self._layers: TimedLayers = TimedLayers(order["device"], order["dtype"], Path(order["folder"]))
         self._cache = product_times.cache_bytes(self._layers.device)
+        product_times.warm_up(self._layers.device)
 
     def told(self) -> dict[str, Json]:
         """What all of its times rest on."""
@@ -66,7 +68,7 @@ class Timer:
 
         told = PartTiming(product.part, product.count)
         try:
-            with self._layers.under(backend), torch.inference_mode():
+            with self._layers.under(backend):
                 first = self._layers.layer(product, quantization)
                 size = weight_bytes(first, product)
                 copies = self._times.copies_needed(size, self._cache)
@@ -84,27 +86,21 @@ class Timer:
         except Refused as reason:
             return PartTiming(told.part, told.count, refused=str(reason)), False
         except torch.OutOfMemoryError as reason:
-            torch.cuda.empty_cache()
             why = f"not enough memory to prepare its weights: {_first_line(reason)}"
             return PartTiming(told.part, told.count, untimed=why), False
         except Exception as failure:
             traceback.print_exception(failure)
             why = f"{type(failure).__name__}: {_first_line(failure)}"
             return PartTiming(told.part, told.count, untimed=why), True
+        finally:
+            if self._layers.device.type == "cuda":
+                torch.cuda.empty_cache()  # preparing the next weights may take several times their size
 
 
 def answer(timer: Timer, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts that were asked for, and whether the process may be asked again. After the first product that
-    is refused or fails the others are not tried: without it nothing is served."""
-    parts: list[PartTiming] = []
-    for product in messages_of(Product, request["products"]):
-        part, broken = timer.time(request["backend"], request["quantization"], product)
-        parts.append(part)
-        if broken:
-            return {"parts": [asdict(each) for each in parts], BROKEN: True}
-        if part.us is None and part.kind != "lm_head":
-            break
-    return {"parts": [asdict(each) for each in parts], BROKEN: False}
+    """The part that was asked for, and whether the process may be asked again."""
+    part, broken = timer.time(request["backend"], request["quantization"], Product(**request["product"]))
+    return {"part": asdict(part), BROKEN: broken}
 
 
 def main() -> None:

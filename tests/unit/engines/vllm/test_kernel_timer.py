@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,12 @@ for line in sys.stdin:
     if how == "dies":
         print("CUDA error: an illegal memory access", file=sys.stderr, flush=True)
         os._exit(7)
-    parts = []
-    for each in asked["products"]:
-        part = {{"part": each["part"], "count": each["count"], "samples_us": []}}
-        if isinstance(how, str):
-            part["untimed" if how == "breaks" else "refused"] = how
-            parts.append(part)
-            break
-        parts.append({{**part, "us": how, "samples_us": [how], "copies": 2, "kernel": "K"}})
-    print(json.dumps({{"ok": {{"parts": parts, "broken": how == "breaks"}}}}), flush=True)
+    part = {{**{{name: asked["product"][name] for name in ("part", "count")}}, "samples_us": []}}
+    if isinstance(how, str):
+        part["untimed" if how == "breaks" else "refused"] = how
+    else:
+        part |= {{"us": how, "samples_us": [how], "copies": 2, "kernel": "K"}}
+    print(json.dumps({{"ok": {{"part": part, "broken": how == "breaks"}}}}), flush=True)
 """
 
 
@@ -63,7 +60,11 @@ class Timing:
         self.begun = folder / "begun"
 
     def __call__(
-        self, told: Mapping[str, object], formats: tuple[Mapping[str, Any], ...] = (FIRST,), **limits: float
+        self,
+        told: Mapping[str, object],
+        formats: tuple[Mapping[str, Any], ...] = (FIRST,),
+        tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+        **given: Any,
     ) -> KernelTimings:
         python = self._folder / "python"
         python.write_text(SCRIPT.format(python=sys.executable, told=json.dumps(told), begun=str(self.begun)))
@@ -74,9 +75,9 @@ class Timing:
             for kernel in told
         ]
         found = VllmEnvironment(python, "0.32.0", for_cpu=True)
-        timer = KernelTimer(ORDER, found, self._folder / "log", self._folder, **limits)  # type: ignore[arg-type]
+        timer = KernelTimer(ORDER, found, self._folder / "log", self._folder, **given)
         try:
-            return timer.time(cases)
+            return timer.time(cases, tell)
         finally:
             pids = [int(pid) for pid in self.begun.read_text().split()]
             assert not any(psutil.pid_exists(pid) for pid in pids), "nothing is left of what it began"
@@ -126,7 +127,7 @@ def test_after_a_kernel_that_breaks_the_process_another_one_goes_on(
 
 def test_what_does_not_answer_is_ended_and_told_with_its_limit(timing: Timing) -> None:
     found = timing({"one": "hangs", "two": 7.0}, answer_limit_s=1.0)
-    assert "did not time it within 1 s" in str(found.packed[0].untimed)
+    assert "did not time gate_up_proj within 1 s" in str(found.packed[0].untimed)
     assert found.packed[1].products_us is not None
 
 
@@ -135,7 +136,7 @@ def test_the_whole_has_a_limit_after_which_nothing_more_is_asked(timing: Timing)
     one, two, three = found.packed
     assert one.products_us is not None
     assert "within 1 s" in str(two.untimed)
-    assert three.untimed == found.cut_off == "The limit of 2 s was reached after 2 of 3."
+    assert three.untimed == found.cut_off == "The limit of 2 s was reached with 1 of 3 left."
 
 
 def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines_choice(
@@ -147,6 +148,30 @@ def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines
     assert timed["slow"].untimed == (
         "It took 6.0 times as long as the fastest with weights of the first format."
     )
+
+
+class Costly:
+    """A clock by which an answer of one kernel takes a second, and of all others a hundredth; told what is
+    asked for."""
+
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
+        self._now_s = 0.0
+        self.asked: list[str] = []
+
+    def tell(self, done: int, planned: int, text: str) -> None:
+        self.asked.append(text.partition(",")[0])
+
+    def __call__(self) -> float:
+        self._now_s += 1.0 if self.asked[-1:] == [self._kernel] else 0.01
+        return self._now_s
+
+
+def test_with_further_formats_what_was_soon_done_comes_first(timing: Timing) -> None:
+    costly = Costly("compiled")
+    timing({"auto": 5.0, "compiled": 5.0, "ready": 5.0}, (FIRST, SECOND), tell=costly.tell, clock=costly)
+    assert costly.asked[1:4] == ["auto", "compiled", "ready"]
+    assert costly.asked[4:] == ["auto", "ready", "compiled"]
 
 
 def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Path) -> None:
