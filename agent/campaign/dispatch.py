@@ -19,7 +19,7 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis
 from db.states import ExperimentKind, HypothesisState
-from experiments.job.named import load_judge
+from experiments.job.named import load_judge, times_kernels
 from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
 from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
@@ -101,9 +101,10 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
 
 
 def _kernels(facts: Facts, space: Space, device: str) -> dict[str, tuple[dict[str, KnobValue], ...]]:
-    """What of the job says which kernels are timed alone; empty on a processor, and where it is not asked
-    for."""
-    if not facts.spec.baseline.time_kernels or device_there(device) == "cpu":
+    """What of the job says which kernels are timed alone; empty on a processor, where the engine can't, and
+    where it is not asked for."""
+    asked = facts.spec.baseline.time_kernels and times_kernels(facts.spec.engine)
+    if not asked or device_there(device) == "cpu":
         return {}
     timed = timed_kernels(space, facts.start)
     return {"kernels": tuple(dict(each) for each in timed)} if timed else {}

@@ -22,6 +22,7 @@ from db.models import Job
 from db.session import Database
 from experiments.engines.kernel_timings import KERNEL
 from experiments.job.kernel_timing import TIMINGS
+from experiments.job.named import times_kernels
 from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Json, Stage
 from tests.new_database import new_database
@@ -46,9 +47,12 @@ def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
     database.close()
 
 
-def dispatched(database: Database, campaign_id: int, device: str) -> list[dict[str, object]]:
-    """The kernels that a baseline's job on a device is asked to time."""
-    with database.write() as session:
+def dispatched(
+    database: Database, campaign_id: int, device: str, *, can: bool = True
+) -> list[dict[str, object]]:
+    """The kernels that a baseline's job on a device is asked to time, by an engine that can or can't."""
+    with database.write() as session, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("agent.campaign.dispatch.times_kernels", lambda engine: can)
         facts = read_facts(session, campaign_id)
         space = legal_here(facts.spec, facts.checkpoint, facts.cores).space
         experiment_id = dispatch_baseline(session, facts, space, device)
@@ -77,6 +81,11 @@ def test_a_baseline_on_a_gpu_is_asked_for_every_kernel_with_a_few_formats(
 
 def test_a_baseline_on_a_processor_is_asked_for_none(campaign: tuple[Database, int]) -> None:
     assert dispatched(*campaign, "cpu") == []
+
+
+def test_a_baseline_of_an_engine_that_can_not_is_asked_for_none(campaign: tuple[Database, int]) -> None:
+    assert dispatched(*campaign, "cuda:0", can=False) == []
+    assert [times_kernels(name) for name in ("vllm", "reference", "nobody")] == [True, False, False]
 
 
 def test_a_campaign_may_do_without(tmp_path: Path) -> None:
