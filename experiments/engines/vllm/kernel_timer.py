@@ -181,22 +181,23 @@ class KernelTimer:
         return tuple(parts)
 
     def _part(self, backend: str, quantization: Mapping[str, Any] | None, product: Product) -> PartTiming:
-        """One product; whatever ends the process is told of it."""
+        """One product; whatever ends the process, or keeps it from beginning anew, is told of it."""
         request: dict[str, Json] = {
             "backend": backend,
             "quantization": None if quantization is None else dict(quantization),
             "product": asdict(product),
         }
-        process = self._begun()
-        begun_s = self._clock()
-        limit_s = min(self._answer_limit_s, max(self._left_s, LEAST_LIMIT_S))
         try:
-            answer = process.ask(request, limit_s, f"time {product.part}")
+            process = self._begun()
+            limit_s = min(self._answer_limit_s, max(self._left_s, LEAST_LIMIT_S))
+            begun_s = self._clock()
+            try:
+                answer = process.ask(request, limit_s, f"time {product.part}")
+            finally:
+                self._left_s -= self._clock() - begun_s
         except Infeasible as failure:
             self._close()
             return PartTiming(product.part, product.count, untimed=failure.cause)
-        finally:
-            self._left_s -= self._clock() - begun_s
         if answer[BROKEN]:
             self._close()
         part = answer["part"]
@@ -227,9 +228,11 @@ class KernelTimer:
             "folder": sockets,
         }
         again = bool(self._told)
-        self._told = self._process.ask(order, self._begin_limit_s, "begin vLLM's layers")
-        if again:
-            self._left_s -= self._clock() - begun_s
+        try:
+            self._told = self._process.ask(order, self._begin_limit_s, "begin vLLM's layers")
+        finally:
+            if again:
+                self._left_s -= self._clock() - begun_s
         return self._process
 
     def _close(self) -> None:

@@ -30,6 +30,9 @@ SCRIPT = """#!{python}
 import json, os, sys, time
 told = json.loads({told!r})
 order = json.loads(sys.stdin.readline())
+if told.get("begins") == "once" and os.path.exists({begun!r}):
+    print("No space left on device", file=sys.stderr, flush=True)
+    os._exit(7)
 with open({begun!r}, "a") as file:
     print(os.getpid(), file=file)
 print(json.dumps({{"ok": {{"method": "by script", "rows": order["rows"]}}}}), flush=True)
@@ -123,6 +126,15 @@ def test_after_a_kernel_that_breaks_the_process_another_one_goes_on(
     assert broken.refused is None, "the engine refused nothing"
     assert timed.products_us is not None
     assert timing.processes == 2
+
+
+def test_what_was_timed_is_kept_where_no_other_process_can_be_begun(timing: Timing) -> None:
+    found = timing({"one": 5.0, "two": "dies", "three": 5.0, "begins": "once"})
+    one, two, three = found.packed[:3]
+    assert one.products_us is not None
+    assert "illegal memory access" in str(two.untimed)
+    assert "No space left on device" in str(three.untimed)
+    assert timing.processes == 1
 
 
 def test_what_does_not_answer_is_ended_and_told_with_its_limit(timing: Timing) -> None:
