@@ -167,11 +167,15 @@ class VllmEngine:
         tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
     ) -> KernelTimings:
         """As the port says; the method is in `product_times.py`, limits are in `kernel_timer.py`."""
-        profile = read_profile(checkpoint)
-        cases = [
-            Case(timed_by(each), str(each.get(KERNEL, "auto")), timed_format(profile, each))
-            for each in configurations
-        ]
+        profile, cases = read_profile(checkpoint), []
+        for each in configurations:
+            try:
+                stored = timed_format(profile, each)
+            except (
+                Infeasible
+            ):  # groups that do not divide all inputs: only with something spared are they legal
+                continue
+            cases.append(Case(timed_by(each), str(each.get(KERNEL, "auto")), stored))
         dtype = str(chosen_knobs(configurations[0])["serving.dtype"]) if configurations else "bfloat16"
         order = Order(products_of(profile), rows, dtype, device)
         return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell)

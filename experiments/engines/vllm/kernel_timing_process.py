@@ -66,7 +66,8 @@ class Timer:
 
         from experiments.engines.vllm.timed_layers import Refused, kernel_of, weight_bytes
 
-        told = PartTiming(product.part, product.count)
+        if self._layers.device.type == "cuda":
+            torch.cuda.empty_cache()  # preparing weights may take several times their size
         try:
             with self._layers.under(backend):
                 first = self._layers.layer(product, quantization)
@@ -84,17 +85,14 @@ class Timer:
                     kernel=kernel_of(first),
                 ), False
         except Refused as reason:
-            return PartTiming(told.part, told.count, refused=str(reason)), False
+            return PartTiming(product.part, product.count, refused=str(reason)), False
         except torch.OutOfMemoryError as reason:
             why = f"not enough memory to prepare its weights: {_first_line(reason)}"
-            return PartTiming(told.part, told.count, untimed=why), False
+            return PartTiming(product.part, product.count, untimed=why), False
         except Exception as failure:
             traceback.print_exception(failure)
             why = f"{type(failure).__name__}: {_first_line(failure)}"
-            return PartTiming(told.part, told.count, untimed=why), True
-        finally:
-            if self._layers.device.type == "cuda":
-                torch.cuda.empty_cache()  # preparing the next weights may take several times their size
+            return PartTiming(product.part, product.count, untimed=why), True
 
 
 def answer(timer: Timer, request: Mapping[str, Any]) -> dict[str, Any]:
