@@ -26,16 +26,19 @@ US_PER_MS = 1e3
 
 def on_fastest_kernels(view: CampaignView, candidate: Configuration) -> list[Configuration]:
     """The candidate on the kernels that took least with its format, the fastest first; none that takes as
-    long as the engine's own choice, and none where kernels were not timed."""
+    long as the engine's own choice or is that one, and none where kernels were not timed."""
     if view.timed is None:
         return []
-    chosen = view.timed.together({**candidate, KERNEL: AUTO})
+    by_itself = {**candidate, KERNEL: AUTO}
+    chosen, ran = view.timed.together(by_itself), view.timed.class_of(by_itself)
     most_us = math.inf if chosen is None else (1 - TIE_SHARE) * chosen.us
     found = []
     for value in enumerated(view, KERNEL):
         each = changed(view, {**_differing(view, candidate), KERNEL: value})
-        took = None if each is None or value == AUTO else view.timed.together(each)
-        if each is not None and took is not None and took.us < most_us and view.refused(each) is None:
+        if each is None or value == AUTO or (ran is not None and view.timed.class_of(each) == ran):
+            continue
+        took = view.timed.together(each)
+        if took is not None and took.us < most_us and view.refused(each) is None:
             found.append((took.us, each))
     return [each for _, each in sorted(found, key=lambda pair: pair[0])[:MOST_KERNELS]]
 

@@ -89,9 +89,14 @@ class TimedKernels:
         return Timed(products.us + head.us, max(products.sd_log, head.sd_log))
 
     def class_of(self, configuration: Knobs) -> str | None:
-        """The class of the kernel that multiplied weights of this very format; None where none did."""
-        found = self._exact(configuration, configuration.get(BITS))
-        return None if found is None else found.kernel or None
+        """The class of the kernel that multiplied weights of this format, or of the nearest of its bits that
+        was timed with this value of the knob; None where none did."""
+        near = [
+            (_distance(configuration, each.knobs), each.kernel)
+            for each in self._of_kernel(configuration, configuration.get(BITS))
+            if each.kernel
+        ]
+        return min(near, key=lambda each: each[0])[1] if near else None
 
     def refusal(self, configuration: Knobs) -> str | None:
         """Why the engine can't multiply the weights of a configuration, in a sentence; None where nothing is
@@ -129,11 +134,9 @@ class TimedKernels:
 
     def _nearest(self, configuration: Knobs, bits: KnobValue | None, part: str) -> Timed | None:
         """The part by the configuration's kernel in the nearest format that was timed."""
-        kernel = configuration.get(KERNEL, AUTO)
         near = [
             (_distance(configuration, each.knobs), us)
-            for each in self.timings.packed
-            if each.knobs.get(KERNEL, AUTO) == kernel and each.knobs.get(BITS) == bits
+            for each in self._of_kernel(configuration, bits)
             if (us := each.part_us(part)) is not None
         ]
         if not near:
@@ -142,16 +145,17 @@ class TimedKernels:
         return Timed(us, OTHER_FORMAT_SD_LOG if distance else 0.0)
 
     def _exact(self, configuration: Knobs, bits: KnobValue | None) -> KernelTiming | None:
-        return next(
-            (
-                each
-                for each in self.timings.packed
-                if each.knobs.get(KERNEL, AUTO) == configuration.get(KERNEL, AUTO)
-                and each.knobs.get(BITS) == bits
-                and not _distance(configuration, each.knobs)
-            ),
-            None,
-        )
+        same = self._of_kernel(configuration, bits)
+        return next((each for each in same if not _distance(configuration, each.knobs)), None)
+
+    def _of_kernel(self, configuration: Knobs, bits: KnobValue | None) -> list[KernelTiming]:
+        """The timings of the configuration's kernel with so many bits."""
+        kernel = configuration.get(KERNEL, AUTO)
+        return [
+            each
+            for each in self.timings.packed
+            if each.knobs.get(KERNEL, AUTO) == kernel and each.knobs.get(BITS) == bits
+        ]
 
 
 def refused_by(

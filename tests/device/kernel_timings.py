@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.ground.timed_kernels import timed_kernels
-from agent.surrogate.timed_kernels import TIMED_SD_LOG, TimedKernels
+from agent.surrogate.timed_kernels import TIMED_SD_LOG
 from configs.models import load_model_profile
 from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTiming, KernelTimings
 from experiments.engines.vllm.engine import VllmEngine
@@ -124,8 +124,14 @@ def main() -> int:
         print(timings.cut_off)
     if told.shape == COMPARED and told.rows == 1 and told.device != "cpu":
         print("\n".join(against_steps(timings)))
-    refused = [each for each in timings.packed if TimedKernels(timings).refusal(each.knobs)]
-    print(f"{len(refused)} of {len(timings.packed)} refused")
+    refused, timed = (
+        sum(each is not None for each in found)
+        for found in (
+            [each.refused for each in timings.packed],
+            [each.products_us for each in timings.packed],
+        )
+    )
+    print(f"{timed} of {len(timings.packed)} timed, {refused} refused")
     return 0
 
 

@@ -35,7 +35,15 @@ STEP_US: Mapping[str, tuple[int, ...]] = {
 """Microseconds of a step by part, weights of 4 bits in groups of 128, by value of the kernel's knob."""
 
 REFUSED = {"conch": "ConchLinearKernel cannot implement due to: conch-triton-kernels is not installed"}
-CLASSES = {"auto": "MacheteLinearKernel"}
+CLASSES = {
+    "auto": "MacheteLinearKernel",
+    "humming": "HummingLinearKernel",
+    "machete": "MacheteLinearKernel",
+    "marlin": "MarlinLinearKernel",
+    "triton": "TritonW4A16LinearKernel",
+}
+"""What ran under each value."""
+
 STORED: Mapping[str, KnobValue] = {
     "quantization.bits": 4,
     "quantization.group_size": 128,
@@ -55,11 +63,7 @@ def recorded(names: Mapping[str, str] | None = None) -> KernelTimings:
     """The timings, with labels of kernels exchanged as `names` has them (`auto` stays)."""
     told = names or {}
     packed = [
-        timing(
-            step_us,
-            {**STORED, KERNEL: told.get(kernel, kernel)},
-            CLASSES.get(kernel, told.get(kernel, kernel)),
-        )
+        timing(step_us, {**STORED, KERNEL: told.get(kernel, kernel)}, CLASSES[kernel])
         for kernel, step_us in STEP_US.items()
     ]
     packed += [

@@ -17,7 +17,7 @@ from agent.surrogate.kernel_parts import HEAD, PRODUCTS
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import OTHER_FORMAT_SD_LOG, TIMED_SD_LOG, TimedKernels, refused_by
 from configs.models import load_model_profile
-from experiments.engines.kernel_timings import KERNEL, KernelTimings
+from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings
 from experiments.measurement.plan import Margins
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
@@ -113,6 +113,16 @@ def test_the_first_test_is_packed_weights_on_the_kernel_that_took_least() -> Non
 
 def test_without_timings_no_kernel_is_named_before_anything_was_quantized() -> None:
     assert {each.candidate.get(KERNEL) for each in in_order(None)} <= {None, "auto"}
+
+
+def test_a_name_for_what_the_engine_chooses_anyway_is_not_proposed_for_a_time_that_is_luck() -> None:
+    def lucky(timing: KernelTiming) -> KernelTiming:
+        parts = tuple(replace(each, us=None if each.us is None else 0.7 * each.us) for each in timing.parts)
+        return replace(timing, parts=parts) if timing.knobs[KERNEL] == "machete" else timing
+
+    plain = recorded()
+    told = replace(plain, packed=tuple(map(lucky, plain.packed)))
+    assert "machete" not in {each.candidate.get(KERNEL) for each in in_order(told)}
 
 
 @pytest.mark.parametrize("names", list(permutations(NAMES)))
