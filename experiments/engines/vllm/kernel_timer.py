@@ -49,7 +49,8 @@ LIMIT_S = 60.0
 
 ANSWER_LIMIT_S = 25.0
 """Most seconds for one product. It takes a fraction of one; what is compiled when it first runs, some
-seconds (a load with a kernel that is compiled took 70 s longer than one without, docs/results/tables)."""
+seconds, it is thought: loads with a kernel that is compiled took 60 s longer than others, or more, of all
+shapes and batch sizes (docs/results/tables/h200-9b.jsonl)."""
 
 LEAST_LIMIT_S = 1.0
 """An answer that was asked for has so many seconds, though the limit of all ends sooner."""
