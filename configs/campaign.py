@@ -121,6 +121,8 @@ class BaselineSpec(_Spec):
     sweep_blocks: int = Field(ge=2)
     noise_launches: int = Field(ge=2)
     noise_blocks: int = Field(ge=2)
+    time_kernels: bool = True
+    """Whether kernels for packed weights are timed alone before anything is loaded, where the engine can."""
 
 
 class BudgetSpec(_Spec):

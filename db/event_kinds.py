@@ -35,6 +35,10 @@ class EventKind(StrEnum):
         "How far what other campaigns found is believed here; again when that has moved by ten points.",
     )
     CAMPAIGN_PROFILED = ("campaign.profiled", "The baseline was profiled: where its time and its bytes go.")
+    CAMPAIGN_KERNELS_TIMED = (
+        "campaign.kernels_timed",
+        "Kernels for packed weights were timed alone before anything was loaded, or why they could not be.",
+    )
     CAMPAIGN_BEST = ("campaign.best", "Another configuration is the best of the campaign now.")
     CAMPAIGN_PAUSED = ("campaign.paused", "The user paused the campaign; what runs is finished.")
     CAMPAIGN_RESUMED = (

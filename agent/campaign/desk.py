@@ -30,6 +30,7 @@ from agent.ranking.ranking import rank
 from agent.ranking.values import Directive, Ranking, Used
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.physics import Physics
+from agent.surrogate.timed_kernels import TimedKernels, refused_by
 from configs.language_model import PROPOSER as LANGUAGE_MODEL
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
@@ -82,6 +83,12 @@ class Desk:
         """Whether the engine computes with packed quantized weights."""
         return serves_packed(self.facts.spec.engine)
 
+    @cached_property
+    def timed(self) -> TimedKernels | None:
+        """The engine's kernels, timed alone; None where they were not."""
+        found = self.baseline.kernel_timings
+        return None if found is None else TimedKernels(found)
+
     @property
     def incumbent_profile(self) -> tuple[PartTime, ...]:
         """A decode step of the best so far by part; empty where it was not profiled itself."""
@@ -102,6 +109,7 @@ class Desk:
             model_layers=self.facts.model_layers,
             bandwidth_bytes_per_s=self.baseline.bandwidth_bytes_per_s,
             shape=self.legal.profile,
+            timed=self.timed,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,
             incumbent_packed=self.incumbent.configuration.get("quantization.method", "none") != "none",
@@ -168,7 +176,8 @@ class Desk:
             predict=self.beliefs.predict,
             min_effect=facts.spec.plan.min_effect,
             seed=facts.spec.seed,
-            refused=refused_on_a_shape(facts.spec, self.legal.refused),
+            refused=refused_by(self.timed, refused_on_a_shape(facts.spec, self.legal.refused)),
+            timed=self.timed,
             predict_on=self.beliefs.predict,
             serves_packed=self.serves_packed,
             incumbent_profile=self.incumbent_profile,

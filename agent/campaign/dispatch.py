@@ -10,6 +10,7 @@ from agent.campaign import store
 from agent.campaign.facts import Facts, Queued
 from agent.discovery.stream import next_test
 from agent.ground.sweep import swept
+from agent.ground.timed_kernels import timed_kernels
 from agent.plan.length import length_of, length_told
 from configs.targets import device_there
 from db import events, queue
@@ -18,13 +19,13 @@ from db.event_kinds import EventKind
 from db.labels import Noun, format_label
 from db.models import Experiment, Hypothesis
 from db.states import ExperimentKind, HypothesisState
-from experiments.job.named import load_judge
+from experiments.job.named import load_judge, times_kernels
 from experiments.job.seal import sealed
 from experiments.job.spec import BaselineJob, NoiseState, TestJob
 from experiments.measurement.evidence import QUALITY_METRICS, SCORED_METRICS, Metric
 from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.recording import load_launches, load_noise, texts_of
-from experiments.space.configuration import Configuration
+from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.loading import load_space
 from experiments.space.space import Space
 
@@ -86,6 +87,7 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
         noise_launches=noise_launches(baseline.noise_launches, facts.at_once),
         noise_blocks=baseline.noise_blocks,
         at_once=facts.at_once,
+        **_kernels(facts, space, device),
     )
     queue.enqueue(
         session,
@@ -96,6 +98,16 @@ def dispatch_baseline(session: Session, facts: Facts, space: Space, device: str 
         device_class=device,
     )
     return experiment.id
+
+
+def _kernels(facts: Facts, space: Space, device: str) -> dict[str, tuple[dict[str, KnobValue], ...]]:
+    """What of the job says which kernels are timed alone; empty on a processor, where the engine can't, and
+    where it is not asked for."""
+    asked = facts.spec.baseline.time_kernels and times_kernels(facts.spec.engine)
+    if not asked or device_there(device) == "cpu":
+        return {}
+    timed = timed_kernels(space, facts.start)
+    return {"kernels": tuple(dict(each) for each in timed)} if timed else {}
 
 
 def noise_launches(asked: int, at_once: int | None) -> int:

@@ -7,6 +7,7 @@ import math
 from sqlalchemy.orm import Session
 
 from agent.campaign import store
+from agent.campaign.kernels_told import tell_kernels
 from agent.campaign.measured import Baseline, naive_failed, read_baseline
 from agent.campaign.verdicts import fail
 from agent.ground.stored_spec import AT_ONCE, FOUND, START
@@ -76,6 +77,7 @@ def learn_baseline(session: Session, experiment_id: int) -> None:
             },
         },
     )
+    tell_kernels(session, experiment_id, campaign.id)
     if measured.profile:
         total = math.fsum(part.time_ms for part in measured.profile)
         by_kind: dict[str, float] = {}

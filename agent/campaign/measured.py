@@ -19,9 +19,11 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.facts import Facts
 from db.models import Artifact, ExperimentArtifact
+from experiments.engines.kernel_timings import KernelTimings
 from experiments.engines.port import PartTime
 from experiments.job.baseline import NAIVE_FAILED
 from experiments.job.evaluation import EVALUATION_KIND
+from experiments.job.kernel_timing import TIMINGS
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Stage
 from experiments.recording import load_launches, load_stages
 
@@ -38,6 +40,7 @@ class Baseline:
     the copy bandwidth of the target as the profile or the launches' environment tells it (None if it was not
     measured). `load_s` is the median load of its launches, None without any. `evaluation_s` are the seconds
     that its evaluation took when it was built, now or earlier (None if it was not evaluated).
+    `kernel_timings` are the engine's kernels timed alone, without their raw times (None if they were not).
     """
 
     tpot_ms: dict[str, float]
@@ -48,6 +51,7 @@ class Baseline:
     sweep_tpot_ms: Mapping[str, float] = field(default_factory=dict)
     load_s: float | None = None
     evaluation_s: float | None = None
+    kernel_timings: KernelTimings | None = None
 
 
 def read_baseline(session: Session, experiment_id: int) -> Baseline:
@@ -55,11 +59,14 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
     launches = load_launches(session, experiment_id)
     parts: list[dict[str, Any]] = []
     bandwidth: float | None = None
+    timings: KernelTimings | None = None
     for stage in load_stages(session, experiment_id):
         if stage.stage is Stage.PROFILE:
             found, told = stage.detail.get("parts"), stage.detail.get("bandwidth_bytes_per_s")
             parts = found if isinstance(found, list) else []  # type: ignore[assignment]
             bandwidth = float(told) if isinstance(told, int | float) else None
+        if stage.stage is Stage.KERNELS and isinstance(data := stage.detail.get(TIMINGS), dict):
+            timings = KernelTimings.of_data(data)
     return Baseline(
         tpot_ms=scaled(launches, Metric.TPOT_MS),
         ttft_ms=scaled(launches, Metric.TTFT_MS),
@@ -69,6 +76,7 @@ def read_baseline(session: Session, experiment_id: int) -> Baseline:
         sweep_tpot_ms=_means(_lasting(launches), Metric.TPOT_MS),
         load_s=median(each.load_s for each in launches) if launches else None,
         evaluation_s=_evaluation_s(session, experiment_id),
+        kernel_timings=timings,
     )
 
 

@@ -17,6 +17,7 @@ from configs.hardware import HardwareProfile
 from configs.models import ModelProfile
 from configs.quality_tasks import ANSWER_TOKENS, asked_tasks
 from configs.weight_formats import BFLOAT16, FLOAT32
+from experiments.job.named import times_kernels
 
 MS_PER_S = 1e3
 S_PER_H = 3600
@@ -171,24 +172,28 @@ def duration(
     in_turn: bool = False,
     together: bool = False,
     first_load_more_s: float = 0.0,
+    kernels_s: float = 0.0,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
     test under `plan` that ends with its first look, or goes to its end.
 
     `in_turn`: one launch is up at a time. `together`: as many load at once as are asked for, so that the
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
-    The first load of all takes `first_load_more_s` more, where no load was measured here.
+    The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
+    those of timing kernels alone before it.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
     baseline_s = baseline_seconds(plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together)
     first_s = first_load_more_s if stored.load_s is None else 0.0
-    baseline_s += first_s
+    baseline_s += first_s + kernels_s
     quick_s, most_s = test_seconds(plan, budget_s, load_s, told, in_turn=in_turn)
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
     if first_s:
         basis.insert(1, f"{first_s:.0f} s more for the first load, which builds what later ones find")
+    if kernels_s:
+        basis.append(f"{kernels_s:.0f} s for timing kernels alone")
     if stored.baseline_s is not None:
         baseline_s = stored.baseline_s
         basis.append(f"a baseline of {baseline_s:.0f} s ({stored.baselines} measured here)")
@@ -197,6 +202,17 @@ def duration(
         most_s = max(most_s, stored.test_s)
         basis.append(f"a test of {stored.test_s:.0f} s ({stored.tests} measured here)")
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
+
+
+KERNELS_S = 45.0
+"""Seconds that timing kernels alone takes: vLLM's imports, 15 to 17 on an H200's host, and half a minute for
+some twenty kernels and formats. A guess between that and its limits (`engines/vllm/kernel_timer.py`); no GPU
+has run it yet."""
+
+
+def kernels_seconds(engine: str, asked: bool, *, on_gpu: bool) -> float:
+    """Seconds of timing kernels alone before a baseline's loads; 0 where that is not done."""
+    return KERNELS_S if asked and on_gpu and times_kernels(engine) else 0.0
 
 
 def baseline_seconds(

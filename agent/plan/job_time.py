@@ -18,6 +18,7 @@ from agent.plan.duration import (
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    kernels_seconds,
     known_load,
     known_request,
     test_seconds,
@@ -67,6 +68,7 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         noise = (spec.noise_launches, spec.noise_blocks)
         together = on_gpu and spec.at_once is None
         sweep = (len(spec.sweep), spec.sweep_blocks)
+        first_s += kernels_seconds(spec.engine, bool(spec.kernels), on_gpu=on_gpu)
         return first_s + baseline_seconds(workload, *sweep, noise, load_s, request, together=together)
     if isinstance(spec, TestJob):
         plan = _plan(spec.plan)

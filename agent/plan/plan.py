@@ -18,6 +18,7 @@ from agent.plan.duration import (
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    kernels_seconds,
 )
 from agent.plan.fitting import longest_context, sentence, smallest_card, ways_out
 from agent.plan.floor import FloorRow, floors
@@ -271,6 +272,7 @@ def _duration(
         in_turn=in_turn,
         together=card.is_gpu and not in_turn,
         first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
+        kernels_s=kernels_seconds(spec.engine, baseline.time_kernels, on_gpu=card.is_gpu),
     )
     if as_files or spec.latency_only:
         return found

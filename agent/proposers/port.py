@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.surrogate.timed_kernels import TimedKernels
 from experiments.engines.port import PartTime
 from experiments.measurement.evidence import Json, Metric
 from experiments.measurement.judging import Outcome
@@ -123,7 +124,8 @@ class CampaignView:
     where it is None the campaign takes hypotheses on its objective only. `launches_sd_log` is what of each
     prediction of the objective is between launches of one configuration, and won by none. `pruning_pays`:
     what is refused for its parameters or its memory may be had with fewer layers; not where a fixed list of
-    configurations is all there is.
+    configurations is all there is. `timed` are the engine's kernels for packed weights, timed alone (None:
+    they were not).
     """
 
     space: Space
@@ -148,6 +150,7 @@ class CampaignView:
     predict_on: Callable[[Configuration, Configuration, Metric], Prediction] | None = None
     launches_sd_log: float = 0.0
     pruning_pays: bool = True
+    timed: TimedKernels | None = None
 
 
 class Proposer(Protocol):

@@ -9,6 +9,7 @@ the surrogate's small expectation says by itself (`agent/surrogate/kernel_parts.
 from __future__ import annotations
 
 from agent.proposers.idea import Idea, other_values
+from agent.proposers.kernel_words import timed_words
 from agent.proposers.port import CampaignView
 from agent.surrogate.kernel_parts import HEAD, OUTSIDE, PRODUCTS, KernelParts
 
@@ -26,8 +27,11 @@ def by_profile(view: CampaignView, lever: str) -> list[Idea]:
     parts = parts_of(view)
     if parts is None or lever not in LEVERS:
         return []
+    found = other_values(view, lever)
+    if lever == "kernel":
+        return [Idea(each, _why_kernel(parts, timed_words(view, each))) for each in found]
     why = _why(parts, lever)
-    return [Idea(candidate, why) for candidate in other_values(view, lever)]
+    return [Idea(candidate, why) for candidate in found]
 
 
 def head_words(view: CampaignView) -> str:
@@ -50,18 +54,23 @@ def _why(parts: KernelParts, lever: str) -> str:
         f"{parts.launches:.0f} kernels"
     )
     return {
-        "kernel": (
-            f"Products of the layers take {_percent(parts.share(PRODUCTS))} of the step and read at "
-            f"{_percent(parts.bandwidth_share(PRODUCTS) or 0.0)} of the bandwidth: "
-            f"{parts.step_ms * parts.above_share(PRODUCTS):.2f} ms lie above their floor, which another "
-            "kernel may win or lose more of; which does is not known before it is measured."
-        ),
         "graphs": f"{outside}; graphs replay them without the processor.",
         "scheduling": f"{outside}; scheduling the next step meanwhile hides some of it.",
         "gdn_state": _narrow(parts, "gdn_state", "States of GatedDeltaNet layers"),
         "kv_cache": _narrow(parts, "attention", "Attention and its keys and values"),
         "weight_dtype": _narrow(parts, PRODUCTS, "Products of the layers"),
     }[lever]
+
+
+def _why_kernel(parts: KernelParts, timed: str) -> str:
+    """What products could still give; `timed` is what kernels took alone, empty where they were not timed."""
+    products = (
+        f"Products of the layers take {_percent(parts.share(PRODUCTS))} of the step and read at "
+        f"{_percent(parts.bandwidth_share(PRODUCTS) or 0.0)} of the bandwidth: "
+        f"{parts.step_ms * parts.above_share(PRODUCTS):.2f} ms lie above their floor, which another "
+        "kernel may win or lose more of"
+    )
+    return f"{timed}{products}." if timed else f"{products}; which does is not known before it is measured."
 
 
 def _narrow(parts: KernelParts, kind: str, what: str) -> str:

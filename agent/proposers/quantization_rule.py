@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.proposers.idea import Idea, changed, enumerated, other_values
+from agent.proposers.kernel_words import on_fastest_kernels, timed_words
 from agent.proposers.port import CampaignView
 from agent.proposers.profile_rule import head_words
 from agent.proposers.step_profile import StepProfile
@@ -54,13 +55,18 @@ WHY_OF_KNOB: Mapping[str, str] = {
 
 
 def quantization(view: CampaignView, step: StepProfile | None) -> list[Idea]:
-    """A first quantization in several ways; of a quantized incumbent every other value of its knobs."""
+    """A first quantization in several ways, where kernels were timed alone also on the fastest of them; of a
+    quantized incumbent every other value of its knobs."""
     where = f"{_bytes_of(step)}{head_words(view)}"
     if view.incumbent.get(METHOD, "none") == "none":
         found = [candidate for knobs in STARTS if (candidate := _start(view, knobs)) is not None]
         if not found:  # a space of one's own, with other methods
             found = other_values(view, "quantization")
-        ideas = [_idea(view, candidate, f"{where}{_bits_of(candidate)}") for candidate in found]
+        found = [each for start in found for each in (*on_fastest_kernels(view, start), start)]
+        ideas = [
+            _idea(view, candidate, f"{timed_words(view, candidate)}{where}{_bits_of(candidate)}")
+            for candidate in found
+        ]
         return ideas + _on_other_kernels(view) + _with_other_corpora(view)
     ideas = []
     for knob in WHY_OF_KNOB:
@@ -87,7 +93,7 @@ def _on_other_kernels(view: CampaignView) -> list[Idea]:
             candidate = changed(view, {**tried, KERNEL: value})
             if candidate is not None and value != trial.candidate.get(KERNEL):
                 now = trial.candidate.get(KERNEL)
-                why = (
+                why = timed_words(view, candidate) + (
                     f"{format_label(Noun.EXPERIMENT, trial.experiment_id)} found it not faster with the "
                     f"kernel {now}, and fewer bytes are read all the same: kernels for packed weights reach "
                     f"very different shares of the bandwidth, and {value} was not measured. "

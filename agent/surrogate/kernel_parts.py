@@ -2,8 +2,8 @@
 
 From the profile by kernels (docs/profile.md). Matrix products are above the floor of their bytes by what the
 kernel loses; which kernel loses least is not known before it is measured, so each is expected to change
-nothing, with a spread. What lies outside kernels is what graphs and scheduling act on. Narrower caches and
-states save their bytes.
+nothing, with a spread; where they were timed alone, what that says (`timed_kernels.py`). What lies outside
+kernels is what graphs and scheduling act on. Narrower caches and states save their bytes.
 
 A token of a busy server takes longer than the profiled step: other requests read their prompts in between and
 keep states of their own. That time is a part of its own, `beside`; prompts are arithmetic more than bytes, so
@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.surrogate.timed_kernels import TimedEffect
 from experiments.engines.port import PartTime
 from experiments.space.configuration import KnobValue
 
@@ -145,16 +146,32 @@ class PartEffect:
     open: Mapping[str, float] = field(default_factory=dict)
 
 
+NOT_TIMED: Mapping[str, TimedEffect] = {}
+
+UNTIMED_KERNEL = TimedEffect(0.0, KERNEL_SD_LOG)
+"""What is expected of a kernel that was not timed."""
+
+
 def by_part(
-    parts: KernelParts, lever: str, knobs: Mapping[str, KnobValue | None], *, packs_head: bool = False
+    parts: KernelParts,
+    lever: str,
+    knobs: Mapping[str, KnobValue | None],
+    *,
+    packs_head: bool = False,
+    timed: Mapping[str, TimedEffect] = NOT_TIMED,
 ) -> Mapping[str, PartEffect] | None:
-    """What a serving lever's setting does to each kind of part, where the output head is packed or not; None
-    for one that is of the whole step, or that this page does not know."""
+    """What a serving lever's setting does to each kind of part, where the output head is packed or not, and
+    kernels were `timed` alone, by kind; None for one that is of the whole step, or that this page does not
+    know."""
     values = [f"{knob}={value!r}" for knob, value in knobs.items()]
     if lever == "kernel":
-        own = {value: KERNEL_SD_LOG / math.sqrt(2) for value in values}  # the difference of two has the whole
         multiplied = (PRODUCTS, HEAD, BESIDE) if packs_head else (PRODUCTS, BESIDE)
-        return {part: PartEffect(0.0, _of(part, own)) for part in multiplied}
+        found = {}
+        for part in multiplied:
+            known = timed.get(part, UNTIMED_KERNEL)
+            own = dict.fromkeys(values, known.sd_log / math.sqrt(2))  # the difference of two has the whole
+            found[part] = PartEffect(known.mean_log, _of(part, own))
+        return found
     if lever == "scheduling":
         return {part: PartEffect(0.0, {f"{lever} of {part}": SHARE_SD}) for part in (OUTSIDE, BESIDE)}
     if lever == "gdn_state":
@@ -173,10 +190,14 @@ def by_part(
 
 
 def packed(
-    parts: KernelParts, knobs: Mapping[str, KnobValue | None], products: float, head: float
+    parts: KernelParts,
+    knobs: Mapping[str, KnobValue | None],
+    products: float,
+    head: float,
+    timed: Mapping[str, TimedEffect] = NOT_TIMED,
 ) -> Mapping[str, PartEffect]:
     """What packing does to each kind of part: the layers' products into a share of their bytes, and the
-    output head into one of its own (1: it stays)."""
+    output head into one of its own (1: it stays); of a kind that was `timed` alone, what that says."""
     lever = "quantization"
     own = {f"{knob}={value!r}": FORMAT_SD_LOG for knob, value in knobs.items() if knob in FORMAT_KNOBS}
     found = {
@@ -189,6 +210,9 @@ def packed(
     if head < 1:
         mean = _shrunk(parts, HEAD, head / PACKED_BANDWIDTH_SHARE)
         found[HEAD] = PartEffect(mean, {f"{lever} of {HEAD}": PACKED_SD_LOG})
+    for part, known in timed.items():
+        if part in found:
+            found[part] = PartEffect(known.mean_log, {f"{lever} of {part}": known.sd_log})
     return found
 
 

@@ -13,7 +13,8 @@ normal on the log scale of candidate over baseline with a standard deviation tha
   costs (`drafting.py`); what is accepted is learnt (`acceptance.py`), and drops when the target changes;
 - threads: what the sweep before trial 0 measured; nearly nothing is known otherwise;
 - kernels for packed weights reach very different shares of the bandwidth, each value of the knob its own;
-- where a profile tells of kernels, serving levers act on one part each (`kernel_parts.py`).
+- where a profile tells of kernels, serving levers act on one part each (`kernel_parts.py`), and where the
+  engine's kernels were timed alone, packed weights and kernels by as much as that says (`timed_kernels.py`).
 
 Effects of several levers add on the log scale. A lever that this page does not know is expected to do
 nothing, with a wide spread.
@@ -31,8 +32,11 @@ from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.drafting import COST_SD_SHARE, METHOD, DraftingCost, acceptance_length, drafts
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
+from agent.surrogate.timed_kernels import AUTO, TimedEffect, TimedKernels
 from agent.surrogate.weight_bytes import packed_shares, step_weight_bytes
 from configs.models import ModelProfile
+from experiments.engines.kernel_timings import HEAD, PRODUCTS
+from experiments.engines.kernel_timings import KERNEL as KERNEL_KNOB
 from experiments.engines.port import PartTime
 from experiments.engines.stored_bytes import head_quantized
 from experiments.space.configuration import Configuration, KnobValue
@@ -135,7 +139,8 @@ class Physics:
     `serves_packed` tells whether the engine computes with packed quantized weights, `shape` what the model is
     made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
     best so far, where it was profiled itself: what serving levers act on now; `incumbent_packed`: its weights
-    are packed, and the graph mode that it ran is `incumbent_graphs` (empty: not told).
+    are packed, and the graph mode that it ran is `incumbent_graphs` (empty: not told). `timed`: the engine's
+    kernels for packed weights, timed alone (None: they were not).
     """
 
     baseline: Configuration
@@ -149,6 +154,7 @@ class Physics:
     incumbent_packed: bool = False
     incumbent_graphs: str = ""
     shape: ModelProfile | None = None
+    timed: TimedKernels | None = None
     acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
 
     @cached_property
@@ -253,7 +259,10 @@ class Physics:
             return self._dtype(knobs)
         weights = {knob: value for _, changed in target for knob, value in changed if value is not None}
         packs_head = head_quantized({**self.baseline, **weights})
-        parts = None if self.own is None else by_part(self.own, lever, knobs, packs_head=packs_head)
+        timed = self._timed_kernel(knobs, weights) if lever == KERNEL else {}
+        parts = (
+            None if self.own is None else by_part(self.own, lever, knobs, packs_head=packs_head, timed=timed)
+        )
         if parts is not None:
             return self._of_parts(parts)
         if lever == KERNEL and self.serves_packed:
@@ -310,13 +319,30 @@ class Physics:
         changed = {**self.baseline, **{k: v for k, v in knobs.items() if v is not None}}
         shares = packed_shares(self.shape, changed)
         if self.own is not None and shares is not None:
-            return self._of_parts(packed(self.own, knobs, *shares))
+            return self._of_parts(packed(self.own, knobs, *shares, self._timed(self.baseline, changed)))
         ratio = QUANTIZED_BYTES_SHARE
         if self.shape is not None:
             before, after = (step_weight_bytes(self.shape, each) for each in (self.baseline, changed))
             ratio = after.mean / before.mean
         floor = self.floor_ms / self.tpot_ms
         return Expectation(math.log(1 - floor + floor * ratio), PACKED_SD_LOG)
+
+    def _timed_kernel(
+        self, knobs: Mapping[str, KnobValue | None], weights: Mapping[str, KnobValue]
+    ) -> dict[str, TimedEffect]:
+        """What another kernel does to the products of weights that were changed so, by kind."""
+        kernel = knobs.get(KERNEL_KNOB)
+        before = {KERNEL_KNOB: AUTO, **self.baseline, **weights}
+        return {} if kernel is None else self._timed(before, {**before, KERNEL_KNOB: kernel})
+
+    def _timed(
+        self, before: Mapping[str, KnobValue], after: Mapping[str, KnobValue]
+    ) -> dict[str, TimedEffect]:
+        """What kernels timed alone say of a change, by kind; what of both kinds they don't is left out."""
+        if self.timed is None:
+            return {}
+        found = {kind: self.timed.effect(before, after, kind) for kind in (PRODUCTS, HEAD)}
+        return {kind: each for kind, each in found.items() if each is not None}
 
     def _of_parts(self, parts: Mapping[str, PartEffect]) -> Expectation:
         """The expectation of a lever that acts on parts of the baseline's step."""

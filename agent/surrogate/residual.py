@@ -214,6 +214,7 @@ def _there(here: Physics, carried: Carried) -> Physics:
         tpot_ms=carried.tpot_ms,
         bandwidth_bytes_per_s=carried.bandwidth_bytes_per_s,
         profile=carried.profile,
+        timed=None,
         incumbent_profile=(),
         measured_tpot_ms={},
     )

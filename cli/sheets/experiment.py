@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cli.output import console, fields, state, table, when
 from cli.sheets.elsewhere import experiments_elsewhere
+from cli.sheets.kernel_timings import print_kernel_timings
 from cli.sheets.step_profile import print_step_profile
 from cli.words import change_words, configuration_words, effect_words, value_words
 from configs.quantities import format_duration
@@ -47,6 +48,9 @@ def print_experiment(detail: ExperimentDetail) -> None:
     if detail.profile is not None:
         _title(out, detail.profile_title)
         print_step_profile(detail.profile)
+    if detail.kernel_timings is not None:
+        _title(out, detail.kernels_title)
+        print_kernel_timings(detail.kernel_timings)
     _stages(out, detail)
     _artifacts(out, detail)
     _environment(out, detail)

@@ -271,6 +271,11 @@ class Engine(Protocol):
     every candidate is profiled and not the baseline alone.
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:
     the same engine, for jobs that have no more of them up.
+    One that can time its kernels for packed weights without loading a model may have
+    `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell)`, which gives
+    `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with
+    so many rows of input, leaves out formats that the model can't be stored in, and raises `Infeasible` where
+    it can't time at all; it keeps to a limit of its own and ends all that it starts.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

@@ -1,4 +1,4 @@
-"""The baseline job: sweep, choose, measure noise, evaluate, profile.
+"""The baseline job: time kernels alone, sweep, choose, measure noise, evaluate, profile.
 
 The sweep's launches are all up at once and timed one at a time, round robin by blocks, so that the machine's
 drift favours none. Where memory has no room for so many (`spec.at_once`), each is loaded, timed and ended
@@ -16,6 +16,7 @@ from statistics import fmean
 from experiments.engines.port import DEVICE_FAULTS, Infeasible
 from experiments.job.checkpoints import prepare_checkpoint
 from experiments.job.evaluation import evaluate_reference, record_reference
+from experiments.job.kernel_timing import time_kernels
 from experiments.job.launching import ArmInfeasible, OpenLaunch, RunningJob, Wanted, close
 from experiments.job.profiling import profile_baseline
 from experiments.job.schedule import round_robin
@@ -33,6 +34,7 @@ def run_baseline(job: RunningJob, spec: BaselineJob) -> None:
     """Run the job; raises `Infeasible` or `ArmInfeasible` when no configuration can be measured."""
     with stage(job, Stage.STATIC, len(spec.sweep), "check the configurations of the sweep") as told:
         feasible = _check(job, spec, told)
+    time_kernels(job, spec)
     wanted = [
         Wanted(Arm.CONTROL, index, configuration, prepare_checkpoint(job, configuration)[0])
         for index, configuration in feasible

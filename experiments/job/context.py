@@ -24,6 +24,7 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
     Stage.PRUNE: 1800,
     Stage.QUANTIZE: 7200,
     Stage.DRAFT: 7200,
+    Stage.KERNELS: 300,
     Stage.SWEEP: 1800,
     Stage.NOISE: 1800,
     Stage.PROFILE: 600,
@@ -35,7 +36,8 @@ DEFAULT_STAGE_LIMITS_S: Mapping[Stage, float] = {
 }
 """Seconds a stage may take, several times what each took with the largest model it is meant for: loads take
 up to 136 s with vLLM (FACTS §2), a whole stage on the reference model under a minute; the static check makes
-the items of quality tasks, which for one of lm-eval's own takes some ten seconds and more for a large one."""
+the items of quality tasks, which for one of lm-eval's own takes some ten seconds and more for a large one.
+Timing kernels keeps to shorter limits of its own."""
 
 
 def stage_limits_s(every_s: float | None) -> dict[Stage, float]:

@@ -31,6 +31,8 @@ def stages_of(spec: AnyJob) -> frozenset[Stage]:
     left_out: frozenset[Stage] = frozenset()
     if not any(_asks(each) for each in _configurations(spec)):
         left_out |= BUILDS
+    if not (isinstance(spec, BaselineJob) and spec.kernels):
+        left_out |= {Stage.KERNELS}
     if isinstance(spec, BaselineJob):
         left_out |= OF_TESTS
     elif not isinstance(spec, AaJob):

@@ -27,6 +27,12 @@ def serves_packed(name: str) -> bool:
     return name in names(Port.ENGINE) and bool(getattr(load_engine(name), "serves_packed", False))
 
 
+def times_kernels(name: str) -> bool:
+    """Whether an engine can time its kernels for packed weights without loading a model; False for one that
+    is not registered here."""
+    return name in names(Port.ENGINE) and hasattr(load_engine(name), "time_kernels")
+
+
 def load_judge(name: str) -> Judge:
     """Return the judge registered under `name`; raises `UsageError` when none is, or it can't be loaded."""
     return cast(Judge, registered(Port.JUDGE, name)())

@@ -48,7 +48,8 @@ class BaselineJob(_JobSpec):
     Every configuration of `sweep` gets one launch, all interleaved block by block; the one with the
     lowest mean log of `metric` becomes the baseline (control arm). `naive` is the engine's own default
     and is one of the sweep, unless `naive_refused` tells why not. Then `noise_launches` fresh A/A launches
-    of the baseline, in one window.
+    of the baseline, in one window. Before all of it products of packed weights may be timed alone
+    (`kernels`).
     """
 
     kind: Literal["baseline"] = "baseline"
@@ -61,6 +62,9 @@ class BaselineJob(_JobSpec):
     sweep_blocks: int = Field(default=2, ge=2)
     noise_launches: int = Field(default=3, ge=2)
     noise_blocks: int = Field(default=3, ge=2)
+    kernels: tuple[Knobs, ...] = ()
+    """Configurations of packed weights whose products are timed alone before anything is loaded, where the
+    engine can do that; none where it is not asked for."""
 
 
 class NoiseState(BaseModel):

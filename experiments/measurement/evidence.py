@@ -32,6 +32,7 @@ class Stage(StrEnum):
     PRUNE = "prune"
     QUANTIZE = "quantize"
     DRAFT = "draft"
+    KERNELS = "kernels"
     SWEEP = "sweep"
     NOISE = "noise"
     PROFILE = "profile"

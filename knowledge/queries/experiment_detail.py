@@ -28,6 +28,7 @@ from knowledge.queries.devices import devices_of_experiments
 from knowledge.queries.discovery import LevelView, level_of
 from knowledge.queries.experiments import ExperimentRow, experiment_row
 from knowledge.queries.gpu_blocks import GpuBlocksView, gpu_blocks
+from knowledge.queries.kernel_timings import TITLE, KernelTimingsView, kernel_timings
 from knowledge.queries.paid import PaidJobView, paid_for
 from knowledge.queries.resolved import DifferenceView, resolved_differences
 from knowledge.queries.samples import SampleView, launch_spreads, stored_samples
@@ -61,9 +62,9 @@ class ExperimentDetail(ExperimentRow):
     `level` is that of its test in the campaign's online control, `changed_since_sealed` what was altered
     since it was preregistered, `judged_again` what its judge says of the stored samples now, `resolved` what
     the first launch of each arm told that it ran, `profile` a decode step by part: the baseline's, or the
-    candidate's of a test; `gpu_blocks` what the GPU did while launches were timed, empty on a CPU;
-    `elsewhere` what another target said of it, or it of what was found on another; `paid` what it cost on
-    rented machines.
+    candidate's of a test; `kernel_timings` the engine's kernels timed alone, in a baseline's; `gpu_blocks`
+    what the GPU did while launches were timed, empty on a CPU; `elsewhere` what another target said of it,
+    or it of what was found on another; `paid` what it cost on rented machines.
     """
 
     rationale: str | None
@@ -85,6 +86,7 @@ class ExperimentDetail(ExperimentRow):
     stages: tuple[StageView, ...]
     artifacts: tuple[ArtifactView, ...]
     profile: StepProfileView | None
+    kernel_timings: KernelTimingsView | None
     versions: JsonObject | None
     reproduced_by: tuple[str, ...]
     fresh_runs: tuple[FreshView, ...]
@@ -98,6 +100,11 @@ class ExperimentDetail(ExperimentRow):
         """What the profile is of."""
         whose = "baseline" if self.candidate is None else "candidate"
         return f"A decode step of the {whose} by part"
+
+    @property
+    def kernels_title(self) -> str:
+        """What the timing of kernels is of."""
+        return TITLE
 
 
 def experiment_detail(
@@ -166,6 +173,7 @@ def experiment_detail(
         stages=stages,
         artifacts=artifacts_of(session, experiment_id),
         profile=step_profile(stages, [each.data for each in launches]),
+        kernel_timings=kernel_timings(stages),
         versions=experiment.versions,
         reproduced_by=_reproductions(session, experiment_id),
         fresh_runs=fresh_runs(session, experiment_id),

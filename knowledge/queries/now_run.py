@@ -30,7 +30,7 @@ TEST_STEPS = (
 """The steps of a test as they are shown, and the stages that each stands for."""
 
 BASELINE_STEPS = (
-    ("Check", ("static",)),
+    ("Check", ("static", "kernels")),
     ("Sweep", ("sweep",)),
     ("Noise", ("noise",)),
     ("Quality", ("evaluate",)),

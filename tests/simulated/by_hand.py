@@ -17,6 +17,7 @@ from db import queue
 from db.models import Hypothesis, Job
 from db.session import Database
 from db.states import HypothesisState
+from experiments.engines.port import PartTime
 from experiments.job.result import Failure, JobResult, StageRecord
 from experiments.job.spec import BaselineJob, TestJob, parse_job
 from experiments.measurement.evidence import Arm, LaunchRecord, Metric, Sample, Stage
@@ -67,9 +68,21 @@ def run_by_hand(
     )
 
 
-def measure_baseline(database: Database, campaign_id: int, tpot_ms: float = 10.0) -> Configuration:
-    """Dispatch, record and learn trial 0: the space's default, at `tpot_ms`."""
-    return measure_sweep(database, campaign_id, lambda space: {space.configuration({}): tpot_ms})
+def measure_baseline(
+    database: Database,
+    campaign_id: int,
+    tpot_ms: float = 10.0,
+    stages: Sequence[StageRecord] = (),
+    profile: Sequence[PartTime] = (),
+) -> Configuration:
+    """Dispatch, record and learn trial 0: the space's default, at `tpot_ms`, with these stages and parts."""
+    return measure_sweep(
+        database,
+        campaign_id,
+        lambda space: {space.configuration({}): tpot_ms},
+        stages=stages,
+        profile=profile,
+    )
 
 
 def measure_sweep(
@@ -77,6 +90,8 @@ def measure_sweep(
     campaign_id: int,
     sweep: Callable[[Space], Mapping[Configuration, float]],
     later_ms: float | None = None,
+    stages: Sequence[StageRecord] = (),
+    profile: Sequence[PartTime] = (),
 ) -> Configuration:
     """Dispatch, record and learn trial 0: the best of what `sweep` says of TPOT in ms, which is returned.
 
@@ -97,7 +112,8 @@ def measure_sweep(
     def result(spec: BaselineJob | TestJob) -> JobResult:
         return JobResult(
             launches=(*swept, *fresh),
-            stages=(StageRecord(Stage.SWEEP, BEGAN, 1.0, "done"),),
+            stages=(StageRecord(Stage.SWEEP, BEGAN, 1.0, "done"), *stages),
+            profile=tuple(profile),
             chosen=dict(chosen),
         )
 

@@ -6,26 +6,32 @@ Pruning and quantization are in the checkpoint it is given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from configs.limits import LOAD_LIMIT_S
+from configs.models import ModelProfile
 from experiments.engines.device_memory import CACHE_BYTES_MIN, Held, reserved_cache_bytes, sequences_that_fit
+from experiments.engines.kernel_timings import KERNEL, KernelTimings, products_of, timed_by
 from experiments.engines.port import Infeasible, Launch
 from experiments.engines.reference.device_fit import held
 from experiments.engines.reference.drafting.order import DraftingOrder, check_drafter, drafting_order
 from experiments.engines.reference.expected_tensors import check_tensors
 from experiments.engines.reference.inspection import CheckpointFiles, inspect_checkpoint
 from experiments.engines.reference.memory import LAUNCHES_AT_ONCE
+from experiments.engines.reference.shape import read_profile
 from experiments.engines.serve_command import ServeCommand
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
+from experiments.engines.vllm.kernel_timer import Case, KernelTimer, Order
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for, text_only
 from experiments.engines.vllm.serve_command import vllm_serve
 from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
+from experiments.shapes.stored_as import StoredAs, quantization_of
 from experiments.space.configuration import Configuration
 from experiments.telemetry.identity import NoSuchDevice, identify
 
@@ -150,6 +156,30 @@ class VllmEngine:
             lambda tokens: sequences_that_fit(one, tokens, reserved),
         )
 
+    def time_kernels(
+        self,
+        configurations: Sequence[Configuration],
+        checkpoint: Path,
+        device: str,
+        rows: int,
+        log_path: Path,
+        cache_dir: Path,
+        tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+    ) -> KernelTimings:
+        """As the port says; the method is in `product_times.py`, limits are in `kernel_timer.py`."""
+        profile, cases = read_profile(checkpoint), []
+        for each in configurations:
+            try:
+                stored = timed_format(profile, each)
+            except (
+                Infeasible
+            ):  # groups that do not divide all inputs: only with something spared are they legal
+                continue
+            cases.append(Case(timed_by(each), str(each.get(KERNEL, "auto")), stored))
+        dtype = str(chosen_knobs(configurations[0])["serving.dtype"]) if configurations else "bfloat16"
+        order = Order(products_of(profile), rows, dtype, device)
+        return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell)
+
     def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
         """`vllm serve` with the arguments that a launch gets; starts nothing. Raises `Infeasible` as
         `launch`."""
@@ -175,6 +205,22 @@ class VllmEngine:
         needed_bytes = cache_bytes(configuration, checkpoint, memory_of(device))
         dummy = shape is not None
         return order_for(configuration, str(checkpoint), device, needed_bytes, kept, dummy=dummy), files
+
+
+def timed_format(profile: ModelProfile, configuration: Configuration) -> dict[str, Any]:
+    """The `quantization_config` under which kernels are timed: that of a checkpoint of the configuration's
+    format with every product packed, the head too where it is no embedding.
+
+    Raises `Infeasible`, kind `illegal`, for a configuration that packs nothing, and for a group size that
+    does not divide.
+    """
+    spared = ("quantization.keep", "quantization.out_proj_bits")
+    knobs = {knob: value for knob, value in configuration.items() if knob not in spared}
+    knobs["quantization.lm_head"] = "high" if profile.tied_embeddings else "quantized"
+    found, _ = quantization_of(profile, Configuration.of(knobs), StoredAs.COMPRESSED_TENSORS)
+    if found is None:
+        raise Infeasible("illegal", f"{configuration} packs no weights, so no kernel can be timed with it.")
+    return found
 
 
 def check_dummy_drafting(drafting: DraftingOrder, shape: Shape) -> None:

@@ -26,11 +26,16 @@ def a_baseline(**knobs: object) -> BaselineJob:
 
 
 def test_a_baseline_comes_to_no_stage_of_a_test_and_builds_nothing() -> None:
-    assert stages_of(a_baseline()) == frozenset(Stage) - BUILDS - OF_TESTS
+    assert stages_of(a_baseline()) == frozenset(Stage) - BUILDS - OF_TESTS - {Stage.KERNELS}
+
+
+def test_a_baseline_times_kernels_where_it_is_asked_to() -> None:
+    timed = a_baseline().model_copy(update={"kernels": ({"serving.linear_backend": "auto"},)})
+    assert stages_of(timed) - stages_of(a_baseline()) == {Stage.KERNELS}
 
 
 def test_a_test_comes_to_no_sweep() -> None:
-    assert stages_of(a_test_job()) == frozenset(Stage) - BUILDS - OF_BASELINES
+    assert stages_of(a_test_job()) == frozenset(Stage) - BUILDS - OF_BASELINES - {Stage.KERNELS}
 
 
 @pytest.mark.parametrize("knob", ["pruning.method", "quantization.method", "drafting.method"])

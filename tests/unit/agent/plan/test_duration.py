@@ -15,6 +15,7 @@ from agent.plan.duration import (
     expected_load,
     expected_request,
     first_load_takes_more_s,
+    kernels_seconds,
     pair_seconds_of,
 )
 from configs.campaign import load_campaign
@@ -115,6 +116,19 @@ def test_the_first_load_of_all_is_told_apart_until_loads_were_measured_here() ->
     assert any("110 s more for the first load" in each for each in told(first_load_more_s=110.0).basis)
     known = Stored(load_s=10.0, loads=4)
     assert told(first_load_more_s=110.0, stored=known).baseline_s == told(stored=known).baseline_s
+
+
+def test_timing_kernels_alone_is_of_the_baseline_where_it_is_done_and_told() -> None:
+    timed = kernels_seconds("vllm", True, on_gpu=True)
+    without = [
+        kernels_seconds(*how, on_gpu=gpu) for *how, gpu in (("vllm", True, False), ("vllm", False, True))
+    ]
+    assert [*without, kernels_seconds("reference", True, on_gpu=True)] == [0.0, 0.0, 0.0]
+    found = told(kernels_s=timed)
+    assert found.baseline_s - told().baseline_s == timed > 0
+    assert f"{timed:.0f} s for timing kernels alone" in found.basis
+    measured = Stored(baseline_s=200.0, baselines=1)
+    assert told(kernels_s=timed, stored=measured).baseline_s == 200.0, "what was measured has it in it"
 
 
 def test_requests_at_once_share_the_time_of_a_block() -> None:

@@ -1,0 +1,80 @@
+"""What kernels timed alone say for a candidate, in words, and which kernel is the fastest for it. Pure.
+
+Kernels are told apart by what they took and by nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from agent.proposers.idea import changed, enumerated
+from agent.proposers.port import CampaignView
+from agent.surrogate.timed_kernels import AUTO, TimedKernels
+from experiments.engines.kernel_timings import KERNEL
+from experiments.space.configuration import Configuration, KnobValue
+
+TIE_SHARE = 0.01
+"""Kernels whose products differ by less than this share are as fast: another timing might turn them round."""
+
+MOST_KERNELS = 2
+"""Kernels that are proposed at once for one format: the fastest, and the next one, in case what a step adds
+turns the two round."""
+
+US_PER_MS = 1e3
+
+
+def on_fastest_kernels(view: CampaignView, candidate: Configuration) -> list[Configuration]:
+    """The candidate on the kernels that took least with its format, the fastest first; none that takes as
+    long as the engine's own choice or is that one, and none where kernels were not timed."""
+    if view.timed is None:
+        return []
+    by_itself = {**candidate, KERNEL: AUTO}
+    chosen, ran = view.timed.together(by_itself), view.timed.class_of(by_itself)
+    most_us = math.inf if chosen is None else (1 - TIE_SHARE) * chosen.us
+    found = []
+    for value in enumerated(view, KERNEL):
+        each = changed(view, {**_differing(view, candidate), KERNEL: value})
+        if each is None or value == AUTO or (ran is not None and view.timed.class_of(each) == ran):
+            continue
+        took = view.timed.together(each)
+        if took is not None and took.us < most_us and view.refused(each) is None:
+            found.append((took.us, each))
+    return [each for _, each in sorted(found, key=lambda pair: pair[0])[:MOST_KERNELS]]
+
+
+def timed_words(view: CampaignView, candidate: Configuration) -> str:
+    """What the candidate's kernel took alone, and the one that would run without it (the incumbent's, else
+    the engine's choice), a sentence with a space behind it; empty where one of both was not timed, and where
+    they are the same."""
+    before = view.incumbent.get(KERNEL, AUTO)
+    if view.timed is None or candidate.get(KERNEL, AUTO) == before:
+        return ""
+    other = {**candidate, KERNEL: before}
+    took, held = view.timed.together(candidate), view.timed.together(other)
+    if took is None or held is None:
+        return ""
+    near = " (by the nearest format that was timed)" if max(took.sd_log, held.sd_log) > 0 else ""
+    return (
+        f"Timed alone, {_name(view.timed, candidate)} multiplies this model's weights in "
+        f"{took.us / US_PER_MS:.2f} ms a step, {_name(view.timed, other)} in "
+        f"{held.us / US_PER_MS:.2f}{near}. "
+    )
+
+
+def _name(timed: TimedKernels, configuration: Mapping[str, KnobValue]) -> str:
+    """A kernel by the value that names it, or by what the engine chose."""
+    value = configuration.get(KERNEL, AUTO)
+    if value != AUTO:
+        return str(value)
+    chosen = timed.class_of(configuration)
+    return "what the engine chooses" if chosen is None else f"{chosen}, which the engine chooses,"
+
+
+def _differing(view: CampaignView, candidate: Configuration) -> dict[str, KnobValue]:
+    """The knobs that lead from the incumbent to the candidate."""
+    return {
+        change.knob: change.after
+        for change in view.incumbent.changes_to(candidate)
+        if change.after is not None
+    }

@@ -1,0 +1,175 @@
+"""What kernels timed alone say of a configuration's products, and of what the engine refuses. Pure.
+
+The engine's kernels were timed on this device with this model's shapes before anything was loaded
+(docs/kernel-timings.md). A configuration's products are put together from their parts: each in the format
+that the configuration stores it in, by the kernel that it names, or the engine's own choice. A format that
+was not timed stands at the nearest of as many bits that the kernel was timed with. Nothing here knows a
+kernel by its name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from experiments.engines.kernel_timings import HEAD, KERNEL, PRODUCTS, KernelTiming, KernelTimings
+from experiments.engines.stored_bytes import head_quantized, quantized_bits
+from experiments.space.configuration import Configuration, KnobValue
+
+AUTO = "auto"
+"""The value of the kernel's knob that leaves the choice to the engine."""
+
+TIMED_SD_LOG = 0.05
+"""Standard deviation of what products take in a step over what they took alone, on the log scale: in a step
+other kernels run between them, their inputs lie in a cache, and some are computed together with what follows.
+Judgement."""
+
+OTHER_FORMAT_SD_LOG = 0.1
+"""The same more for a format that was not timed with this kernel, whose nearest stands for it: groups of 32
+took 2 % more than groups of 128, and zero points 1 %, with one kernel on an H200; another may feel them more.
+Judgement."""
+
+BITS, GROUP_SIZE, SYMMETRIC = "quantization.bits", "quantization.group_size", "quantization.symmetric"
+OUT_PROJ_BITS, KEEP = "quantization.out_proj_bits", "quantization.keep"
+OUT_PROJ, EVERY_LAYER = "out_proj", "gate_up_proj"
+OF_ATTENTION = ("qkv_proj", "o_proj")
+"""Parts of attention layers; one part stands in every layer."""
+
+EDGES = 2
+"""Layers that `quantization.keep=edges` leaves as they are."""
+
+Knobs = Mapping[str, KnobValue]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Microseconds of a step, and how far off the logarithm may be beyond `TIMED_SD_LOG`."""
+
+    us: float
+    sd_log: float = 0.0
+
+
+@dataclass(frozen=True)
+class TimedEffect:
+    """The expected log factor of a part, and its standard deviation."""
+
+    mean_log: float
+    sd_log: float
+
+
+@dataclass(frozen=True)
+class TimedKernels:
+    """Timings, asked by configuration. All of a configuration's knobs are given, not only those that differ
+    from another one's."""
+
+    timings: KernelTimings
+
+    def of(self, configuration: Knobs, kind: str = PRODUCTS) -> Timed | None:
+        """What a step's products of a kind take alone; None where that was not timed."""
+        parts = [each for each in self.timings.plain.parts if each.kind == kind]
+        found = [self._part(configuration, each.part) for each in parts]
+        known = [each for each in found if each is not None]
+        if not known or len(known) < len(found):
+            return None
+        return Timed(math.fsum(each.us for each in known), max(each.sd_log for each in known))
+
+    def effect(self, before: Knobs, after: Knobs, kind: str) -> TimedEffect | None:
+        """What products of a kind take after a change, over before; None where one of both was not timed."""
+        one, other = self.of(before, kind), self.of(after, kind)
+        if one is None or other is None:
+            return None
+        return TimedEffect(math.log(other.us / one.us), math.hypot(TIMED_SD_LOG, one.sd_log, other.sd_log))
+
+    def together(self, configuration: Knobs) -> Timed | None:
+        """Products of the layers and, where it was timed, the output head."""
+        products, head = self.of(configuration), self.of(configuration, HEAD)
+        if products is None or head is None:
+            return products
+        return Timed(products.us + head.us, max(products.sd_log, head.sd_log))
+
+    def class_of(self, configuration: Knobs) -> str | None:
+        """The class of the kernel that multiplied weights of this format, or of the nearest of its bits that
+        was timed with this value of the knob; None where none did."""
+        near = [
+            (_distance(configuration, each.knobs), each.kernel)
+            for each in self._of_kernel(configuration, configuration.get(BITS))
+            if each.kernel
+        ]
+        return min(near, key=lambda each: each[0])[1] if near else None
+
+    def refusal(self, configuration: Knobs) -> str | None:
+        """Why the engine can't multiply the weights of a configuration, in a sentence; None where nothing is
+        known against it."""
+        if quantized_bits(configuration) is None:
+            return None
+        widths = dict.fromkeys((configuration.get(BITS), configuration.get(OUT_PROJ_BITS)))
+        for bits in widths:
+            found = self._exact(configuration, bits)
+            if found is None:
+                continue
+            why = found.refused or (found.head_refused if head_quantized(configuration) else None)
+            if why is not None:
+                kernel = configuration.get(KERNEL, AUTO)
+                return f"When kernels were timed, {KERNEL}={kernel} was refused with {bits} bits: {why}"
+        return None
+
+    def _part(self, configuration: Knobs, part: str) -> Timed | None:
+        plain = self.timings.plain.part_us(part)
+        if plain is None:
+            return None
+        packed = quantized_bits(configuration) is not None
+        if part == HEAD:
+            packed = packed and head_quantized(configuration)
+        kept = configuration.get(KEEP)
+        if not packed or (kept == "attention" and part in OF_ATTENTION):
+            return Timed(plain)
+        bits = configuration.get(OUT_PROJ_BITS) if part == OUT_PROJ else None
+        found = self._nearest(configuration, bits or configuration.get(BITS), part)
+        if found is None or kept != "edges" or part == HEAD:
+            return found
+        layers = sum(each.count for each in self.timings.plain.parts if each.part == EVERY_LAYER)
+        spared = EDGES / layers if layers else 0.0
+        return Timed(found.us + spared * (plain - found.us), found.sd_log)
+
+    def _nearest(self, configuration: Knobs, bits: KnobValue | None, part: str) -> Timed | None:
+        """The part by the configuration's kernel in the nearest format that was timed."""
+        near = [
+            (_distance(configuration, each.knobs), us)
+            for each in self._of_kernel(configuration, bits)
+            if (us := each.part_us(part)) is not None
+        ]
+        if not near:
+            return None
+        distance, us = min(near, key=lambda each: each[0])
+        return Timed(us, OTHER_FORMAT_SD_LOG if distance else 0.0)
+
+    def _exact(self, configuration: Knobs, bits: KnobValue | None) -> KernelTiming | None:
+        same = self._of_kernel(configuration, bits)
+        return next((each for each in same if not _distance(configuration, each.knobs)), None)
+
+    def _of_kernel(self, configuration: Knobs, bits: KnobValue | None) -> list[KernelTiming]:
+        """The timings of the configuration's kernel with so many bits."""
+        kernel = configuration.get(KERNEL, AUTO)
+        return [
+            each
+            for each in self.timings.packed
+            if each.knobs.get(KERNEL, AUTO) == kernel and each.knobs.get(BITS) == bits
+        ]
+
+
+def refused_by(
+    timed: TimedKernels | None, refused: Callable[[Configuration], str | None]
+) -> Callable[[Configuration], str | None]:
+    """What refuses a configuration, and, where kernels were timed, what the engine refused then."""
+    if timed is None:
+        return refused
+    return lambda configuration: refused(configuration) or timed.refusal(configuration)
+
+
+def _distance(one: Knobs, other: Knobs) -> float:
+    """How unlike two formats of as many bits are: doublings of the group, and one for zero points."""
+    sizes = [each.get(GROUP_SIZE) for each in (one, other)]
+    groups = [size for size in sizes if isinstance(size, int) and size > 0]
+    doublings = abs(math.log2(groups[0] / groups[1])) if len(groups) == len(sizes) else 1.0
+    return doublings + (one.get(SYMMETRIC) != other.get(SYMMETRIC))

@@ -1,0 +1,39 @@
+"""Kernels timed alone, as they are printed: milliseconds of a step's products by format and kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.output import console, table
+
+if TYPE_CHECKING:
+    from knowledge.queries.kernel_timings import KernelTimingRow, KernelTimingsView
+
+NOTHING = "—"
+
+
+def print_kernel_timings(view: KernelTimingsView) -> None:
+    """Print what was timed, or why nothing was."""
+    out = console()
+    if view.failed is not None:
+        out.print(f"They could not be timed: {view.failed}")
+        return
+    columns = ("weights", "kernel", ">products, ms", ">of 16 bits", ">head, ms", "what ran, or why not")
+    out.print(table(columns, [_cells(row) for row in view.rows], wide=("what ran, or why not",)))
+    out.print(view.basis, style="dim")
+
+
+def _cells(row: KernelTimingRow) -> tuple[str, ...]:
+    refused = "refused: " if row.refused else ""
+    return (
+        row.stored,
+        row.value,
+        _ms(row.products_ms),
+        NOTHING if row.share_of_plain is None else f"{100 * row.share_of_plain:.0f} %",
+        _ms(row.head_ms),
+        row.kernel if row.note is None else f"{refused}{row.note}",
+    )
+
+
+def _ms(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"

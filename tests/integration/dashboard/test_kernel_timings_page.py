@@ -1,0 +1,69 @@
+"""Kernels that were timed alone are on the baseline's page, in its JSON and on its sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+from starlette.testclient import TestClient
+
+from cli.sheets.experiment import print_experiment
+from configs.settings import Settings
+from dashboard.app import create_app
+from db.models import StageRun
+from db.states import StageOutcome, VerdictOutcome
+from experiments.job.kernel_timing import TIMINGS, without_samples
+from knowledge.queries.experiment_detail import experiment_detail
+from tests.history.campaign_history import History
+from tests.recorded.kernel_timings import recorded
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
+    found = History(tmp_path_factory.mktemp("kernels"))
+    judged = found.judge(found.propose({"serving.threads": 1}), VerdictOutcome.SUPPORTED)
+    with found.database.write() as session:
+        session.execute(
+            insert(StageRun).values(
+                experiment_id=judged.experiment_id,
+                attempt=1,
+                stage="kernels",
+                started_at=datetime(2026, 11, 25, tzinfo=UTC),
+                wall_s=31.0,
+                outcome=StageOutcome.DONE,
+                detail={TIMINGS: without_samples(recorded().data())},
+            )
+        )
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def client(history: History) -> Iterator[TestClient]:
+    app = create_app(Settings(data_dir=Path("/nowhere")), history.database)
+    with TestClient(app, base_url="http://127.0.0.1") as found:
+        yield found
+
+
+def test_the_page_has_each_kernel_with_its_time_or_why_not(client: TestClient) -> None:
+    html = unescape(client.get("/experiments/E-0001").text)
+    assert "Kernels for packed weights, timed alone" in html
+    assert "1.983" in html
+    assert "refused: ConchLinearKernel cannot implement" in html
+    assert "No verdict rests on it." in html
+
+
+def test_its_json_has_the_same_rows(client: TestClient) -> None:
+    told = client.get("/experiments/E-0001.json").json()["kernel_timings"]
+    assert [each["value"] for each in told["rows"]][:3] == ["—", "humming", "marlin"]
+    assert told["took_s"] == 31.0
+
+
+def test_its_sheet_has_them_too(history: History, capsys: pytest.CaptureFixture[str]) -> None:
+    with history.database.read() as session:
+        print_experiment(experiment_detail(session, 1))
+    assert "Kernels for packed weights, timed alone" in capsys.readouterr().out

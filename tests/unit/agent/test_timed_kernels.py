@@ -1,0 +1,202 @@
+"""Kernels timed alone decide which are tested first, by what they took and never by their names."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from agent.proposers.port import CampaignView, Draft
+from agent.proposers.rules import RulesProposer
+from agent.ranking.candidates import candidate_of
+from agent.ranking.ranking import rank
+from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.kernel_parts import HEAD, PRODUCTS
+from agent.surrogate.physics import Physics
+from agent.surrogate.timed_kernels import OTHER_FORMAT_SD_LOG, TIMED_SD_LOG, TimedKernels, refused_by
+from configs.models import load_model_profile
+from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings
+from experiments.measurement.plan import Margins
+from experiments.space.configuration import Configuration, KnobValue
+from experiments.space.loading import load_space
+from tests.recorded.kernel_timings import SIXTEEN_BITS_US, STEP_US, recorded
+from tests.recorded.vllm_kernels import PROFILED, recorded_parts
+from tests.unit.agent import campaigns
+
+SPACE = load_space("vllm")
+BASELINE = SPACE.configuration({})
+PARTS = tuple(recorded_parts("bf16"))
+BANDWIDTH = float(PROFILED["bf16"]["copy_bytes_per_s"])
+NAMES = ("humming", "machete", "marlin", "triton")
+
+
+def packed(kernel: str = "auto", **knobs: KnobValue) -> Configuration:
+    told: dict[str, KnobValue] = {
+        "quantization.method": "awq",
+        "quantization.group_size": 128,
+        KERNEL: kernel,
+    }
+    told |= {f"quantization.{name}": value for name, value in knobs.items()}
+    return SPACE.configuration(told)
+
+
+def physics(timings: KernelTimings | None) -> Physics:
+    return Physics(
+        baseline=BASELINE,
+        tpot_ms=5.24,
+        profile=PARTS,
+        bandwidth_bytes_per_s=BANDWIDTH,
+        shape=load_model_profile("qwen3.5-9b"),
+        serves_packed=True,
+        timed=None if timings is None else TimedKernels(timings),
+    )
+
+
+def beliefs(timings: KernelTimings | None) -> Beliefs:
+    return Beliefs.learn(SPACE, physics(timings), (), Margins(), judges_quality=False)
+
+
+def view(timings: KernelTimings | None, incumbent: Configuration = BASELINE) -> CampaignView:
+    timed = None if timings is None else TimedKernels(timings)
+    predict = beliefs(timings).predict
+    plain = campaigns.view()
+    return replace(
+        plain,
+        space=SPACE,
+        baseline=BASELINE,
+        incumbent=incumbent,
+        trials=(),
+        taken=frozenset(),
+        profile=PARTS,
+        bandwidth_bytes_per_s=BANDWIDTH,
+        serves_packed=True,
+        predict=predict,
+        predict_on=predict,
+        refused=refused_by(timed, plain.refused),
+        timed=timed,
+    )
+
+
+def in_order(timings: KernelTimings | None) -> list[Draft]:
+    """The drafts in the order of the queue; a shape takes none that drafts or prunes."""
+    asked = view(timings)
+    drafts = [
+        each
+        for each in RulesProposer().propose(asked, 80)
+        if all(each.candidate.get(f"{lever}.method") == "none" for lever in ("drafting", "pruning"))
+    ]
+    about = beliefs(timings).about([(asked.incumbent, each.candidate) for each in drafts])
+    candidates = [
+        candidate_of(
+            number,
+            SPACE.levers_between(asked.incumbent, draft.candidate),
+            replace(belief, cost_s=100.0, builds_s={}),
+        )
+        for number, (draft, belief) in enumerate(zip(drafts, about, strict=True))
+    ]
+    return [drafts[number] for number in rank(candidates).order]
+
+
+def test_the_first_test_is_packed_weights_on_the_kernel_that_took_least() -> None:
+    first = in_order(recorded())[0]
+    assert first.candidate[KERNEL] == "humming"
+    assert first.candidate["quantization.lm_head"] == "quantized"
+    assert first.rationale.startswith(
+        "Timed alone, humming multiplies this model's weights in 2.15 ms a step, MacheteLinearKernel, which "
+        "the engine chooses, in 2.75. "
+    )
+    kernels = [each.candidate.get(KERNEL) for each in in_order(recorded())[:4]]
+    assert set(kernels) == {"humming", "marlin"}
+
+
+def test_without_timings_no_kernel_is_named_before_anything_was_quantized() -> None:
+    assert {each.candidate.get(KERNEL) for each in in_order(None)} <= {None, "auto"}
+
+
+def test_a_name_for_what_the_engine_chooses_anyway_is_not_proposed_for_a_time_that_is_luck() -> None:
+    def lucky(timing: KernelTiming) -> KernelTiming:
+        parts = tuple(replace(each, us=None if each.us is None else 0.7 * each.us) for each in timing.parts)
+        return replace(timing, parts=parts) if timing.knobs[KERNEL] == "machete" else timing
+
+    plain = recorded()
+    told = replace(plain, packed=tuple(map(lucky, plain.packed)))
+    assert "machete" not in {each.candidate.get(KERNEL) for each in in_order(told)}
+
+
+@pytest.mark.parametrize("names", list(permutations(NAMES)))
+def test_names_of_kernels_exchanged_with_their_times_exchange_the_choice(names: tuple[str, ...]) -> None:
+    told = dict(zip(NAMES, names, strict=True))
+    plain, other = in_order(recorded())[:3], in_order(recorded(told))[:3]
+    assert [each.candidate[KERNEL] for each in other] == [
+        told.get(str(each.candidate[KERNEL]), "auto") for each in plain
+    ]
+    assert [each.prediction for each in other] == [each.prediction for each in plain]
+
+
+def test_what_is_expected_of_packed_products_is_the_ratio_that_was_timed() -> None:
+    timed = physics(recorded())
+    setting = tuple((knob, value) for knob, value in packed().items() if knob.startswith("quantization."))
+    found = timed.expect("quantization", setting).parts[PRODUCTS]
+    assert found.mean_log == pytest.approx(math.log(sum(STEP_US["auto"][:-1]) / sum(SIXTEEN_BITS_US[:-1])))
+    assert list(found.open.values()) == [TIMED_SD_LOG]
+    kernel = timed.expect("kernel", ((KERNEL, "humming"),), (("quantization", setting),)).parts[PRODUCTS]
+    assert kernel.mean_log == pytest.approx(
+        math.log(sum(STEP_US["humming"][:-1]) / sum(STEP_US["auto"][:-1]))
+    )
+    assert list(kernel.open.values()) == [pytest.approx(TIMED_SD_LOG / math.sqrt(2))]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "head", "step_ms"),
+    [
+        ("humming", "high", 3.46),
+        ("marlin", "high", 3.57),
+        ("machete", "high", 4.19),
+        ("marlin", "quantized", 3.30),
+    ],
+)
+def test_steps_are_foretold_within_what_is_said(kernel: str, head: str, step_ms: float) -> None:
+    """Steps of docs/results/h200-9b.md, one request of 512 tokens, of which the kernels' times are parts."""
+    found = beliefs(recorded()).predict(BASELINE, packed(kernel, lm_head=head))
+    untimed = beliefs(None).predict(BASELINE, packed(kernel, lm_head=head))
+    off = abs(math.log(step_ms / 5.24) - found.log_ratio_mean)
+    assert off < found.log_ratio_sd
+    assert found.log_ratio_sd < 0.7 * untimed.log_ratio_sd
+
+
+def test_a_kernel_that_was_refused_is_refused_with_the_reason_and_no_other_is() -> None:
+    timed = TimedKernels(recorded())
+    assert timed.refusal(packed("conch")) == (
+        "When kernels were timed, serving.linear_backend=conch was refused with 4 bits: ConchLinearKernel "
+        "cannot implement due to: conch-triton-kernels is not installed"
+    )
+    assert [timed.refusal(packed(kernel)) for kernel in ("auto", "exllama", "humming")] == [None] * 3
+    assert timed.refusal(packed("conch", group_size=64)) is None, "that format was not timed"
+    assert timed.refusal(BASELINE) is None
+    assert "conch" not in {each.candidate.get(KERNEL) for each in in_order(recorded())}
+
+
+def test_a_format_that_was_not_timed_stands_at_the_nearest_of_its_bits_and_is_less_sure() -> None:
+    timed = TimedKernels(recorded())
+    exact, near = timed.of(packed("marlin")), timed.of(packed("marlin", group_size=32, symmetric=False))
+    assert exact is not None
+    assert near is not None
+    assert (near.us, near.sd_log) == (exact.us, OTHER_FORMAT_SD_LOG)
+    assert timed.of(packed("marlin", bits=8)) is None
+
+
+def test_parts_that_stay_as_they_are_count_with_16_bits() -> None:
+    timed = TimedKernels(recorded())
+    whole, spared, edges = (timed.of(packed("marlin", keep=keep)) for keep in ("none", "attention", "edges"))
+    assert whole is not None
+    assert spared is not None
+    assert edges is not None
+    assert spared.us - whole.us == pytest.approx(178 + 101 - 103 - 71)
+    assert edges.us - whole.us == pytest.approx(2 / 32 * (sum(SIXTEEN_BITS_US[:6]) - whole.us))
+    assert timed.of(packed("marlin", out_proj_bits=8)) is None
+    head = timed.of(packed("marlin", lm_head="quantized"), HEAD)
+    assert head is not None
+    assert head.us == pytest.approx(183)
+    assert timed.of(BASELINE) == replace(whole, us=pytest.approx(sum(SIXTEEN_BITS_US[:6])))

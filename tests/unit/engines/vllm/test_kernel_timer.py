@@ -1,0 +1,201 @@
+"""The timer asks a process, keeps to its limits, and makes an answer of whatever comes of it.
+
+The process is a real one with a script in place of vLLM's Python: it answers as `kernel_timing_process` does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from configs.models import load_model_profile
+from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, products_of
+from experiments.engines.port import Infeasible
+from experiments.engines.vllm.environment import VllmEnvironment
+from experiments.engines.vllm.kernel_timer import Case, KernelTimer, Order
+from experiments.engines.vllm.product_times import copies_needed
+
+PRODUCTS = products_of(load_model_profile("qwen3.5-9b"))
+ORDER = Order(PRODUCTS, rows=1, dtype="bfloat16", device="cpu")
+FIRST: Mapping[str, Any] = {FORMAT[0]: 4, FORMAT[1]: 128, FORMAT[2]: True}
+SECOND: Mapping[str, Any] = {FORMAT[0]: 4, FORMAT[1]: 32, FORMAT[2]: True}
+
+SCRIPT = """#!{python}
+import json, os, sys, time
+told = json.loads({told!r})
+order = json.loads(sys.stdin.readline())
+if told.get("begins") == "once" and os.path.exists({begun!r}):
+    print("No space left on device", file=sys.stderr, flush=True)
+    os._exit(7)
+with open({begun!r}, "a") as file:
+    print(os.getpid(), file=file)
+print(json.dumps({{"ok": {{"method": "by script", "rows": order["rows"]}}}}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    how = told.get(asked["backend"], 10.0)
+    if asked["quantization"] is None:
+        how = 20.0
+    if how == "hangs":
+        time.sleep(600)
+    if how == "dies":
+        print("CUDA error: an illegal memory access", file=sys.stderr, flush=True)
+        os._exit(7)
+    part = {{**{{name: asked["product"][name] for name in ("part", "count")}}, "samples_us": []}}
+    if isinstance(how, str):
+        part["untimed" if how == "breaks" else "refused"] = how
+    else:
+        part |= {{"us": how, "samples_us": [how], "copies": 2, "kernel": "K"}}
+    print(json.dumps({{"ok": {{"part": part, "broken": how == "breaks"}}}}), flush=True)
+"""
+
+
+class Timing:
+    """Runs a timer over a process whose kernels take what `told` says, or do what it says."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.begun = folder / "begun"
+
+    def __call__(
+        self,
+        told: Mapping[str, object],
+        formats: tuple[Mapping[str, Any], ...] = (FIRST,),
+        tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+        **given: Any,
+    ) -> KernelTimings:
+        python = self._folder / "python"
+        python.write_text(SCRIPT.format(python=sys.executable, told=json.dumps(told), begun=str(self.begun)))
+        python.chmod(0o755)
+        cases = [
+            Case({**stored, KERNEL: kernel}, kernel, {"format": dict(stored)})
+            for stored in formats
+            for kernel in told
+        ]
+        found = VllmEnvironment(python, "0.32.0", for_cpu=True)
+        timer = KernelTimer(ORDER, found, self._folder / "log", self._folder, **given)
+        try:
+            return timer.time(cases, tell)
+        finally:
+            pids = [int(pid) for pid in self.begun.read_text().split()]
+            assert not any(psutil.pid_exists(pid) for pid in pids), "nothing is left of what it began"
+
+    @property
+    def processes(self) -> int:
+        return len(self.begun.read_text().split())
+
+
+@pytest.fixture
+def timing(tmp_path: Path) -> Timing:
+    return Timing(tmp_path)
+
+
+def test_all_parts_of_every_kernel_are_asked_for_and_sum_to_a_step(timing: Timing) -> None:
+    found = timing({"one": 5.0, "two": 7.0})
+    assert [each.knobs[KERNEL] for each in found.packed] == ["one", "two"]
+    products = sum(each.count for each in PRODUCTS if each.kind == "gemm")
+    assert products == 4 * 32
+    assert [each.products_us for each in found.packed] == [5.0 * products, 7.0 * products]
+    assert found.plain.products_us == 20.0 * products
+    assert [each.head_us for each in (found.plain, *found.packed)] == [20.0, 5.0, 7.0]
+    assert (found.method, found.cut_off, timing.processes) == ("by script", None, 1)
+    assert KernelTimings.of_data(json.loads(json.dumps(found.data()))) == found
+
+
+def test_a_refusal_is_recorded_with_its_reason_and_the_others_go_on(timing: Timing) -> None:
+    found = timing({"one": "no such kernel", "two": 7.0})
+    refused, timed = found.packed
+    assert (refused.refused, refused.products_us) == ("no such kernel", None)
+    assert refused.parts[1].untimed == "not tried after: no such kernel"
+    assert timed.products_us is not None
+    assert timing.processes == 1
+
+
+@pytest.mark.parametrize(("how", "told"), [("dies", "illegal memory access"), ("breaks", "breaks")])
+def test_after_a_kernel_that_breaks_the_process_another_one_goes_on(
+    timing: Timing, how: str, told: str
+) -> None:
+    found = timing({"one": how, "two": 7.0})
+    broken, timed = found.packed
+    assert told in str(broken.untimed)
+    assert broken.refused is None, "the engine refused nothing"
+    assert timed.products_us is not None
+    assert timing.processes == 2
+
+
+def test_what_was_timed_is_kept_where_no_other_process_can_be_begun(timing: Timing) -> None:
+    found = timing({"one": 5.0, "two": "dies", "three": 5.0, "begins": "once"})
+    one, two, three = found.packed[:3]
+    assert one.products_us is not None
+    assert "illegal memory access" in str(two.untimed)
+    assert "No space left on device" in str(three.untimed)
+    assert timing.processes == 1
+
+
+def test_what_does_not_answer_is_ended_and_told_with_its_limit(timing: Timing) -> None:
+    found = timing({"one": "hangs", "two": 7.0}, answer_limit_s=1.0)
+    assert "did not time gate_up_proj within 1 s" in str(found.packed[0].untimed)
+    assert found.packed[1].products_us is not None
+
+
+def test_the_whole_has_a_limit_after_which_nothing_more_is_asked(timing: Timing) -> None:
+    found = timing({"one": 5.0, "two": "hangs", "three": 5.0}, limit_s=1.5)
+    one, two, three = found.packed
+    assert one.products_us is not None
+    assert "within 1 s" in str(two.untimed)
+    assert three.untimed == found.cut_off == "The limit of 2 s was reached with 1 of 3 left."
+
+
+def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines_choice(
+    timing: Timing,
+) -> None:
+    found = timing({"auto": 50.0, "fast": 5.0, "near": 9.0, "slow": 30.0}, (FIRST, SECOND))
+    timed = {str(each.knobs[KERNEL]): each for each in found.packed[4:]}
+    assert {name for name, each in timed.items() if each.products_us is not None} == {"auto", "fast", "near"}
+    assert timed["slow"].untimed == (
+        "It took 6.0 times as long as the fastest with weights of the first format."
+    )
+
+
+class Costly:
+    """A clock by which an answer of one kernel takes a second, and of all others a hundredth; told what is
+    asked for."""
+
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
+        self._now_s = 0.0
+        self.asked: list[str] = []
+
+    def tell(self, done: int, planned: int, text: str) -> None:
+        self.asked.append(text.partition(",")[0])
+
+    def __call__(self) -> float:
+        self._now_s += 1.0 if self.asked[-1:] == [self._kernel] else 0.01
+        return self._now_s
+
+
+def test_with_further_formats_what_was_soon_done_comes_first(timing: Timing) -> None:
+    costly = Costly("compiled")
+    timing({"auto": 5.0, "compiled": 5.0, "ready": 5.0}, (FIRST, SECOND), tell=costly.tell, clock=costly)
+    assert costly.asked[1:4] == ["auto", "compiled", "ready"]
+    assert costly.asked[4:] == ["auto", "ready", "compiled"]
+
+
+def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho \"No module named 'torch'\" >&2; exit 1\n")
+    python.chmod(0o755)
+    timer = KernelTimer(ORDER, VllmEnvironment(python, "0.32.0", for_cpu=True), tmp_path / "log", tmp_path)
+    with pytest.raises(Infeasible, match="No module named 'torch'"):
+        timer.time([])
+
+
+def test_copies_are_more_than_a_cache_holds_and_never_none() -> None:
+    assert copies_needed(50 * 2**20, 60 * 2**20) == 5
+    assert copies_needed(500 * 2**20, 60 * 2**20) == 1
+    assert copies_needed(1, 60 * 2**20) == 48

@@ -1,0 +1,71 @@
+"""Kernels timed alone are shown by format, the fastest first, with what was refused and why."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cli.sheets.kernel_timings import print_kernel_timings
+from experiments.job.kernel_timing import TIMINGS
+from knowledge.queries.kernel_timings import KernelTimingsView, kernel_timings
+from knowledge.queries.stages import StageView
+from tests.recorded.kernel_timings import recorded
+
+
+def stage(**detail: object) -> StageView:
+    return StageView(
+        stage="kernels",
+        attempt=1,
+        started_at=datetime(2026, 11, 25, tzinfo=UTC),
+        wall_s=31.0,
+        outcome=None,
+        detail=dict(detail),
+        log_path=None,
+    )
+
+
+def shown() -> KernelTimingsView:
+    view = kernel_timings([stage(artifact="ab" * 32, **{TIMINGS: recorded().data()})])
+    assert view is not None
+    return view
+
+
+def test_sixteen_bits_come_first_and_then_the_fastest_kernel_of_each_format() -> None:
+    rows = shown().rows
+    assert [each.value for each in rows] == ["—", "humming", "marlin", "auto", "machete", "triton", "conch"]
+    assert (rows[0].stored, rows[1].stored) == ("16 bits", "4 bits, groups of 128")
+    assert (rows[0].share_of_plain, rows[1].share_of_plain) == (1.0, pytest.approx(1983 / 3700))
+    assert (rows[1].products_ms, rows[1].head_ms) == (pytest.approx(1.983), pytest.approx(0.163))
+    assert rows[3].kernel == "MacheteLinearKernel"
+
+
+def test_what_was_refused_has_its_reason_and_no_time() -> None:
+    row = shown().rows[-1]
+    assert (row.refused, row.products_ms, row.share_of_plain) == (True, None, None)
+    assert "conch-triton-kernels is not installed" in str(row.note)
+
+
+def test_the_basis_says_how_it_was_timed_and_where_raw_times_are() -> None:
+    view = shown()
+    assert (view.took_s, view.failed) == (31.0, None)
+    assert view.basis == (
+        "made-up weights at the model's shapes, nothing else running; 1 row of input; "
+        "made of profiled steps; raw times in A-abababababab"
+    )
+
+
+def test_a_timing_that_failed_says_why_and_one_that_was_not_begun_shows_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = kernel_timings([stage(kind="crashed", cause="No module named 'torch'.")])
+    assert view is not None
+    assert (view.rows, view.failed) == ((), "No module named 'torch'.")
+    print_kernel_timings(view)
+    assert "could not be timed: No module named 'torch'." in capsys.readouterr().out
+    assert kernel_timings([]) is None
+
+
+def test_the_printed_table_has_every_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    print_kernel_timings(shown())
+    text = capsys.readouterr().out
+    for words in ("16 bits", "humming", "1.983", "54 %", "refused:", "raw times in"):
+        assert words in text
