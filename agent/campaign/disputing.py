@@ -1,33 +1,55 @@
-"""After a verdict whose finding is disputed: hypotheses that take the dispute apart, into the queue.
+"""Findings that dispute each other become hypotheses: what takes a dispute apart goes into the queue.
 
-Runs in the transaction that writes the verdict. Each dispute is taken apart once, in the campaign that came
-upon it, and only where more than one thing differs: where one knob alone does, both verdicts are the answer.
+After each verdict whose finding is disputed, in the transaction that writes it; and of disputes that somebody
+else's verdicts began (an import, another campaign), before the queue is ranked next. Each dispute is taken
+apart once, by the first campaign that comes upon it, and only where more than one thing differs: where one
+knob alone does, both verdicts are the answer.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign import store
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.ruled_out import differs_from
+from agent.campaign.settling import settled
 from agent.ground.legal import legal_here
 from agent.proposers.claims import refuted_if
 from agent.proposers.dispute import PROPOSER, Disputed, take_apart
 from configs.errors import UsageError
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from db.models import Campaign, Event, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
 from experiments.measurement.evidence import Metric
+from experiments.space.configuration import Configuration
 from knowledge.findings.disputes import Claim, Dispute, Part
 from knowledge.findings.running import ran, ran_behind
 from knowledge.findings.telling import disputes
 from knowledge.queries.finding_detail import hypotheses_about
-from knowledge.stored import DISPUTES
+from knowledge.stored import DISPUTES, metric_of
+
+MOST_TAKEN_UP = 4
+"""Disputes that others began and that are taken up before one ranking: an import of a hundred must not fill
+the queue at once."""
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """The test behind a finding that is disputed, as this campaign's space has its arms."""
+
+    experiment: Experiment
+    hypothesis: Hypothesis
+    control: Configuration
+    candidate: Configuration
 
 
 def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]:
@@ -54,8 +76,83 @@ def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]
             other = _other(dispute, format_label(Noun.FINDING, finding.id))
             if other is None or _is_answered(dispute) or hypotheses_about(session, dispute.labels):
                 continue
-            queued += _queue(session, experiment, hypothesis, dispute, other)
+            queued += _of_own_verdict(session, experiment, hypothesis, dispute, other)
     return tuple(queued)
+
+
+def take_up_disputes(session: Session, desk: Desk, since: int) -> tuple[tuple[int, ...], int]:
+    """Queue what takes apart the disputes that the log told after the event `since`, where a test of this
+    very scope is behind one of the findings; returns the ids of the hypotheses, and the last event looked at.
+
+    No verdict of the campaign would lead there: an import disputes what was measured before it, and what is
+    ruled out is not tested again.
+    """
+    told = session.execute(
+        select(Event.id, Event.data)
+        .where(Event.kind == EventKind.FINDING_DISPUTED.value, Event.id > since)
+        .order_by(Event.id)
+    ).all()
+    campaign = session.get_one(Campaign, desk.facts.id)
+    queued: list[int] = []
+    taken_up = 0
+    for event_id, data in told:
+        since = event_id
+        labels = tuple((data or {}).get("findings", ()))
+        for label in labels if len(labels) > 1 else ():
+            found = _take_up(session, desk, campaign, label, labels)
+            if found:
+                queued += found
+                taken_up += 1
+                break
+        if taken_up == MOST_TAKEN_UP:
+            break
+    return tuple(queued), since
+
+
+def _take_up(
+    session: Session, desk: Desk, campaign: Campaign, label: str, labels: Collection[str]
+) -> list[int]:
+    """Queue what takes the dispute between these findings apart from the side of the finding `label`."""
+    finding = session.get(Finding, parse_label_of(Noun.FINDING, label))
+    if finding is None or not _is_here(finding, desk, campaign):
+        return []
+    dispute = next((each for each in disputes(session, finding) if {*each.labels} == {*labels}), None)
+    other = None if dispute is None else _other(dispute, label)
+    if dispute is None or other is None or _is_answered(dispute):
+        return []
+    tested = None if hypotheses_about(session, dispute.labels) else _tested(session, desk, finding)
+    return [] if tested is None else _queue(session, desk, tested, dispute, other)
+
+
+def _is_here(finding: Finding, desk: Desk, campaign: Campaign) -> bool:
+    """Whether a finding speaks of this campaign's model, target, engine, workload and metric."""
+    spec = desk.facts.spec
+    return (
+        finding.scope.get("engine") == spec.engine
+        and metric_of(finding.scope) == desk.facts.objective
+        and not differs_from(finding.scope, campaign, spec)
+    )
+
+
+def _tested(session: Session, desk: Desk, finding: Finding) -> _Tested | None:
+    """The newest test behind a finding, by whatever campaign; None where it was told or imported alone."""
+    query = (
+        select(Experiment, Hypothesis)
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .join(FindingEvidence, FindingEvidence.verdict_id == Verdict.id)
+        .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(FindingEvidence.finding_id == finding.id, Hypothesis.proposer != PROPOSER)
+        .order_by(Verdict.id.desc())
+        .limit(1)
+    )
+    row = session.execute(query).first()
+    if row is None:
+        return None
+    experiment, hypothesis = row
+    arms = [experiment.control_configuration_id, experiment.candidate_configuration_id]
+    stored = store.configurations(session, arms)
+    control, candidate = (settled(stored[each], desk.facts.spec.space) for each in arms if each is not None)
+    return _Tested(experiment, hypothesis, control, candidate)
 
 
 def _other(dispute: Dispute, label: str) -> Claim | None:
@@ -72,7 +169,7 @@ def _is_answered(dispute: Dispute) -> bool:
     return len(dispute.differences) == 1 and dispute.differences[0].part is Part.CONTROL
 
 
-def _queue(
+def _of_own_verdict(
     session: Session, experiment: Experiment, hypothesis: Hypothesis, dispute: Dispute, other: Claim
 ) -> list[int]:
     facts = read_facts(session, experiment.campaign_id)
@@ -81,16 +178,22 @@ def _queue(
         return []
     legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
     desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
+    tested = _Tested(experiment, hypothesis, trial.control, trial.candidate)
+    return _queue(session, desk, tested, dispute, other)
+
+
+def _queue(session: Session, desk: Desk, tested: _Tested, dispute: Dispute, other: Claim) -> list[int]:
+    facts, legal, hypothesis = desk.facts, desk.legal, tested.hypothesis
     found = Disputed(
         hypothesis_id=hypothesis.id,
         claim=hypothesis.claim,
-        control=trial.control,
-        candidate=trial.candidate,
+        control=tested.control,
+        candidate=tested.candidate,
         metric=Metric(hypothesis.metric),
         min_effect=hypothesis.min_effect,
         question=dispute.question(),
         control_there=other.scope.get("control") or {},
-        ran_here=ran(session, experiment.id),
+        ran_here=ran(session, tested.experiment.id),
         ran_there=ran_behind(session, parse_label_of(Noun.FINDING, other.label)),
     )
     queued = []
