@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from agent.asking import answers
-from agent.asking.fallen import without
+from agent.asking.fallen import learnt_from, without
 from agent.asking.preview import Ground
 from agent.asking.untested import untested
 from agent.ranking.values import Directive
@@ -23,6 +23,7 @@ from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
 from knowledge.asking.answer import Answer
 from knowledge.directives import add
+from knowledge.graph import Graph
 from knowledge.graph_building import build_graph
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import database_url
@@ -108,6 +109,40 @@ def test_without_the_verdict_of_the_best_the_one_before_is_best_and_what_stands_
     assert found.best.configuration == BASELINE
     assert found.leave == (3,)
     assert without(known, {9}) is None
+
+
+def test_of_more_outcomes_than_are_learnt_anew_what_is_believed_stays() -> None:
+    known = desk(queued(4, HALF), trials=(trial(1, BASELINE, COMPILED, Outcome.SUPPORTED),))
+    anew, as_it_is = without(known, {1}), without(known, {1}, most_relearnt=0)
+    assert anew is not None
+    assert as_it_is is not None
+    assert (anew.relearnt, as_it_is.relearnt) == (True, False)
+    assert anew.best.configuration == as_it_is.best.configuration == BASELINE
+    assert learnt_from(known) == 1
+
+
+def test_of_many_campaigns_the_queues_of_those_that_go_on_and_of_the_newest_are_told(
+    history: History,
+) -> None:
+    graph = Graph()
+    for number in range(1, 8):
+        graph.add_node(f"C-{number}", state="running" if number == 2 else "stopped")
+    asked: list[int] = []
+
+    def ground(session: Session, campaign_id: int) -> Ground:
+        asked.append(campaign_id)
+        return on_the_desk(session, campaign_id)
+
+    with history.database.read() as session:
+        found = answers.orders_without(session, graph, {f"C-{n}": [1] for n in range(1, 8)}, ground)
+    assert asked == [2, 7, 6]
+    assert [each.title for each in found] == [
+        "The queue of C-2",
+        "The queue of C-7",
+        "The queue of C-6",
+        "The queues of other campaigns",
+    ]
+    assert found[-1].none == "Of C-5, C-4, C-3 and C-1 it is not told here; ask of a verdict of theirs."
 
 
 def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(history: History) -> None:
