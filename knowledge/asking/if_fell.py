@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from knowledge.asking.answer import Answer, Question, Section, named, row_of, section, some
 from knowledge.asking.walking import (
     AGREEING,
+    WAITING,
     campaign_of_node,
     hypothesis_of,
     into,
@@ -24,8 +25,6 @@ from knowledge.asking.walking import (
 )
 from knowledge.figures import counted, listed
 from knowledge.graph import Graph, NodeKind, Relation
-
-WAITING = ("proposed", "queued", "testing")
 
 MOST_RESTING = 40
 """Hypotheses that are shown."""

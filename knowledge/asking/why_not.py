@@ -18,7 +18,7 @@ from knowledge.asking.answer import (
     section_of,
     some,
 )
-from knowledge.asking.walking import change_of, changes_of, changes_words, into, tests_of, to
+from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.figures import listed
 from knowledge.graph import Graph, NodeKind, Relation
 
@@ -278,6 +278,13 @@ def _of_values(
         return (
             f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, for it "
             f"{some(supported[::-1], MOST_NAMED)}.{beside}"
+        )
+    waiting = [each for each, state in states.items() if state in WAITING]
+    if against and waiting:
+        verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
+        return (
+            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, and "
+            f"{some(waiting[::-1], MOST_NAMED)} {verb}.{beside}"
         )
     if against:
         more = f" and {len(against) - 1} more" if len(against) > 1 else ""
