@@ -47,6 +47,11 @@ GroundOf = Callable[[Session, int], Ground]
 EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
 """What can fall, and what something led to."""
 
+MODEL_GONE = (
+    "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
+)
+"""What to do where a campaign's ground can't be read."""
+
 MOST_NEIGHBOURS = 40
 
 MOST_QUEUES = 3
@@ -157,7 +162,10 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
     """
     campaign_id = campaign_of(session, campaign)
     label = format_label(Noun.CAMPAIGN, campaign_id)
-    desk = ground_of(session, campaign_id).desk
+    try:
+        desk = ground_of(session, campaign_id).desk
+    except AutoinferError as error:
+        raise AutoinferError(error.message, MODEL_GONE) from None
     if desk is None:
         raise UsageError(f"{label} has no best before its baseline is measured.", "See: autoinfer queue")
     full = space_of(desk.facts.spec)

@@ -191,6 +191,9 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
         assert "can't be told here" in titles(fell)["The queue of C-1"][0]
+        with pytest.raises(AutoinferError, match="There is no checkpoint") as gone:
+            answers.what_is_untested(session, "C-1", nowhere)
+        assert gone.value.hint == answers.MODEL_GONE
 
 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
