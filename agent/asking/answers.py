@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from agent.asking.assumed import parse_assumed
 from agent.asking.fallen import MOST_RELEARNT, learnt_from, without
+from agent.asking.imported import imported_rows
 from agent.asking.preview import Ground
 from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
 from agent.asking.untested import untested
@@ -23,7 +24,7 @@ from db.events import of_kind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Event, Experiment, Hypothesis, Verdict
 from db.models import Configuration as ConfigurationRow
-from db.states import CampaignState, DirectiveKind, ExperimentState
+from db.states import CampaignState, DirectiveKind, EvidenceRelation, ExperimentState
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
@@ -46,6 +47,10 @@ GroundOf = Callable[[Session, int], Ground]
 
 EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
 """What can fall, and what something led to."""
+
+FOR = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
+AGAINST = (EvidenceRelation.CONTRADICTS,)
+"""What an imported verdict says for a finding, and against it."""
 
 MODEL_GONE = (
     "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
@@ -91,7 +96,7 @@ def why_not(
 def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundOf) -> Answer:
     label = label_in(graph, word, Noun.HYPOTHESIS, Noun.EXPERIMENT, Noun.FINDING)
     if label.startswith("F-"):
-        return why_not_finding(graph, label)
+        return why_not_finding(graph, label, imported_rows(session, label, AGAINST))
     if label.startswith("E-"):
         tested = hypothesis_of(graph, label)
         if tested is None:
@@ -123,7 +128,8 @@ def what_led_to(session: Session, graph: Graph, subject: str) -> Answer:
     if hypothesis is not None and hypothesis.startswith("H-"):
         number = parse_label_of(Noun.HYPOTHESIS, hypothesis)
         more = [_places(session, number), _profile(session, hypothesis, number)]
-    return led_to(graph, label, more)
+    told = imported_rows(session, label) if label.startswith("F-") else ()
+    return led_to(graph, label, more, told)
 
 
 def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: GroundOf) -> Answer:
@@ -138,7 +144,8 @@ def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: Ground
     more = orders_without(session, graph, by_campaign, ground_of)
     if label.startswith("H-") and not found.experiments:
         more += _if_refuted(session, label, ground_of)
-    return if_fell(graph, label, more)
+    told = imported_rows(session, label, FOR) if label.startswith("F-") else ()
+    return if_fell(graph, label, more, told)
 
 
 def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Section]:

@@ -107,8 +107,9 @@ def why_not_values(
     )
 
 
-def why_not_finding(graph: Graph, finding: str) -> Answer:
-    """Return why a finding is not believed any more, or that it is."""
+def why_not_finding(graph: Graph, finding: str, imported: Sequence[Row] = ()) -> Answer:
+    """Return why a finding is not believed any more, or that it is; `imported` are verdicts of another
+    database against it."""
     data = graph.nodes[finding]
     state = data.get("state", "")
     against = [
@@ -133,7 +134,7 @@ def why_not_finding(graph: Graph, finding: str) -> Answer:
             else f"{finding} is {state}{because}"
         ),
         sections=(
-            section("Verdicts against it", against, "No verdict contradicts it."),
+            section("Verdicts against it", (*against, *imported), "No verdict contradicts it."),
             section("Findings in its place or against it", others, "There is none."),
         ),
     )

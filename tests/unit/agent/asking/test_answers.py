@@ -3,12 +3,14 @@ without a verdict, what is legal; and what is said where the ground is not there
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.asking import answers
@@ -17,12 +19,15 @@ from agent.asking.preview import Ground
 from agent.asking.untested import untested
 from agent.ranking.values import Directive
 from configs.errors import AutoinferError, UsageError
+from db.models import Finding
 from db.session import open_database
 from db.states import DirectiveKind
 from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
 from knowledge.asking.answer import Answer
 from knowledge.directives import add
+from knowledge.findings.exchange import read_file
+from knowledge.findings.importing import export_verdicts, import_verdicts
 from knowledge.graph import Graph
 from knowledge.graph_building import build_graph
 from tests.history.campaign_history import History, a_full_history
@@ -194,6 +199,31 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         with pytest.raises(AutoinferError, match="There is no checkpoint") as gone:
             answers.what_is_untested(session, "C-1", nowhere)
         assert gone.value.hint == answers.MODEL_GONE
+
+
+def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speaks_against_it_and_falls(
+    history: History,
+) -> None:
+    refuted = {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.01, "high_log": 0.01, "reason": "No."}
+    with history.database.write() as session:
+        file = json.loads(export_verdicts(session, "lab").model_dump_json())
+        of_the_first = next(each for each in file["verdicts"] if each["outcome"] == "supported")
+        here, there = of_the_first | refuted, of_the_first | {"target": "gpu:NVIDIA H200:141 GB"}
+        import_verdicts(session, read_file(json.dumps(file | {"verdicts": [here, there]}), "lab.json"))
+        newest = f"F-{session.scalar(select(func.max(Finding.id))):03d}"
+    with history.database.read() as session:
+        graph = build_graph(session)
+        against = answers.why_not(session, graph, ["F-001"], None, nowhere)
+        led = answers.what_led_to(session, graph, newest)
+        fell = answers.what_if_fell(session, graph, newest, nowhere)
+    (row,) = against.sections[0].rows
+    assert (row.id, row.relation, row.state, row.because) == (None, "contradicts it", "refuted", "No.")
+    assert row.text == f"a verdict that was imported from lab, on {of_the_first['target']}"
+    assert led.sentence == f"1 imported verdict led to {newest}; nothing here did."
+    assert "on gpu:NVIDIA H200:141 GB" in titles(led)["Where it comes from"][0]
+    assert "imported from lab" in titles(fell)["Verdicts that would fall"][0]
+    (falls,) = next(each for each in fell.sections if each.title == "Findings").rows
+    assert (falls.id, falls.because) == (newest, "no verdict would say so any more")
 
 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
