@@ -1,9 +1,10 @@
 """Findings that dispute each other become hypotheses: what takes a dispute apart goes into the queue.
 
 After each verdict whose finding is disputed, in the transaction that writes it; and of disputes that somebody
-else's verdicts began (an import, another campaign), before the queue is ranked next. Each dispute is taken
-apart once, by the first campaign that comes upon it, and only where more than one thing differs: where one
-knob alone does, both verdicts are the answer.
+else's verdicts began (an import, another campaign), or verdicts of one scope, before the queue is ranked
+next. Each dispute is taken apart once, by the first campaign that comes upon it. Where one knob of the
+control is all that differs, both verdicts are the answer; where nothing does, a campaign that has not tested
+it asks for the same test once more, and in one that has `autoinfer reproduce` does.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from agent.campaign.ruled_out import differs_from
 from agent.campaign.settling import settled
 from agent.ground.legal import legal_here
 from agent.proposers.claims import refuted_if
-from agent.proposers.dispute import PROPOSER, Disputed, take_apart
+from agent.proposers.dispute import PROPOSER, Disputed, once_more, take_apart
+from agent.proposers.port import Draft
 from configs.errors import UsageError
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Event, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
-from experiments.measurement.evidence import Metric
+from experiments.measurement.evidence import Json, Metric
 from experiments.space.configuration import Configuration
 from knowledge.findings.disputes import Claim, Dispute, Part
 from knowledge.findings.running import ran, ran_behind
@@ -98,7 +100,7 @@ def take_up_disputes(session: Session, desk: Desk, since: int) -> tuple[tuple[in
     for event_id, data in told:
         since = event_id
         labels = tuple((data or {}).get("findings", ()))
-        for label in labels if len(labels) > 1 else ():
+        for label in labels:
             found = _take_up(session, desk, campaign, label, labels)
             if found:
                 queued += found
@@ -117,10 +119,11 @@ def _take_up(
     if finding is None or not _is_here(finding, desk, campaign):
         return []
     dispute = next((each for each in disputes(session, finding) if {*each.labels} == {*labels}), None)
-    other = None if dispute is None else _other(dispute, label)
-    if dispute is None or other is None or _is_answered(dispute):
+    if dispute is None or hypotheses_about(session, dispute.labels):
         return []
-    tested = None if hypotheses_about(session, dispute.labels) else _tested(session, desk, finding)
+    other = _other(dispute, label)
+    asked = dispute.other is None or (other is not None and not _is_answered(dispute))
+    tested = _tested(session, desk, finding) if asked else None
     return [] if tested is None else _queue(session, desk, tested, dispute, other)
 
 
@@ -182,8 +185,9 @@ def _of_own_verdict(
     return _queue(session, desk, tested, dispute, other)
 
 
-def _queue(session: Session, desk: Desk, tested: _Tested, dispute: Dispute, other: Claim) -> list[int]:
-    facts, legal, hypothesis = desk.facts, desk.legal, tested.hypothesis
+def _queue(session: Session, desk: Desk, tested: _Tested, dispute: Dispute, other: Claim | None) -> list[int]:
+    """Queue what takes a dispute apart; of verdicts of one scope (`other` None) the same test once more."""
+    legal, hypothesis = desk.legal, tested.hypothesis
     found = Disputed(
         hypothesis_id=hypothesis.id,
         claim=hypothesis.claim,
@@ -192,23 +196,33 @@ def _queue(session: Session, desk: Desk, tested: _Tested, dispute: Dispute, othe
         metric=Metric(hypothesis.metric),
         min_effect=hypothesis.min_effect,
         question=dispute.question(),
-        control_there=other.scope.get("control") or {},
+        control_there={} if other is None else other.scope.get("control") or {},
         ran_here=ran(session, tested.experiment.id),
-        ran_there=ran_behind(session, parse_label_of(Noun.FINDING, other.label)),
+        ran_there={} if other is None else ran_behind(session, parse_label_of(Noun.FINDING, other.label)),
     )
+    predict = desk.beliefs.predict
+    labels: list[Json] = list(dispute.labels)
     queued = []
-    for suspect, draft in take_apart(legal.space, found, desk.beliefs.predict, refused=legal.refused):
-        metric = Metric(draft.metric or facts.objective)
-        told = replace(draft, refuted_if=refuted_if(metric, draft.min_effect))
-        try:
-            accepted = accept(session, facts.id, told, metric.value, legal.space)
-        except UsageError:
-            continue  # it was tested before: its verdict is among those that are known
-        row = session.get_one(Hypothesis, accepted.hypothesis_id)
-        row.change = {
-            **row.change,
-            DISPUTES: {"findings": list(dispute.labels), "knob": suspect.knob, "value": suspect.value},
-        }
-        queued.append(row.id)
+    if other is None:
+        again = once_more(legal.space, found, predict, refused=legal.refused)
+        if again is not None:
+            queued += _put_down(session, desk, again, {"findings": labels})
+    else:
+        for suspect, draft in take_apart(legal.space, found, predict, refused=legal.refused):
+            about: dict[str, Json] = {"findings": labels, "knob": suspect.knob, "value": suspect.value}
+            queued += _put_down(session, desk, draft, about)
     session.flush()
     return queued
+
+
+def _put_down(session: Session, desk: Desk, draft: Draft, about: dict[str, Json]) -> list[int]:
+    """Write a draft down with the dispute that it is about; nothing where the campaign tested it before."""
+    metric = Metric(draft.metric or desk.facts.objective)
+    told = replace(draft, refuted_if=refuted_if(metric, draft.min_effect))
+    try:
+        accepted = accept(session, desk.facts.id, told, metric.value, desk.space)
+    except UsageError:
+        return []  # its verdict is among those that are known
+    row = session.get_one(Hypothesis, accepted.hypothesis_id)
+    row.change = {**row.change, DISPUTES: about}
+    return [row.id]

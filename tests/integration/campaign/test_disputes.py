@@ -32,6 +32,7 @@ from tests.simulated.campaign import start
 from tests.simulated.turn_by_turn import Bench
 
 GROUP, KERNEL = "quantization.group_size", "serving.linear_kernel"
+SUPPORTED_THERE = {"outcome": "supported", "effect_log": -0.1, "low_log": -0.12, "high_log": -0.08}
 EXPECTED = Prediction(log_ratio_mean=-0.05, log_ratio_sd=0.05)
 
 
@@ -93,12 +94,8 @@ def supported_elsewhere(session: Session, kernel: str) -> None:
     """The same on another card, where another kernel ran, and where it helped."""
     told = json.loads(export_verdicts(session, "lab").model_dump_json())
     for verdict in told["verdicts"]:
-        verdict |= {
+        verdict |= SUPPORTED_THERE | {
             "target": "gpu:NVIDIA H200:141 GB",
-            "outcome": "supported",
-            "effect_log": -0.1,
-            "low_log": -0.12,
-            "high_log": -0.08,
             "ran": {"linear_kernel": kernel},
         }
     import_verdicts(session, read_file(json.dumps(told), "lab.json"))
@@ -209,3 +206,32 @@ def test_a_campaign_of_another_workload_takes_no_dispute_up(
         queued, through = take_up_disputes(session, desk_of(session, second), 0)
         assert queued == ()
         assert through > 0
+
+
+def test_verdicts_of_one_scope_that_disagree_are_asked_for_once_more_by_a_campaign_that_did_not_test_it(
+    campaign: tuple[Database, int], tmp_path: Path
+) -> None:
+    database, first = campaign
+    with database.write() as session:
+        refuted_here(session, first)
+        told = json.loads(export_verdicts(session, "lab").model_dump_json())
+        told["verdicts"][0] |= SUPPORTED_THERE
+        done = import_verdicts(session, read_file(json.dumps(told), "lab.json"))
+        assert done.disputes[0].startswith("Verdicts within F-001 disagree")
+        assert (
+            take_up_disputes(session, desk_of(session, first), 0)[0] == ()
+        )  # autoinfer reproduce is for that
+    _, second = start(tmp_path, database, space_text=SPACE, **{"baseline.sweep": []})
+    measure_baseline(database, second)
+    with database.write() as session:
+        desk = desk_of(session, second)
+        (number,), through = take_up_disputes(session, desk, 0)
+        found, tested = session.get_one(Hypothesis, number), session.get_one(Hypothesis, 1)
+        assert found.claim == "Groups of 128 make a token at least 3 % faster than groups of 32, once more."
+        assert found.rationale.endswith("Here the same test again.")
+        assert found.control_configuration_id == tested.control_configuration_id
+        assert found.candidate_configuration_id == tested.candidate_configuration_id
+        assert found.change["disputes"] == {"findings": ["F-001"]}
+        assert take_up_disputes(session, desk, 0) == ((), through)  # once is enough
+        (dispute,) = finding_detail(session, 1).disputes
+        assert (dispute.other, dispute.hypotheses) == (None, (f"H-{number:03d}",))
