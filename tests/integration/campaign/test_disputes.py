@@ -213,7 +213,7 @@ def test_verdicts_of_one_scope_that_disagree_are_asked_for_once_more_by_a_campai
 ) -> None:
     database, first = campaign
     with database.write() as session:
-        refuted_here(session, first)
+        tested_id = refuted_here(session, first)
         told = json.loads(export_verdicts(session, "lab").model_dump_json())
         told["verdicts"][0] |= SUPPORTED_THERE
         done = import_verdicts(session, read_file(json.dumps(told), "lab.json"))
@@ -235,3 +235,4 @@ def test_verdicts_of_one_scope_that_disagree_are_asked_for_once_more_by_a_campai
         assert take_up_disputes(session, desk, 0) == ((), through)  # once is enough
         (dispute,) = finding_detail(session, 1).disputes
         assert (dispute.other, dispute.hypotheses) == (None, (f"H-{number:03d}",))
+        assert finding_detail(session, 1).once_more == f"autoinfer reproduce E-{tested_id:04d}"
