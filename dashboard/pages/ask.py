@@ -39,6 +39,7 @@ WORDS: dict[Question, str] = {
 MOST_SUGGESTED = 200
 MOST_CHOICES = 24
 
+
 class AskFilters(Filters):
     """The question, what it is about, and where."""
 
