@@ -23,6 +23,9 @@ app = typer.Typer(
 
 _HELPS = "helps"
 
+MOST_DISPUTES = 5
+"""Disputes that an import tells; how many more there are is told."""
+
 
 @app.command("add")
 def add(
@@ -176,6 +179,7 @@ def import_(
                 "known": done.known,
                 "findings_added": labels[True],
                 "findings_changed": labels[False],
+                "disputes": list(done.disputes),
             }
         )
         return
@@ -184,6 +188,10 @@ def import_(
     for what, found in (("New", labels[True]), ("Changed", labels[False])):
         if found:
             say(f"{what}: {listed(found)}.")
+    for question in done.disputes[:MOST_DISPUTES]:
+        say(f"Disputed: {question}")
+    if len(done.disputes) > MOST_DISPUTES:
+        say(f"{len(done.disputes) - MOST_DISPUTES} more: autoinfer log --kind finding.disputed")
 
 
 def _read(path: Path) -> VerdictFile:

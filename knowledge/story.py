@@ -12,7 +12,7 @@ Chapters, in their order; one that has nothing to say is left out:
 - *Surprises*: predictions that failed, the furthest first;
 - *Dead ends*: what was ruled out, confounded or left open;
 - *Interrupted*: what broke, was lost, paused and gone on with;
-- *Said again*: what fresh processes said of the supported verdicts;
+- *Said again*: what fresh processes said of the supported verdicts, and whether what was to be deployed held;
 - *What it cost*, *Where it stands* and *What comes next*.
 """
 
@@ -78,6 +78,7 @@ class StoryFacts:
     judged_at: tuple[datetime, ...]
     bests: tuple[BestMoment, ...]
     troubles: tuple[Moment, ...]
+    checks: tuple[Moment, ...]
     refused: int
     verification: VerificationView
     spent_usd: float | None
@@ -253,17 +254,26 @@ class _Teller:
         return self._chapter("Interrupted", lines, newest=True)
 
     def said_again(self) -> ChapterView | None:
-        found = self._facts.verification
-        if not found.verdicts:
+        found, checks = self._facts.verification, self._facts.checks
+        if not found.verdicts and not checks:
             return None
-        lines = [self._line(found.sentence, *(row.experiment for row in found.verdicts))]
+        lines = []
+        if found.verdicts:
+            lines.append(self._line(found.sentence, *(row.experiment for row in found.verdicts)))
         named = [row for row in found.verdicts if row.fresh is not None and not _agrees(row.standing)]
         lines += [
             self._line(f"{row.experiment} {row.standing.value} in {row.fresh.experiment}: {_clause(row.why)}")
             for row in named[: self._most]
             if row.fresh is not None
         ]
-        return ChapterView(title="Said again", lines=tuple(lines), more=max(0, len(named) - self._most))
+        lines += [
+            self._line(
+                f"{self._in(each.at)} {_lowered(_first_sentence(each.text))}", each.subject, event=each.event
+            )
+            for each in checks[-self._most :]
+        ]
+        left = max(0, len(named) - self._most) + max(0, len(checks) - self._most)
+        return ChapterView(title="Said again", lines=tuple(lines), more=left)
 
     def cost(self) -> ChapterView:
         part = self._summary.spent
@@ -352,6 +362,10 @@ def _lowered(text: str) -> str:
     """A sentence as the rest of another: its first word small, unless it is a name."""
     first = text.split(" ", 1)[0]
     return f"{text[:1].lower()}{text[1:]}" if first[1:].islower() or first in ("A", "The") else text
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0]
 
 
 def _clause(sentence: str) -> str:

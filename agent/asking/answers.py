@@ -9,7 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from agent.asking.assumed import parse_assumed
-from agent.asking.fallen import without
+from agent.asking.fallen import MOST_RELEARNT, learnt_from, without
+from agent.asking.imported import imported_rows
 from agent.asking.preview import Ground
 from agent.asking.rows import believed_row, consequence_section, reordered_section, withheld_row
 from agent.asking.untested import untested
@@ -23,17 +24,17 @@ from db.events import of_kind
 from db.labels import Noun, format_label, parse_label_of
 from db.models import Campaign, Directive, Event, Experiment, Hypothesis, Verdict
 from db.models import Configuration as ConfigurationRow
-from db.states import DirectiveKind, ExperimentState
+from db.states import CampaignState, DirectiveKind, EvidenceRelation, ExperimentState
 from experiments.measurement.judging import Outcome
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.knob import written
 from experiments.space.loading import load_space
 from experiments.space.space import Space
-from knowledge.asking.answer import Answer, Question, Row, Section, section
+from knowledge.asking.answer import Answer, Question, Row, Section, section, some
 from knowledge.asking.if_fell import fall, if_fell
 from knowledge.asking.known import known
 from knowledge.asking.led_to import led_to
-from knowledge.asking.walking import campaign_of_node, hypothesis_of, label_in
+from knowledge.asking.walking import campaign_of_node, hypothesis_of, label_in, number_of
 from knowledge.asking.why_not import Objection, why_not_finding, why_not_hypothesis, why_not_values
 from knowledge.figures import counted
 from knowledge.graph import Graph
@@ -47,7 +48,22 @@ GroundOf = Callable[[Session, int], Ground]
 EVIDENT = (Noun.FINDING, Noun.EXPERIMENT, Noun.HYPOTHESIS)
 """What can fall, and what something led to."""
 
+FOR = (EvidenceRelation.SUPPORTS, EvidenceRelation.REPLICATES)
+AGAINST = (EvidenceRelation.CONTRADICTS,)
+"""What an imported verdict says for a finding, and against it."""
+
+MODEL_GONE = (
+    "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
+)
+"""What to do where a campaign's ground can't be read."""
+
 MOST_NEIGHBOURS = 40
+
+MOST_QUEUES = 3
+"""Campaigns of which it is told where the queue would go, so that an answer stays quick: each is read."""
+
+MOST_NAMED = 4
+"""Campaigns that a sentence names; how many more there are is told."""
 
 
 def what_is_known(graph: Graph, knob: str, on: str | None, space: Sequence[str]) -> Answer:
@@ -80,7 +96,7 @@ def why_not(
 def _why_not_label(session: Session, graph: Graph, word: str, ground_of: GroundOf) -> Answer:
     label = label_in(graph, word, Noun.HYPOTHESIS, Noun.EXPERIMENT, Noun.FINDING)
     if label.startswith("F-"):
-        return why_not_finding(graph, label)
+        return why_not_finding(graph, label, imported_rows(session, label, AGAINST))
     if label.startswith("E-"):
         tested = hypothesis_of(graph, label)
         if tested is None:
@@ -112,7 +128,8 @@ def what_led_to(session: Session, graph: Graph, subject: str) -> Answer:
     if hypothesis is not None and hypothesis.startswith("H-"):
         number = parse_label_of(Noun.HYPOTHESIS, hypothesis)
         more = [_places(session, number), _profile(session, hypothesis, number)]
-    return led_to(graph, label, more)
+    told = imported_rows(session, label) if label.startswith("F-") else ()
+    return led_to(graph, label, more, told)
 
 
 def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: GroundOf) -> Answer:
@@ -124,13 +141,11 @@ def what_if_fell(session: Session, graph: Graph, subject: str, ground_of: Ground
         campaign = campaign_of_node(graph, each)
         if campaign is not None:
             by_campaign.setdefault(campaign, []).append(parse_label_of(Noun.EXPERIMENT, each))
-    more = [
-        _order_without(session, campaign, experiments, ground_of)
-        for campaign, experiments in by_campaign.items()
-    ]
+    more = orders_without(session, graph, by_campaign, ground_of)
     if label.startswith("H-") and not found.experiments:
         more += _if_refuted(session, label, ground_of)
-    return if_fell(graph, label, more)
+    told = imported_rows(session, label, FOR) if label.startswith("F-") else ()
+    return if_fell(graph, label, more, told)
 
 
 def _if_refuted(session: Session, label: str, ground_of: GroundOf) -> list[Section]:
@@ -154,7 +169,10 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
     """
     campaign_id = campaign_of(session, campaign)
     label = format_label(Noun.CAMPAIGN, campaign_id)
-    desk = ground_of(session, campaign_id).desk
+    try:
+        desk = ground_of(session, campaign_id).desk
+    except AutoinferError as error:
+        raise AutoinferError(error.message, MODEL_GONE) from None
     if desk is None:
         raise UsageError(f"{label} has no best before its baseline is measured.", "See: autoinfer queue")
     full = space_of(desk.facts.spec)
@@ -171,7 +189,8 @@ def what_is_untested(session: Session, campaign: str | None, ground_of: GroundOf
         sentence=(
             f"{counted(len(legal), 'configuration')} one knob away from the best, {named}, can run here and "
             f"{'was' if len(legal) == 1 else 'were'} never tested; {found.covered} "
-            f"{'was' if found.covered == 1 else 'were'} tested, {len(found.illegal)} can't run here."
+            f"{'was tested or is' if found.covered == 1 else 'were tested or are'} under test, "
+            f"{len(found.illegal)} can't run here."
         ),
         sections=(
             section(
@@ -293,18 +312,33 @@ def _profile(session: Session, hypothesis: str, number: int) -> Section:
     return section("The profile it was proposed under", rows, "Nothing was profiled before.")
 
 
-def _order_without(
-    session: Session, campaign: str, experiments: Sequence[int], ground_of: GroundOf
-) -> Section:
-    title = f"The queue of {campaign}"
-    try:
-        desk = ground_of(session, parse_label_of(Noun.CAMPAIGN, campaign)).desk
-    except AutoinferError as error:
-        return section(title, (), f"Where it would go can't be told here: {error.message}")
-    found = None if desk is None else without(desk, set(experiments))
-    if desk is None or found is None:
-        return section(title, (), "It would not change: the campaign does not go by these verdicts.")
-    return reordered_section(title, desk, found)
+def orders_without(
+    session: Session, graph: Graph, fallen: Mapping[str, Sequence[int]], ground_of: GroundOf
+) -> list[Section]:
+    """Where the queues of the campaigns whose verdicts fall would go, by the ids of the experiments: of those
+    that have not ended first, then of the newest, `MOST_QUEUES` in all; the others are named."""
+    ended = CampaignState.STOPPED.value
+    first = sorted(fallen, key=lambda each: (graph.nodes[each].get("state") == ended, -number_of(each)))
+    found, left = [], MOST_RELEARNT
+    for campaign in first[:MOST_QUEUES]:
+        title = f"The queue of {campaign}"
+        try:
+            desk = ground_of(session, parse_label_of(Noun.CAMPAIGN, campaign)).desk
+        except AutoinferError as error:
+            found.append(section(title, (), f"Where it would go can't be told here: {error.message}"))
+            continue
+        order = None if desk is None else without(desk, set(fallen[campaign]), most_relearnt=left)
+        if desk is None or order is None:
+            found.append(
+                section(title, (), "It would not change: the campaign does not go by these verdicts.")
+            )
+            continue
+        left -= learnt_from(desk) if order.relearnt else 0
+        found.append(reordered_section(title, desk, order))
+    if others := first[MOST_QUEUES:]:
+        said = f"Of {some(others, MOST_NAMED)} it is not told here; ask of a verdict of theirs."
+        found.append(section("The queues of other campaigns", (), said))
+    return found
 
 
 def _covered(session: Session, campaign_id: int) -> frozenset[str]:

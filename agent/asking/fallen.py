@@ -11,8 +11,10 @@ from agent.campaign.desk import Desk
 from agent.campaign.incumbent import Incumbent
 from agent.ranking.values import Shift
 
-MOST_RELEARNT = 400
-"""Trials that are learnt anew, so that an answer stays quick; of more, what is believed stays."""
+MOST_RELEARNT = 100
+"""Outcomes, those carried over from other campaigns too, that are learnt anew for one answer, so that it
+stays quick: of these it takes 60 to 100 ms, of twice as many three times as long
+(`tests/benchmarks/test_graph_questions.py`). Of more, what is believed stays."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,23 @@ class Reordered:
     relearnt: bool = True
 
 
-def without(desk: Desk, experiments: Collection[int], most_shifts: int = MOST_SHIFTS) -> Reordered | None:
+def without(
+    desk: Desk,
+    experiments: Collection[int],
+    most_shifts: int = MOST_SHIFTS,
+    most_relearnt: int = MOST_RELEARNT,
+) -> Reordered | None:
     """Return what the campaign would do without the verdicts of these experiments; None where none of them is
-    among its trials."""
+    among its trials. Of more than `most_relearnt` other outcomes what is believed stays as it is."""
     kept = tuple(each for each in desk.facts.trials if each.experiment_id not in experiments)
     if len(kept) == len(desk.facts.trials):
         return None
-    queue = desk.facts.queue
+    queue, before = desk.facts.queue, desk
     if len(queue) > MOST_RANKED:
         ahead = set(desk.ranking.order[:MOST_RANKED])
         queue = tuple(each for each in queue if each.id in ahead)
-    before = replace(desk, facts=replace(desk.facts, queue=queue), believed=desk.beliefs)
-    relearnt = len(kept) <= MOST_RELEARNT
+        before = replace(desk, facts=replace(desk.facts, queue=queue), believed=desk.beliefs)
+    relearnt = learnt_from(desk) <= most_relearnt
     after = replace(
         before,
         facts=replace(before.facts, trials=kept),
@@ -56,3 +63,8 @@ def without(desk: Desk, experiments: Collection[int], most_shifts: int = MOST_SH
         tuple(sorted(leave)),
         relearnt,
     )
+
+
+def learnt_from(desk: Desk) -> int:
+    """Return how many outcomes a campaign's beliefs are learnt from, its own and those carried over."""
+    return len(desk.facts.trials) + len(desk.facts.carried)

@@ -1,33 +1,57 @@
-"""After a verdict whose finding is disputed: hypotheses that take the dispute apart, into the queue.
+"""Findings that dispute each other become hypotheses: what takes a dispute apart goes into the queue.
 
-Runs in the transaction that writes the verdict. Each dispute is taken apart once, in the campaign that came
-upon it, and only where more than one thing differs: where one knob alone does, both verdicts are the answer.
+After each verdict whose finding is disputed, in the transaction that writes it; and of disputes that somebody
+else's verdicts began (an import, another campaign), or verdicts of one scope, before the queue is ranked
+next. Each dispute is taken apart once, by the first campaign that comes upon it. Where one knob of the
+control is all that differs, both verdicts are the answer; where nothing does, a campaign that has not tested
+it asks for the same test once more, and in one that has `autoinfer reproduce` does.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from agent.campaign import store
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.measured import read_measured
 from agent.campaign.order import read_directives
 from agent.campaign.reading_facts import read_facts
+from agent.campaign.ruled_out import differs_from
+from agent.campaign.settling import settled
 from agent.ground.legal import legal_here
 from agent.proposers.claims import refuted_if
-from agent.proposers.dispute import PROPOSER, Disputed, take_apart
+from agent.proposers.dispute import PROPOSER, Disputed, once_more, take_apart
+from agent.proposers.port import Draft
 from configs.errors import UsageError
+from db.event_kinds import EventKind
 from db.labels import Noun, format_label, parse_label_of
-from db.models import Experiment, Finding, FindingEvidence, Hypothesis, Verdict
-from experiments.measurement.evidence import Metric
+from db.models import Campaign, Event, Experiment, Finding, FindingEvidence, Hypothesis, Verdict
+from experiments.measurement.evidence import Json, Metric
+from experiments.space.configuration import Configuration
 from knowledge.findings.disputes import Claim, Dispute, Part
 from knowledge.findings.running import ran, ran_behind
 from knowledge.findings.telling import disputes
 from knowledge.queries.finding_detail import hypotheses_about
-from knowledge.stored import DISPUTES
+from knowledge.stored import DISPUTES, metric_of
+
+MOST_TAKEN_UP = 4
+"""Disputes that others began and that are taken up before one ranking: an import of a hundred must not fill
+the queue at once."""
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """The test behind a finding that is disputed, as this campaign's space has its arms."""
+
+    experiment: Experiment
+    hypothesis: Hypothesis
+    control: Configuration
+    candidate: Configuration
 
 
 def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]:
@@ -54,8 +78,84 @@ def take_disputes_apart(session: Session, experiment_id: int) -> tuple[int, ...]
             other = _other(dispute, format_label(Noun.FINDING, finding.id))
             if other is None or _is_answered(dispute) or hypotheses_about(session, dispute.labels):
                 continue
-            queued += _queue(session, experiment, hypothesis, dispute, other)
+            queued += _of_own_verdict(session, experiment, hypothesis, dispute, other)
     return tuple(queued)
+
+
+def take_up_disputes(session: Session, desk: Desk, since: int) -> tuple[tuple[int, ...], int]:
+    """Queue what takes apart the disputes that the log told after the event `since`, where a test of this
+    very scope is behind one of the findings; returns the ids of the hypotheses, and the last event looked at.
+
+    No verdict of the campaign would lead there: an import disputes what was measured before it, and what is
+    ruled out is not tested again.
+    """
+    told = session.execute(
+        select(Event.id, Event.data)
+        .where(Event.kind == EventKind.FINDING_DISPUTED.value, Event.id > since)
+        .order_by(Event.id)
+    ).all()
+    campaign = session.get_one(Campaign, desk.facts.id)
+    queued: list[int] = []
+    taken_up = 0
+    for event_id, data in told:
+        since = event_id
+        labels = tuple((data or {}).get("findings", ()))
+        for label in labels:
+            found = _take_up(session, desk, campaign, label, labels)
+            if found:
+                queued += found
+                taken_up += 1
+                break
+        if taken_up == MOST_TAKEN_UP:
+            break
+    return tuple(queued), since
+
+
+def _take_up(
+    session: Session, desk: Desk, campaign: Campaign, label: str, labels: Collection[str]
+) -> list[int]:
+    """Queue what takes the dispute between these findings apart from the side of the finding `label`."""
+    finding = session.get(Finding, parse_label_of(Noun.FINDING, label))
+    if finding is None or not _is_here(finding, desk, campaign):
+        return []
+    dispute = next((each for each in disputes(session, finding) if {*each.labels} == {*labels}), None)
+    if dispute is None or hypotheses_about(session, dispute.labels):
+        return []
+    other = _other(dispute, label)
+    asked = dispute.other is None or (other is not None and not _is_answered(dispute))
+    tested = _tested(session, desk, finding) if asked else None
+    return [] if tested is None else _queue(session, desk, tested, dispute, other)
+
+
+def _is_here(finding: Finding, desk: Desk, campaign: Campaign) -> bool:
+    """Whether a finding speaks of this campaign's model, target, engine, workload and metric."""
+    spec = desk.facts.spec
+    return (
+        finding.scope.get("engine") == spec.engine
+        and metric_of(finding.scope) == desk.facts.objective
+        and not differs_from(finding.scope, campaign, spec)
+    )
+
+
+def _tested(session: Session, desk: Desk, finding: Finding) -> _Tested | None:
+    """The newest test behind a finding, by whatever campaign; None where it was told or imported alone."""
+    query = (
+        select(Experiment, Hypothesis)
+        .join(Verdict, Verdict.experiment_id == Experiment.id)
+        .join(FindingEvidence, FindingEvidence.verdict_id == Verdict.id)
+        .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+        .where(FindingEvidence.finding_id == finding.id, Hypothesis.proposer != PROPOSER)
+        .order_by(Verdict.id.desc())
+        .limit(1)
+    )
+    row = session.execute(query).first()
+    if row is None:
+        return None
+    experiment, hypothesis = row
+    arms = [experiment.control_configuration_id, experiment.candidate_configuration_id]
+    stored = store.configurations(session, arms)
+    control, candidate = (settled(stored[each], desk.facts.spec.space) for each in arms if each is not None)
+    return _Tested(experiment, hypothesis, control, candidate)
 
 
 def _other(dispute: Dispute, label: str) -> Claim | None:
@@ -72,7 +172,7 @@ def _is_answered(dispute: Dispute) -> bool:
     return len(dispute.differences) == 1 and dispute.differences[0].part is Part.CONTROL
 
 
-def _queue(
+def _of_own_verdict(
     session: Session, experiment: Experiment, hypothesis: Hypothesis, dispute: Dispute, other: Claim
 ) -> list[int]:
     facts = read_facts(session, experiment.campaign_id)
@@ -81,31 +181,48 @@ def _queue(
         return []
     legal = legal_here(facts.spec, facts.checkpoint, facts.cores, compute_capability=facts.compute_capability)
     desk = Desk(facts, legal, read_measured(session, facts), read_directives(session, facts.id))
+    tested = _Tested(experiment, hypothesis, trial.control, trial.candidate)
+    return _queue(session, desk, tested, dispute, other)
+
+
+def _queue(session: Session, desk: Desk, tested: _Tested, dispute: Dispute, other: Claim | None) -> list[int]:
+    """Queue what takes a dispute apart; of verdicts of one scope (`other` None) the same test once more."""
+    legal, hypothesis = desk.legal, tested.hypothesis
     found = Disputed(
         hypothesis_id=hypothesis.id,
         claim=hypothesis.claim,
-        control=trial.control,
-        candidate=trial.candidate,
+        control=tested.control,
+        candidate=tested.candidate,
         metric=Metric(hypothesis.metric),
         min_effect=hypothesis.min_effect,
         question=dispute.question(),
-        control_there=other.scope.get("control") or {},
-        ran_here=ran(session, experiment.id),
-        ran_there=ran_behind(session, parse_label_of(Noun.FINDING, other.label)),
+        control_there={} if other is None else other.scope.get("control") or {},
+        ran_here=ran(session, tested.experiment.id),
+        ran_there={} if other is None else ran_behind(session, parse_label_of(Noun.FINDING, other.label)),
     )
+    predict = desk.beliefs.predict
+    labels: list[Json] = list(dispute.labels)
     queued = []
-    for suspect, draft in take_apart(legal.space, found, desk.beliefs.predict, refused=legal.refused):
-        metric = Metric(draft.metric or facts.objective)
-        told = replace(draft, refuted_if=refuted_if(metric, draft.min_effect))
-        try:
-            accepted = accept(session, facts.id, told, metric.value, legal.space)
-        except UsageError:
-            continue  # it was tested before: its verdict is among those that are known
-        row = session.get_one(Hypothesis, accepted.hypothesis_id)
-        row.change = {
-            **row.change,
-            DISPUTES: {"findings": list(dispute.labels), "knob": suspect.knob, "value": suspect.value},
-        }
-        queued.append(row.id)
+    if other is None:
+        again = once_more(legal.space, found, predict, refused=legal.refused)
+        if again is not None:
+            queued += _put_down(session, desk, again, {"findings": labels})
+    else:
+        for suspect, draft in take_apart(legal.space, found, predict, refused=legal.refused):
+            about: dict[str, Json] = {"findings": labels, "knob": suspect.knob, "value": suspect.value}
+            queued += _put_down(session, desk, draft, about)
     session.flush()
     return queued
+
+
+def _put_down(session: Session, desk: Desk, draft: Draft, about: dict[str, Json]) -> list[int]:
+    """Write a draft down with the dispute that it is about; nothing where the campaign tested it before."""
+    metric = Metric(draft.metric or desk.facts.objective)
+    told = replace(draft, refuted_if=refuted_if(metric, draft.min_effect))
+    try:
+        accepted = accept(session, desk.facts.id, told, metric.value, desk.space)
+    except UsageError:
+        return []  # its verdict is among those that are known
+    row = session.get_one(Hypothesis, accepted.hypothesis_id)
+    row.change = {**row.change, DISPUTES: about}
+    return [row.id]

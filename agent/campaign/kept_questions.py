@@ -103,6 +103,13 @@ def keep_reply(
     _tell(session, kind, text, row)
 
 
+def keep_refused(session: Session, answer_id: int, refused: Refused) -> None:
+    """Count a proposal of an answer that waited for room, and can't be brought any more, as refused."""
+    row = session.get_one(ModelAnswer, answer_id)
+    told = {"what": refused.what, "reason": refused.reason}
+    row.outcome = {**row.outcome, "refused": [*row.outcome.get("refused", ()), told]}
+
+
 def tell_of_unseen(session: Session, campaign_id: int) -> None:
     """Settle the questions that a process left under way, each with an event: at most all that they might
     use was used. For who has just taken the campaign up."""

@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.accept import same_arms
 from agent.campaign.desk import Desk
-from agent.campaign.kept_questions import given_up, keep_question, keep_reply
+from agent.campaign.kept_questions import given_up, keep_question, keep_refused, keep_reply
 from agent.campaign.told_to_model import findings_in_scope, known, turnable
 from agent.language_model.answer import Allowed, Proposal, Refused, read_answer
 from agent.language_model.asking import Question, Reply
@@ -195,42 +195,53 @@ class LanguageModel:
 
     def _take_in(self, desk: Desk) -> None:
         """Write down the answer that is there, and refuse what can't be proposed, of it or any more."""
-        put, ready = self._under_way, self._ready
+        put, waiting = self._under_way, self._ready
         reply = None if put is None else put.asked.answer()
+        fresh: list[Ready] = []
         if put is not None and reply is not None:
             self._under_way = None
             self._failures = 0 if reply.failure is None else self._failures + 1
             proposals, refused = _read(reply, put.allowed)
             with self._writing() as session:
-                self._keep(session, put, reply, proposals, refused)
-                for each in refused:
-                    self._refuse(session, put.answer_id, each.what, each.reason)
-            ready += tuple(
-                Ready(each, put.answer_id, place, put.control) for place, each in enumerate(proposals)
-            )
-        if ready:
+                for each in proposals:
+                    ready = Ready(each, put.answer_id, len(fresh), put.control)
+                    reason = self._against(session, desk, ready)
+                    if reason is None:
+                        fresh.append(ready)
+                    else:
+                        refused.append(Refused(each.words, reason))
+                self._keep(session, put, reply, [each.proposal for each in fresh], refused)
+                for no in refused:
+                    self._refuse(session, put.answer_id, no)
+        if waiting:
             with self._writing() as session:
-                self._ready = tuple(each for each in ready if self._may_stand(session, desk, each))
+                waiting = tuple(each for each in waiting if self._may_stand(session, desk, each))
+        self._ready = (*waiting, *fresh)
 
     def _may_stand(self, session: Session, desk: Desk, ready: Ready) -> bool:
-        """Whether a proposal may be brought now; where it may not it is refused in the log, with the reason
-        and the hypothesis that it repeats."""
+        """Whether a proposal that waited may be brought now; one that may not any more is refused in the log
+        and among what was refused of its answer."""
+        reason = self._against(session, desk, ready)
+        if reason is not None:
+            no = Refused(ready.proposal.words, reason)
+            self._refuse(session, ready.answer_id, no)
+            keep_refused(session, ready.answer_id, no)
+        return reason is None
+
+    def _against(self, session: Session, desk: Desk, ready: Ready) -> str | None:
+        """Why a proposal may not be brought now, with the hypothesis that it repeats; None where it may."""
         try:
             draft = draft_from(desk.view, ready)
         except UsageError as error:
-            self._refuse(session, ready.answer_id, ready.proposal.words, str(error))
-            return False
+            return str(error)
         earlier = same_arms(session, desk.facts.id, draft, desk.facts.objective.value)
         against = refusal(draft, desk.space, earlier, desk.view.refused)
-        reason = None if against is None else against.reason
+        if against is not None:
+            return against.reason
         spoken = desk.spoken_against(draft.control, draft.candidate)
-        if reason is None and spoken is not None:
-            reason = f"{spoken}."
-        if reason is None and draft.candidate.digest in desk.view.taken:
-            reason = "It was proposed, or tested, before."
-        if reason is not None:
-            self._refuse(session, ready.answer_id, ready.proposal.words, reason)
-        return reason is None
+        if spoken is not None:
+            return f"{spoken}."
+        return "It was proposed, or tested, before." if draft.candidate.digest in desk.view.taken else None
 
     def _keep(
         self,
@@ -248,11 +259,11 @@ class LanguageModel:
     def _label(self) -> str:
         return format_label(Noun.CAMPAIGN, self._campaign_id)
 
-    def _refuse(self, session: Session, answer_id: int, what: str, reason: str) -> None:
+    def _refuse(self, session: Session, answer_id: int, refused: Refused) -> None:
         events.append(
             session,
             EventKind.HYPOTHESIS_REFUSED,
-            f"{what}, by {PROPOSER}: {reason}",
+            f"{refused.what}, by {PROPOSER}: {refused.reason}",
             campaign_id=self._campaign_id,
             data={"proposer": PROPOSER, "answer": answer_id},
         )

@@ -27,7 +27,7 @@ from agent.campaign.desk_reading import DeskReader
 from agent.campaign.device_faults import device_gave_out, give_up_device
 from agent.campaign.devices import Devices, device_of
 from agent.campaign.dispatch import dispatch_test
-from agent.campaign.disputing import take_disputes_apart
+from agent.campaign.disputing import take_disputes_apart, take_up_disputes
 from agent.campaign.facts import Facts
 from agent.campaign.glance import Seen, look, nothing_soon
 from agent.campaign.held import release_held
@@ -118,6 +118,7 @@ class CampaignLoop:
             database, campaign_id, self._time, self._writing, self._elsewhere, self._price, workers
         )
         self._ranked_through = -1
+        self._disputes_through = 0
         self._rests, self._waited_through = False, -1
 
     def run(self) -> str:
@@ -304,6 +305,10 @@ class CampaignLoop:
             release_held(session, desk)
             order.take_in(session, desk, drafts)
             take_in_supported(session, facts, found)
+            looked_at = self._disputes_through
+            if with_proposals:
+                _, looked_at = take_up_disputes(session, desk, looked_at)
+        self._disputes_through = looked_at
         self._model.brought(drafts)
         desk = self._read.desk(self._read.facts())
         with self._writing() as session:

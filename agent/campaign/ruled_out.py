@@ -94,7 +94,7 @@ def read_ruled_out(session: Session, campaign: Campaign, spec: CampaignSpec) -> 
             WORDS[finding.scope[SAYING]],
             frozenset(Change(**each) for each in finding.scope["change"]),
             settled(Configuration.of(finding.scope["control"]), spec.space),
-            _differs(finding.scope, campaign, spec),
+            differs_from(finding.scope, campaign, spec),
             ours=bool(measured) or finding.rule == Rule.TOLD,
         )
         for finding, measured in rows
@@ -149,7 +149,8 @@ MOST_NAMED = 3
 """Differences that are named."""
 
 
-def _differs(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpec) -> tuple[Differing, ...]:
+def differs_from(scope: Mapping[str, Any], campaign: Campaign, spec: CampaignSpec) -> tuple[Differing, ...]:
+    """What of a finding's scope is not this campaign's: its model, its target, its workload."""
     found = []
     if scope["model_fingerprint"] != campaign.model_fingerprint:
         found.append(Differing(f"the model {scope['model']}", str(campaign.model)))

@@ -4,6 +4,9 @@ One finding says that a change helps, another that it does not, and more than on
 scopes. Each thing that a knob of this space sets, or fixes (the kernel that ran there, say), is tried by
 itself: the same change once more, with that knob in both arms as it was there. Where the answer turns over,
 that was it; where it stays, it was not.
+
+Where verdicts of one scope disagree, nothing that is recorded differs, and the same test is asked for once
+more: it says on which side chance was.
 """
 
 from __future__ import annotations
@@ -96,6 +99,31 @@ def take_apart(
             continue
         drafts.append((suspect, _draft(space, found, suspect, control, candidate, predict)))
     return tuple(drafts[:MOST_SUSPECTS])
+
+
+def once_more(
+    space: Space,
+    found: Disputed,
+    predict: Predict,
+    *,
+    refused: Callable[[Configuration], str | None] = nothing_refused,
+) -> Draft | None:
+    """Return the same test again, for verdicts of one scope that disagree; None where it can't be had."""
+    if any(not space.is_legal(arm) or refused(arm) is not None for arm in (found.control, found.candidate)):
+        return None
+    return Draft(
+        claim=f"{found.claim.rstrip('.')}, once more.",
+        control=found.control,
+        candidate=found.candidate,
+        lever=joined(space.levers_between(found.control, found.candidate)),
+        prediction=predict(found.control, found.candidate, found.metric),
+        min_effect=found.min_effect,
+        refuted_if=words.refuted_if(found.min_effect, found.metric),
+        rationale=f"{found.question} Here the same test again.",
+        proposer=PROPOSER,
+        parents=(found.hypothesis_id,),
+        metric=found.metric,
+    )
 
 
 def _draft(

@@ -10,7 +10,6 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from agent.asking import answers
-from agent.asking.preview import Ground as PreviewGround
 from configs.errors import AutoinferError
 from dashboard.grounds import ground_of
 from dashboard.live_graph import graph_of
@@ -39,11 +38,6 @@ WORDS: dict[Question, str] = {
 }
 MOST_SUGGESTED = 200
 MOST_CHOICES = 24
-
-MODEL_GONE = (
-    "The campaign's model tells what is legal: put it back in its place, or ask on the machine that has it."
-)
-"""What to do where a campaign's ground can't be read."""
 
 
 class AskFilters(Filters):
@@ -138,7 +132,7 @@ def _untested(session: Session, campaign: str | None) -> Answer:
     that there is not."""
     label = format_label(Noun.CAMPAIGN, campaign_of(session, campaign))
     try:
-        return answers.what_is_untested(session, label, _ground)
+        return answers.what_is_untested(session, label, ground_of)
     except AutoinferError as error:  # no baseline yet, or no model to tell what is legal
         return Answer(
             question=Question.UNTESTED,
@@ -146,14 +140,6 @@ def _untested(session: Session, campaign: str | None) -> Answer:
             sentence=f"That can't be told here: {error.message}",
             sections=(section("What to do", (), error.hint or "Ask again where the campaign ran."),),
         )
-
-
-def _ground(session: Session, campaign_id: int) -> PreviewGround:
-    """As `ground_of`; what it raises says what to do about a model that is gone."""
-    try:
-        return ground_of(session, campaign_id)
-    except AutoinferError as error:
-        raise AutoinferError(error.message, MODEL_GONE) from None
 
 
 def _titles(graph: Graph, kind: NodeKind) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from configs.quantities import format_duration, format_usd
 from dashboard.rendering.figures import NARROW, whole
 from dashboard.report import words
 from dashboard.report.document import Block, Document, Paragraph, Points, Row, Section, Table
+from dashboard.report.results import best_speedup
 from db.models.base import JsonObject
 from db.states import CampaignState, VerdictOutcome
 from knowledge.figures import counted, listed, margin, metric_word
@@ -100,8 +101,8 @@ def _result(view: ReportView) -> str:
             "token by the "
             "smallest effect worth having."
         )
-    found = words.speedup(best.speedup, best.speedup_low, best.speedup_high)
-    chained = ", multiplied along a chain of tests, without an interval of its own" if best.chained else ""
+    found = best_speedup(view, best)
+    chained = ", multiplied along a chain of tests" if best.chained else ""
     quality = (
         UNKNOWN_QUALITY
         if campaign.latency_only

@@ -37,15 +37,19 @@ def result(view: ReportView) -> Section:
             (
                 f"Best ({best.experiment})",
                 words.milliseconds(best.best_ms, best.tpot_low_ms, best.tpot_high_ms),
-                words.speedup(best.speedup, best.speedup_low, best.speedup_high),
+                best_speedup(view, best),
                 UNKNOWN_QUALITY if view.campaign.latency_only else words.relative_margin(best.bits_per_byte),
             )
         )
     blocks: list[Block] = [
         table(
             "Baseline and best, time of a token. The best's interval is that of the speed-up, 95 %, "
-            "against the "
-            "baseline as it ran side by side; bits per byte are relative to the baseline's.",
+            + (
+                "of its chain of tests together, in quadrature, since none compared it with the baseline"
+                if best.chained
+                else "against the baseline as it ran side by side"
+            )
+            + "; bits per byte are relative to the baseline's.",
             ("Configuration", ">Time of a token", ">Speed-up", ">Bits per byte"),
             [Row(each) for each in rows],
         )
@@ -67,6 +71,17 @@ def result(view: ReportView) -> Section:
         )
     )
     return Section("Result", tuple(blocks))
+
+
+def best_speedup(view: ReportView, best: BestView) -> str:
+    """The best's speed-up with its interval; of a chain of tests that of its tests together, where all of
+    them have one."""
+    if not best.chained:
+        return words.speedup(best.speedup, best.speedup_low, best.speedup_high)
+    over = next((each.over_baseline for each in view.trials if each.experiment == best.experiment), None)
+    if over is None or over.low is None or over.high is None or over.low <= -1:
+        return words.speedup(best.speedup, None, None)
+    return words.speedup(best.speedup, 1 / (1 + over.high), 1 / (1 + over.low))
 
 
 def _knob(knob: str, before: object, after: object, has_best: bool) -> tuple[str, ...]:

@@ -18,10 +18,10 @@ class ModelAnswer(Base):
     the prompt counts as here, `prompt_tokens` and `answer_tokens` what the endpoint counted (empty where it
     told nothing), of all attempts together; `untold_tokens` the most that attempts may have used beside those
     and told no count of, empty in rows from before that was counted. `usd` and `untold_usd` are the same by
-    the campaign's prices, empty where it gives none. `failure` says why there is no
-    answer. `outcome` lists what was `proposed`, as changes in words, and what was `refused`, each with `what`
-    and `reason`; what is refused later, because something else was proposed meanwhile, is in the log. A row
-    is written before its question is sent, `under_way` in its `outcome`, and `untold_tokens` is then the most
+    the campaign's prices, empty where it gives none. `failure` says why there is no answer. `outcome` lists
+    what was `proposed`, as changes in words, and what was `refused`, each with `what` and `reason`; what
+    waited for room and is refused later, because something else was proposed meanwhile, is in both. A row is
+    written before its question is sent, `under_way` in its `outcome`, and `untold_tokens` is then the most
     that all its attempts may use; who takes the campaign up after a kill settles it so.
     """
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from knowledge.figures import listed
-from knowledge.graph import Graph, NodeKind
+from knowledge.graph import Graph, NodeKind, Relation
 from knowledge.queries.view import EffectView, View
 
 MOST_ROWS = 12
@@ -120,7 +120,7 @@ def row_of(
     """Return the row of a node: what it says, its state and its effect."""
     data = graph.nodes[node]
     kind = data["kind"]
-    text = _experiment_words(data) if kind == NodeKind.EXPERIMENT else said_by(data)
+    text = _experiment_words(graph, node) if kind == NodeKind.EXPERIMENT else said_by(data)
     return Row(
         id=node,
         relation=relation,
@@ -150,7 +150,7 @@ def named(graph: Graph, node: str) -> str:
     """Return a node by its label and what it says, in quotes."""
     title = said_by(graph.nodes[node]).rstrip(".")
     if graph.nodes[node]["kind"] == NodeKind.EXPERIMENT:
-        return f"{node} ({_experiment_words(graph.nodes[node])})"
+        return f"{node} ({_experiment_words(graph, node)})"
     return f"{node} (“{title}”)"
 
 
@@ -172,7 +172,9 @@ def down_to_samples(graph: Graph, experiment: str, relation: str | None = None) 
     return row_of(graph, experiment, relation, because=data.get("reason"), rows=below)
 
 
-def _experiment_words(data: dict[str, Any]) -> str:
+def _experiment_words(graph: Graph, node: str) -> str:
+    """What an experiment is, of what and where: `a test of H-026 on cpu:…`."""
+    data = graph.nodes[node]
     purpose = {
         "test": "a test",
         "baseline": "the baseline",
@@ -180,5 +182,6 @@ def _experiment_words(data: dict[str, Any]) -> str:
         "promote": "a confirmation on another target",
         "noise": "launches for the noise",
     }.get(str(data.get("purpose")), "an experiment")
+    tested = next((other for other, edges in graph.succ[node].items() if Relation.TESTS.value in edges), None)
     target = data.get("target")
-    return f"{purpose} on {target}" if target else purpose
+    return purpose + (f" of {tested}" if tested else "") + (f" on {target}" if target else "")

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from knowledge.asking.answer import Answer, Question, Section, named, row_of, section, some
+from knowledge.asking.answer import Answer, Question, Row, Section, named, row_of, section, some
 from knowledge.asking.walking import (
     AGREEING,
+    WAITING,
     campaign_of_node,
     hypothesis_of,
     into,
@@ -24,8 +25,6 @@ from knowledge.asking.walking import (
 )
 from knowledge.figures import counted, listed
 from knowledge.graph import Graph, NodeKind, Relation
-
-WAITING = ("proposed", "queued", "testing")
 
 MOST_RESTING = 40
 """Hypotheses that are shown."""
@@ -100,18 +99,21 @@ def fall(graph: Graph, subject: str) -> Fallen:
     )
 
 
-def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
-    """Return what would change if a finding or a verdict fell; `more` are sections on the queue's order."""
+def if_fell(graph: Graph, subject: str, more: Sequence[Section] = (), imported: Sequence[Row] = ()) -> Answer:
+    """Return what would change if a finding or a verdict fell; `more` are sections on the queue's order,
+    `imported` verdicts of another database that say a finding, and fall with it."""
     found = fall(graph, subject)
     rows = [
         row_of(graph, best, f"the best of {campaign}", because="what the campaign recommends")
         for campaign, best in found.bests
     ]
     findings = [
-        row_of(graph, each, "falls", because=_what_is_left(graph, each, found)) for each in found.findings
+        row_of(graph, each, "falls", because=_what_is_left(graph, each, found, subject))
+        for each in found.findings
     ]
     findings += [
-        row_of(graph, each, "weaker", because=_what_is_left(graph, each, found)) for each in found.weaker
+        row_of(graph, each, "weaker", because=_what_is_left(graph, each, found, subject))
+        for each in found.weaker
     ]
     resting = list(dict.fromkeys([*found.on_top, *found.building, *found.derived]))
     resting.sort(key=lambda each: (graph.nodes[each].get("state") not in WAITING, number_of(each)))
@@ -136,7 +138,13 @@ def if_fell(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
             ),
             section(
                 "Verdicts that would fall",
-                (row_of(graph, each, because=graph.nodes[each].get("reason")) for each in found.experiments),
+                [
+                    *(
+                        row_of(graph, each, because=graph.nodes[each].get("reason"))
+                        for each in found.experiments
+                    ),
+                    *imported,
+                ],
                 "None.",
                 "what was measured, taken as never said",
             ),
@@ -241,8 +249,8 @@ def _weight(graph: Graph, campaign: str, found: Fallen) -> str:
     return f"all that was carried over counts {100 * max(weights):.0f} % there now"
 
 
-def _what_is_left(graph: Graph, finding: str, found: Fallen) -> str:
-    left = _left(graph, finding, found.experiments)
+def _what_is_left(graph: Graph, finding: str, found: Fallen, subject: str) -> str:
+    left = 0 if finding == subject else _left(graph, finding, found.experiments)
     return f"{counted(left, 'verdict')} would still say so" if left else "no verdict would say so any more"
 
 

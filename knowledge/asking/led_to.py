@@ -26,20 +26,20 @@ MOST_ANCESTORS = 80
 """Rows of the tree; a long chain is cut at its far end."""
 
 
-def led_to(graph: Graph, subject: str, more: Sequence[Section] = ()) -> Answer:
+def led_to(graph: Graph, subject: str, more: Sequence[Section] = (), imported: Sequence[Row] = ()) -> Answer:
     """Return what led to a node of the graph; `more` are sections on what the graph does not hold: places in
-    the queue, the profile."""
+    the queue, the profile; `imported` are verdicts of another database behind a finding."""
     climbed = _Climb(graph)
     rows = climbed.above(subject, 0)
     people = list(dict.fromkeys(climbed.proposers))
     return Answer(
         question=Question.LED_TO,
         asked=f"What led to {named(graph, subject)}?",
-        sentence=_sentence(graph, subject, climbed, people),
+        sentence=_sentence(graph, subject, climbed, people, len(imported)),
         sections=(
             section(
                 "Where it comes from",
-                rows,
+                (*rows, *imported),
                 "Nothing here led to it: it stands at the beginning.",
                 "what stands below a row, further in, led to it",
                 most=MOST_ANCESTORS,
@@ -85,6 +85,8 @@ class _Climb:
             proposer = author_words(str(data.get("proposer", "")))
             self.proposers.append(proposer)
             because = f"Proposed by {proposer}. {because or ''}".strip()
+        if data.get("imported_for"):
+            because = f"{counted(data['imported_for'], 'imported verdict')} for it"
         return row_of(self.graph, node, relation, because=because, rows=self.above(node, generation + 1))
 
     def _causes(self, node: str) -> Iterator[tuple[str, str]]:
@@ -144,14 +146,17 @@ def _baseline(graph: Graph, campaign: str | None) -> str | None:
     )
 
 
-def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str]) -> str:
+def _sentence(graph: Graph, subject: str, climbed: _Climb, people: Sequence[str], imported: int) -> str:
     proposer = graph.nodes[subject].get("proposer")
     count = len(climbed.seen) - 1
     by = f"{subject} was proposed by {author_words(proposer)}" if proposer else ""
+    told = [counted(imported, "imported verdict")] if imported else []
+    if not count and told:
+        return f"{told[0]} led to {subject}; nothing here did."
     if not count:
         return f"{by or subject + ' stands at the beginning'}; nothing here led to it."
     kinds = [graph.nodes[each]["kind"] for each in climbed.seen if each != subject]
-    what = listed([counted(kinds.count(kind), *_KINDS[kind]) for kind in _KINDS if kind in kinds])
+    what = listed([counted(kinds.count(kind), *_KINDS[kind]) for kind in _KINDS if kind in kinds] + told)
     far = f", up to {counted(climbed.generations, 'step')} back" if climbed.generations > 1 else ""
     rest = f"; proposers on the way: {listed(list(people))}" if people else ""
     return f"{by}; {what} led to it{far}{rest}." if by else f"{what} led to {subject}{far}{rest}."

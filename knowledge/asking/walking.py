@@ -18,6 +18,9 @@ SAYING = (
 )
 """What a verdict says of a finding."""
 
+WAITING = ("proposed", "queued", "testing")
+"""States of a hypothesis that is not decided yet."""
+
 AGREEING = frozenset({Relation.SUPPORTS.value, Relation.REPLICATES.value})
 
 _LISTS = {

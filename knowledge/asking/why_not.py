@@ -18,7 +18,7 @@ from knowledge.asking.answer import (
     section_of,
     some,
 )
-from knowledge.asking.walking import change_of, changes_of, changes_words, into, tests_of, to
+from knowledge.asking.walking import WAITING, change_of, changes_of, changes_words, into, tests_of, to
 from knowledge.figures import listed
 from knowledge.graph import Graph, NodeKind, Relation
 
@@ -107,8 +107,9 @@ def why_not_values(
     )
 
 
-def why_not_finding(graph: Graph, finding: str) -> Answer:
-    """Return why a finding is not believed any more, or that it is."""
+def why_not_finding(graph: Graph, finding: str, imported: Sequence[Row] = ()) -> Answer:
+    """Return why a finding is not believed any more, or that it is; `imported` are verdicts of another
+    database against it."""
     data = graph.nodes[finding]
     state = data.get("state", "")
     against = [
@@ -133,7 +134,7 @@ def why_not_finding(graph: Graph, finding: str) -> Answer:
             else f"{finding} is {state}{because}"
         ),
         sections=(
-            section("Verdicts against it", against, "No verdict contradicts it."),
+            section("Verdicts against it", (*against, *imported), "No verdict contradicts it."),
             section("Findings in its place or against it", others, "There is none."),
         ),
     )
@@ -278,6 +279,13 @@ def _of_values(
         return (
             f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, for it "
             f"{some(supported[::-1], MOST_NAMED)}.{beside}"
+        )
+    waiting = [each for each, state in states.items() if state in WAITING]
+    if against and waiting:
+        verb = "waits for its test" if len(waiting) == 1 else "wait for their tests"
+        return (
+            f"{words} is not ruled out everywhere: against it {some(against[::-1], MOST_NAMED)}, and "
+            f"{some(waiting[::-1], MOST_NAMED)} {verb}.{beside}"
         )
     if against:
         more = f" and {len(against) - 1} more" if len(against) > 1 else ""

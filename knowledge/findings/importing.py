@@ -11,7 +11,7 @@ from configs.errors import UsageError
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun, format_label
-from db.models import Configuration, Experiment, ImportedVerdict, Verdict
+from db.models import Configuration, Event, Experiment, ImportedVerdict, Verdict
 from experiments.measurement.evidence import Metric
 from experiments.space.configuration import Configuration as Point
 from knowledge.figures import counted
@@ -26,11 +26,13 @@ from knowledge.stored import workload_of
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file did: verdicts that are new, that were there before, and what became of the findings."""
+    """What a file did: verdicts that are new, that were there before, what became of the findings, and what
+    is asked of those that disagree since."""
 
     new: int
     known: int
     findings: tuple[FindingChange, ...]
+    disputes: tuple[str, ...] = ()
 
 
 def export_verdicts(session: Session, origin: str, campaign_id: int | None = None) -> VerdictFile:
@@ -66,7 +68,7 @@ def import_verdicts(session: Session, file: VerdictFile) -> Imported:
         raise UsageError(f"The file from {file.origin} holds no verdict.", "There is nothing to import.")
     known = set(session.scalars(select(ImportedVerdict.digest))) | _own(session, file)
     changes: dict[int, FindingChange] = {}
-    new = 0
+    new, before = 0, events.last_id(session)
     for told in file.verdicts:
         if told.digest in known:
             continue
@@ -93,7 +95,9 @@ def import_verdicts(session: Session, file: VerdictFile) -> Imported:
         }
         said = f"{counted(new, 'verdict')} of {file.origin} imported; findings: {_words(found)}."
         events.append(session, EventKind.FINDING_IMPORTED, said, data=data)
-    return Imported(new, len(file.verdicts) - new, found)
+    told_since = select(Event.text).where(Event.kind == EventKind.FINDING_DISPUTED.value, Event.id > before)
+    disputes = tuple(session.scalars(told_since.order_by(Event.id)))
+    return Imported(new, len(file.verdicts) - new, found, disputes)
 
 
 def _words(changes: tuple[FindingChange, ...]) -> str:

@@ -67,6 +67,14 @@ class FindingDetail(FindingView):
     pooled: PooledView | None
     disputes: tuple[DisputeView, ...]
 
+    @property
+    def once_more(self) -> str | None:
+        """The command that tests once more what its own verdicts disagree about; None where they agree, and
+        where none of them is of this database."""
+        here = [each.experiment for each in self.evidence if each.origin is None]
+        divided = any(each.other is None for each in self.disputes)
+        return f"autoinfer reproduce {here[-1]}" if divided and here else None
+
 
 def finding_detail(session: Session, finding_id: int) -> FindingDetail:
     """Return one finding, which must exist."""

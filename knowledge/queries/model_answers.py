@@ -16,7 +16,7 @@ from knowledge.stored import FROM_MODEL, UNDER_WAY, answer_of
 
 
 class RefusedView(View):
-    """What was refused of an answer when it came, and why."""
+    """What was refused of an answer, when it came or while it waited for room, and why."""
 
     what: str
     reason: str

@@ -38,7 +38,7 @@ TROUBLES = (
 )
 """Events that kept a campaign from its work, and that it went on."""
 
-_TOLD = (EventKind.CAMPAIGN_BASELINE, EventKind.CAMPAIGN_BEST, *TROUBLES)
+_TOLD = (EventKind.CAMPAIGN_BASELINE, EventKind.CAMPAIGN_BEST, EventKind.RECIPE_CHECKED, *TROUBLES)
 
 
 def campaign_story(session: Session, campaign_id: int, *, whole: bool = False) -> StoryView:
@@ -76,14 +76,17 @@ def story_facts(session: Session, campaign_id: int) -> StoryFacts:
             if each.kind == EventKind.CAMPAIGN_BEST.value
             and (best := best_of(each.data or {}, each.text)) is not None
         ),
-        troubles=tuple(
-            Moment(each.id, each.at, each.subject, each.text) for each in told if each.kind in TROUBLES
-        ),
+        troubles=_moments(told, TROUBLES),
+        checks=_moments(told, (EventKind.RECIPE_CHECKED,)),
         refused=_refused(session, campaign_id),
         verification=verification(session, campaign_id),
         spent_usd=usd(spent) if rented or spent else None,
         ended_at=campaign.ended_at,
     )
+
+
+def _moments(told: Sequence[Event], kinds: Sequence[EventKind]) -> tuple[Moment, ...]:
+    return tuple(Moment(each.id, each.at, each.subject, each.text) for each in told if each.kind in kinds)
 
 
 def _why_broken(baseline: Experiment | None) -> str | None:

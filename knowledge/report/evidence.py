@@ -204,8 +204,11 @@ def judge_versions(session: Session, campaign_id: int) -> tuple[str, ...]:
 
 
 def spec_of(campaign: Campaign) -> JsonObject:
-    """The stored specification as `autoinfer run FILE` reads it: without what was found on the machine."""
-    return {name: value for name, value in campaign.spec.items() if name in CampaignSpec.model_fields}
+    """The stored specification as `autoinfer run FILE` reads it: without what was found on the machine, with
+    the time that was added since."""
+    asked = {name: value for name, value in campaign.spec.items() if name in CampaignSpec.model_fields}
+    wall_s = campaign.budget.get("wall_s")
+    return asked if wall_s is None else {**asked, "budget": {**asked.get("budget", {}), "wall_s": wall_s}}
 
 
 def commands(

@@ -11,18 +11,36 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
 
 from agent.asking import answers
+from agent.asking.fallen import MOST_RELEARNT
 from configs.settings import Settings
 from dashboard.app import create_app
 from dashboard.grounds import ground_of
 from db import events
 from db.event_kinds import EventKind
+from db.labels import Noun, format_label
+from db.models import (
+    Base,
+    Campaign,
+    Experiment,
+    Finding,
+    FindingEvidence,
+    Hypothesis,
+    Launch,
+    Measurement,
+    Verdict,
+)
 from db.session import Database
+from db.states import EvidenceRelation, VerdictOutcome
 from knowledge.asking.answer import Answer
+from knowledge.asking.if_fell import fall
 from knowledge.live_graph import LiveGraph
 from tests.benchmarks.slowness import Promise
 from tests.history.large_history import large_history
@@ -37,6 +55,8 @@ QUESTION = Promise("a question of the graph", 0.2)
 NEIGHBOURHOOD = Promise("the page of a neighbourhood", 0.1)
 TIMES = 5
 KNOB = "serving.threads"
+
+Row = TypeVar("Row", bound=Base)
 
 
 def took_ms(act: Callable[[], object]) -> float:
@@ -129,6 +149,95 @@ def test_a_graph_of_ten_thousand_nodes_answers_at_once(tmp_path: Path) -> None:
     database.close()
     QUESTION.hold(max(found.values()) / 1e3)
     NEIGHBOURHOOD.hold(max(pages.values()) / 1e3)
+
+
+CAMPAIGNS = 24
+"""As many as part that graph into campaigns whose beliefs are learnt anew, or nearly so."""
+
+
+def part_into_campaigns(session: Session, count: int) -> None:
+    """Give the tests of the one campaign to `count` like it, each with a baseline that was measured, and let
+    a verdict of each say the last finding, which is so the one on which most rests."""
+    first = session.get_one(Campaign, 1)
+    baseline = session.scalars(select(Experiment).where(Experiment.hypothesis_id.is_(None))).one()
+    finding = session.scalar(select(func.max(Finding.id))) or 0
+    last = session.scalar(select(func.max(Hypothesis.id))) or 0
+    for place in range(1, count):
+        campaign = copied(first)
+        session.add(campaign)
+        session.flush()
+        own = copied(baseline, campaign_id=campaign.id)
+        session.add(own)
+        session.flush()
+        for launch in session.scalars(select(Launch).where(Launch.experiment_id == baseline.id)).all():
+            again = copied(launch, experiment_id=own.id)
+            session.add(again)
+            session.flush()
+            samples = session.scalars(select(Measurement).where(Measurement.launch_id == launch.id)).all()
+            session.add_all(copied(each, launch_id=again.id) for each in samples)
+        mine = Hypothesis.id.between(place * last // count + 1, (place + 1) * last // count)
+        session.execute(update(Hypothesis).where(mine).values(campaign_id=campaign.id))
+        of_mine = Experiment.hypothesis_id.in_(select(Hypothesis.id).where(mine))
+        session.execute(update(Experiment).where(of_mine).values(campaign_id=campaign.id))
+        verdict = session.scalars(
+            select(Verdict.id)
+            .join(Experiment, Experiment.id == Verdict.experiment_id)
+            .join(Hypothesis, Hypothesis.id == Experiment.hypothesis_id)
+            .where(mine, Verdict.outcome == VerdictOutcome.SUPPORTED)
+            .limit(1)
+        ).one()
+        relation = EvidenceRelation.REPLICATES
+        session.merge(FindingEvidence(finding_id=finding, verdict_id=verdict, relation=relation))
+
+
+def copied(row: Row, **changes: object) -> Row:
+    """A row like it, with an id of its own."""
+    values = {each.name: getattr(row, each.name) for each in type(row).__table__.columns if each.name != "id"}
+    return type(row)(**values | changes)
+
+
+@pytest.mark.bench_only
+@pytest.mark.timeout(1800)
+def test_what_rests_on_a_finding_of_many_campaigns_is_told_at_once(tmp_path: Path) -> None:
+    """Beliefs learnt anew, of as many trials as ever are, and more campaigns than grounds are kept of."""
+    database = large_history(tmp_path, SIZE)
+    with database.write() as session:
+        part_into_campaigns(session, CAMPAIGNS)
+    live = LiveGraph()
+    with database.read() as session:
+        live.refresh(session)
+        assert live.graph.number_of_nodes() >= NODES
+        finding = format_label(Noun.FINDING, session.scalar(select(func.max(Finding.id))) or 0)
+
+        def ask() -> Answer:
+            return answers.what_if_fell(session, live.graph, finding, ground_of)
+
+        rests = [each.title for each in ask().sections]
+        assert len(fall(live.graph, finding).experiments) > CAMPAIGNS
+        took = took_ms(ask)
+        print(f"\n{took:8.1f} ms  if-fell {finding}: {rests}")
+    database.close()
+    QUESTION.hold(took / 1e3)
+
+
+@pytest.mark.bench_only
+@pytest.mark.timeout(1800)
+def test_beliefs_are_learnt_anew_at_once(tmp_path: Path) -> None:
+    """A campaign of as many verdicts as are ever learnt anew for an answer."""
+    database = large_history(tmp_path, Size(experiments=MOST_RELEARNT + 2, events=2_000))
+    live = LiveGraph()
+    with database.read() as session:
+        live.refresh(session)
+        best = str(live.graph.nodes["C-1"]["best"])
+
+        def ask() -> Answer:
+            return answers.what_if_fell(session, live.graph, best, ground_of)
+
+        assert any("as if these verdicts were not there" in each.about for each in ask().sections)
+        took = took_ms(ask)
+        print(f"\n{took:8.1f} ms  if-fell {best}, of {MOST_RELEARNT} verdicts")
+    database.close()
+    QUESTION.hold(took / 1e3)
 
 
 class Fresh:

@@ -103,6 +103,13 @@ def ground(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ground]:
     database.close()
 
 
+def refused_of(ground: Ground) -> list[tuple[str, str]]:
+    """What the first answer counts as refused, and why."""
+    with ground.database.read() as session:
+        (row,) = model_answers(session, ground.campaign_id, 1)
+        return [(each.what, each.reason) for each in row.refused]
+
+
 def test_without_an_endpoint_it_says_so_once_and_has_nothing_to_say(ground: Ground) -> None:
     model = ground.model(None)
     for _ in range(3):
@@ -154,8 +161,26 @@ def test_what_was_proposed_before_is_refused_with_the_earlier_one_and_does_not_s
     assert model.proposer(ground.desk()).propose(ground.desk().view, 5) == []
     (text,) = ground.told(EventKind.HYPOTHESIS_REFUSED)
     assert text.startswith("simulated.tpot_ms=7.0, by language-model: H-001 claims the same change")
+    assert "proposed 0 hypotheses, and 1 was refused" in ground.told(EventKind.MODEL_ANSWERED)[0]
+    assert refused_of(ground) == [("simulated.tpot_ms=7.0", text.partition("by language-model: ")[2])]
     model.ask(ground.desk(1), idle=False)
     assert len(ground.put) == 2
+
+
+def test_what_waited_for_room_and_was_proposed_by_another_meanwhile_counts_as_refused(ground: Ground) -> None:
+    model, desk = ground.model(), ground.desk()
+    model.ask(desk, idle=False)
+    ground.put[0].reply = Reply(text=SOUND)
+    assert model.proposer(desk).propose(desk.view, 5) == []  # the share has no room yet
+    assert refused_of(ground) == []
+    with ground.database.write() as session:
+        fast = desk.space.with_change(desk.view.incumbent, {"simulated.tpot_ms": 7.0})
+        draft = draft_of(desk.view, fast, proposer="rules", rationale="It is fast.")
+        accept(session, ground.campaign_id, draft, "tpot_ms", desk.space)
+    assert model.proposer(ground.desk(3)).propose(ground.desk(3).view, 5) == []
+    ((what, why),) = refused_of(ground)
+    assert (what, why[:5]) == ("simulated.tpot_ms=7.0", "H-001")
+    assert len(ground.told(EventKind.HYPOTHESIS_REFUSED)) == 1
 
 
 def test_after_failures_in_a_row_it_is_asked_less_and_less_often(ground: Ground) -> None:

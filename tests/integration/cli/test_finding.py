@@ -36,14 +36,17 @@ def test_verdicts_that_contradict_come_in_and_the_sheet_pools_both_and_says_so(
     told["verdicts"][0] |= {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.01, "high_log": 0.01}
     file.write_text(json.dumps(told))
     done = with_history(f"finding import {file}")
-    assert (done.code, done.out) == (0, "1 verdict of lab taken in.\nChanged: F-001.\n"), done.err
+    assert done.code == 0, done.err
+    assert done.out.startswith(
+        "1 verdict of lab taken in.\nChanged: F-001.\nDisputed: Verdicts within F-001 disagree"
+    )
     sheet = with_history("show F-001").out
     assert "contradicted" in sheet
     assert "C-1 of lab" in sheet
     assert "Between campaigns: τ" in sheet
     assert "disputed" in sheet
     again = with_history(f"finding import {file} --json").json()
-    assert (again["new"], again["known"], again["findings_changed"]) == (0, 1, [])
+    assert (again["new"], again["known"], again["findings_changed"], again["disputes"]) == (0, 1, [], [])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from agent.asking.answers import MODEL_GONE
 from agent.asking.preview import Ground
 from configs.errors import AutoinferError, UsageError
 from configs.settings import Settings
@@ -14,7 +15,6 @@ from dashboard import graph_data
 from dashboard.app import create_app
 from dashboard.charts.neighbourhood import picture
 from dashboard.graph_data import canvas, canvas_json
-from dashboard.pages.ask import MODEL_GONE
 from dashboard.pages.knowledge import KnowledgeFilters
 from db import events
 from db.event_kinds import EventKind

@@ -143,6 +143,18 @@ def test_a_value_with_verdicts_on_both_sides_is_not_ruled_out_everywhere(full_hi
     assert "is not ruled out everywhere: against it H-002, for it H-008" in answer.sentence
 
 
+def test_a_knob_of_which_something_waits_for_its_test_is_not_ruled_out_everywhere(history: History) -> None:
+    removed = {"pruning.method": "depth", "pruning.layers_removed": 1}
+    history.judge(history.propose(removed), VerdictOutcome.REFUTED)
+    alone = why_not_values(graph_of(history), {"pruning.method": None}, [], [])
+    assert alone.sentence.startswith("pruning.method is ruled out by H-001: ")
+    history.propose({**removed, "pruning.layers_removed": 2})
+    answer = why_not_values(graph_of(history), {"pruning.method": None}, [], [])
+    assert answer.sentence == (
+        "pruning.method is not ruled out everywhere: against it H-001, and H-002 waits for its test."
+    )
+
+
 def test_a_confounded_test_is_told_with_what_takes_it_apart(history: History) -> None:
     number = history.propose({"serving.threads": 1})
     history.judge(number, VerdictOutcome.CONFOUNDED, reason="The kernels differ.")

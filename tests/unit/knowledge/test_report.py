@@ -17,6 +17,7 @@ from dashboard.charts.search import MOST_MARKS, SearchPoint, search_plot
 from dashboard.rendering.figures import NARROW
 from dashboard.report.html import as_html, inline, policy, style
 from dashboard.report.markdown import _text, as_markdown
+from dashboard.report.results import best_speedup
 from dashboard.report.whole import document
 from db import events
 from db.event_kinds import EventKind
@@ -24,8 +25,10 @@ from db.models import Campaign, Experiment, Finding, Hypothesis, Move, Verdict
 from db.noise import SERIES_NAME
 from db.states import CampaignState, VerdictOutcome
 from knowledge.queries.model_answers import AskedView
+from knowledge.queries.now_best import BestView
 from knowledge.queries.pareto_ratios import Ratio, chained, each_over_baseline
 from knowledge.queries.verification import Standing
+from knowledge.queries.view import EffectView
 from knowledge.report.gathering import report
 from knowledge.report.view import ReportView
 from tests.history.asking_history import AskingHistory
@@ -76,6 +79,30 @@ def test_a_file_asks_for_nothing_and_every_link_in_it_leads_somewhere(full_histo
     assert "default-src &#39;none&#39;" in text
     assert policy().startswith("default-src 'none'")
     assert len(text.encode()) < 1_000_000
+
+
+def test_the_best_of_a_chain_has_the_interval_of_its_tests_together(full_history: History) -> None:
+    view = read(full_history)
+    best = BestView.model_construct(
+        experiment="E-0001", chained=True, speedup=4.0, speedup_low=None, speedup_high=None
+    )
+
+    def told(over: EffectView | None) -> str:
+        first = view.trials[0].model_copy(update={"over_baseline": over})
+        assert first.experiment == "E-0001"
+        return best_speedup(view.model_copy(update={"trials": (first, *view.trials[1:])}), best)
+
+    assert told(EffectView(relative=-0.75, low=-0.875, high=-0.5)) == "4.00× [2.00, 8.00]"
+    assert told(None) == "4.00×"
+    direct = best.model_copy(update={"chained": False, "speedup_low": 3.5, "speedup_high": 4.5})
+    assert best_speedup(view, direct) == "4.00× [3.50, 4.50]"
+
+
+def test_the_specification_has_the_time_that_was_added_since(full_history: History) -> None:
+    with full_history.database.write() as session:
+        campaign = session.get_one(Campaign, 1)
+        campaign.budget = {**campaign.budget, "wall_s": 1266.0}
+    assert read(full_history).spec["budget"] == {"wall_s": 1266.0}
 
 
 def test_sections_tables_and_figures_are_numbered_in_their_order(full_history: History) -> None:

@@ -355,6 +355,31 @@ def test_a_finished_one_says_what_was_first_what_differed_and_what_is_left(tmp_p
     history.close()
 
 
+def test_whether_what_was_to_be_deployed_held_is_said_again(tmp_path: Path) -> None:
+    history = running(tmp_path)
+    with history.database.write() as session:
+        checked = [
+            events.append(
+                session,
+                EventKind.RECIPE_CHECKED,
+                f"The recipe of E-0001 {held}: −10.1 % now (E-0001). TPOT changed; 2 pairs.",
+                "E-0001",
+                1,
+            )
+            for held in ("holds", "does not hold any more", "holds")
+        ]
+        story = campaign_story(session, 1)
+        whole = campaign_story(session, 1, whole=True)
+    history.close()
+    (chapter,) = [each for each in story.chapters if each.title == "Said again"]
+    told = [each for each in chapter.lines if each.event is not None]
+    assert [each.event for each in told] == checked[1:]
+    assert told[0].text.endswith("the recipe of E-0001 does not hold any more: −10.1 % now (E-0001).")
+    assert chapter.more == 1
+    (everything,) = [each for each in whole.chapters if each.title == "Said again"]
+    assert sum(each.event is not None for each in everything.lines) == len(checked)
+
+
 def test_a_failed_one_says_why_and_an_interrupted_one_what_happened(tmp_path: Path) -> None:
     history = failed(tmp_path / "failed")
     assert "could not be measured: 12.5 GB were asked for" in text_of(history, "How it began")

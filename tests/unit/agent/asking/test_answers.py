@@ -3,26 +3,32 @@ without a verdict, what is legal; and what is said where the ground is not there
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from agent.asking import answers
-from agent.asking.fallen import without
+from agent.asking.fallen import learnt_from, without
 from agent.asking.preview import Ground
 from agent.asking.untested import untested
 from agent.ranking.values import Directive
 from configs.errors import AutoinferError, UsageError
+from db.models import Finding
 from db.session import open_database
 from db.states import DirectiveKind
 from experiments.measurement.judging import Outcome
 from experiments.space.loading import load_space
 from knowledge.asking.answer import Answer
 from knowledge.directives import add
+from knowledge.findings.exchange import read_file
+from knowledge.findings.importing import export_verdicts, import_verdicts
+from knowledge.graph import Graph
 from knowledge.graph_building import build_graph
 from tests.history.campaign_history import History, a_full_history
 from tests.new_database import database_url
@@ -110,6 +116,40 @@ def test_without_the_verdict_of_the_best_the_one_before_is_best_and_what_stands_
     assert without(known, {9}) is None
 
 
+def test_of_more_outcomes_than_are_learnt_anew_what_is_believed_stays() -> None:
+    known = desk(queued(4, HALF), trials=(trial(1, BASELINE, COMPILED, Outcome.SUPPORTED),))
+    anew, as_it_is = without(known, {1}), without(known, {1}, most_relearnt=0)
+    assert anew is not None
+    assert as_it_is is not None
+    assert (anew.relearnt, as_it_is.relearnt) == (True, False)
+    assert anew.best.configuration == as_it_is.best.configuration == BASELINE
+    assert learnt_from(known) == 1
+
+
+def test_of_many_campaigns_the_queues_of_those_that_go_on_and_of_the_newest_are_told(
+    history: History,
+) -> None:
+    graph = Graph()
+    for number in range(1, 8):
+        graph.add_node(f"C-{number}", state="running" if number == 2 else "stopped")
+    asked: list[int] = []
+
+    def ground(session: Session, campaign_id: int) -> Ground:
+        asked.append(campaign_id)
+        return on_the_desk(session, campaign_id)
+
+    with history.database.read() as session:
+        found = answers.orders_without(session, graph, {f"C-{n}": [1] for n in range(1, 8)}, ground)
+    assert asked == [2, 7, 6]
+    assert [each.title for each in found] == [
+        "The queue of C-2",
+        "The queue of C-7",
+        "The queue of C-6",
+        "The queues of other campaigns",
+    ]
+    assert found[-1].none == "Of C-5, C-4, C-3 and C-1 it is not told here; ask of a verdict of theirs."
+
+
 def test_what_is_untested_is_answered_for_a_campaign_and_refused_without_one(history: History) -> None:
     with history.database.read() as session:
         answer = answers.what_is_untested(session, None, on_the_desk)
@@ -156,6 +196,34 @@ def test_where_the_model_is_gone_the_rest_is_answered_and_that_is_said(history: 
         fell = answers.what_if_fell(session, graph, "E-0001", nowhere)
         assert "F-001 would fall" in fell.sentence
         assert "can't be told here" in titles(fell)["The queue of C-1"][0]
+        with pytest.raises(AutoinferError, match="There is no checkpoint") as gone:
+            answers.what_is_untested(session, "C-1", nowhere)
+        assert gone.value.hint == answers.MODEL_GONE
+
+
+def test_verdicts_of_another_database_are_told_among_what_led_to_a_finding_speaks_against_it_and_falls(
+    history: History,
+) -> None:
+    refuted = {"outcome": "refuted", "effect_log": 0.0, "low_log": -0.01, "high_log": 0.01, "reason": "No."}
+    with history.database.write() as session:
+        file = json.loads(export_verdicts(session, "lab").model_dump_json())
+        of_the_first = next(each for each in file["verdicts"] if each["outcome"] == "supported")
+        here, there = of_the_first | refuted, of_the_first | {"target": "gpu:NVIDIA H200:141 GB"}
+        import_verdicts(session, read_file(json.dumps(file | {"verdicts": [here, there]}), "lab.json"))
+        newest = f"F-{session.scalar(select(func.max(Finding.id))):03d}"
+    with history.database.read() as session:
+        graph = build_graph(session)
+        against = answers.why_not(session, graph, ["F-001"], None, nowhere)
+        led = answers.what_led_to(session, graph, newest)
+        fell = answers.what_if_fell(session, graph, newest, nowhere)
+    (row,) = against.sections[0].rows
+    assert (row.id, row.relation, row.state, row.because) == (None, "contradicts it", "refuted", "No.")
+    assert row.text == f"a verdict that was imported from lab, on {of_the_first['target']}"
+    assert led.sentence == f"1 imported verdict led to {newest}; nothing here did."
+    assert "on gpu:NVIDIA H200:141 GB" in titles(led)["Where it comes from"][0]
+    assert "imported from lab" in titles(fell)["Verdicts that would fall"][0]
+    (falls,) = next(each for each in fell.sections if each.title == "Findings").rows
+    assert (falls.id, falls.because) == (newest, "no verdict would say so any more")
 
 
 def test_what_led_to_a_hypothesis_has_its_moves_with_their_cause(history: History) -> None:
