@@ -5,6 +5,7 @@ connection, it drops the exception and goes on. So a flag is kept beside it, and
 
 Within the database's own code nothing is raised: half-way into a transaction, or out of it, that would leave
 a connection with the write lock to whoever collects it, and every worker that is to end would wait for it.
+Nor is it between that code and the block that it opens a transaction for, which is `contextlib`'s.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import signal
 from types import FrameType, TracebackType
 
-DATABASE_CODE = ("db", "sqlalchemy")
+DATABASE_CODE = ("db", "sqlalchemy", "contextlib")
 """Packages whose functions, and all that they call, are not left half-way."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,6 +52,7 @@ def log(
     from cli.opening import database_of, settings_of
     from cli.output import print_json, say
     from db import events
+    from experiments.stop_flag import StopFlag
     from knowledge.queries.log import event_view
     from knowledge.queries.lookup import campaign_filter
 
@@ -81,7 +81,7 @@ def log(
             return
 
         # Not by an exception: that is lost where Python is in a finalizer, and the command would go on.
-        interrupted = threading.Event()
+        interrupted = StopFlag()
         signal.signal(signal.SIGINT, lambda *_: interrupted.set())
 
         def wait() -> bool:

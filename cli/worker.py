@@ -63,7 +63,6 @@ def worker(
     Ctrl C, or a terminal that is closed, ends it, and what runs: its jobs go back to the queue.
     """
     import signal
-    import threading
     from functools import partial
 
     from agent.campaign.confirm import conclude_ended
@@ -75,6 +74,7 @@ def worker(
     from db.labels import Noun
     from experiments.remote.settings import RemoteTimes
     from experiments.remote.worker import RemoteWorker
+    from experiments.stop_flag import StopFlag
     from experiments.worker.settings import WorkerName
     from experiments.worker.target import target_of
     from experiments.worker.worker import run_worker
@@ -82,7 +82,7 @@ def worker(
 
     words = command_beside(beside)
     settings = settings_of(ctx)
-    stop = threading.Event()
+    stop = StopFlag()
     if target is None:
         _check_device(ctx, device)
     with database_of(ctx) as database:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass, field
 
@@ -13,12 +12,12 @@ class Budget:
 
     wall_s: float | None = None
     _start_s: float = field(default_factory=time.monotonic)
-    _stopped: threading.Event = field(default_factory=threading.Event)
+    _stopped: bool = False
 
     @property
     def left_s(self) -> float:
         """Seconds that are left, 0 when it is over."""
-        if self._stopped.is_set():
+        if self._stopped:
             return 0.0
         if self.wall_s is None:
             return float("inf")
@@ -26,12 +25,12 @@ class Budget:
 
     def stop(self) -> None:
         """End it now."""
-        self._stopped.set()
+        self._stopped = True  # and no lock: a handler of a signal does it
 
     @property
     def is_stopped(self) -> bool:
         """Whether it was ended before its time."""
-        return self._stopped.is_set()
+        return self._stopped
 
     @property
     def is_over(self) -> bool:

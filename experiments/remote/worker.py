@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from experiments.remote.looks import Looks
 from experiments.remote.provider import Provider
 from experiments.remote.settings import MOST_IN_FLIGHT, RemoteTimes
 from experiments.remote.taking_over import take_over
+from experiments.stop_flag import Stop, StopFlag
 from experiments.telemetry.keeping import keep
 from experiments.worker.bell import ring
 from experiments.worker.claiming import Taken
@@ -65,7 +65,7 @@ class RemoteWorker:
         times: RemoteTimes | None = None,
         at_once: int = MOST_IN_FLIGHT,
         logs_root: Path | None = None,
-        stop: threading.Event | None = None,
+        stop: Stop | None = None,
         leave_running: bool = False,
         campaign_id: int | None = None,
         end_with_parent: int | None = None,
@@ -82,7 +82,7 @@ class RemoteWorker:
         self._provider = Provider(executor)
         self._logs_root = None if self._provider.keeps_logs else logs_root
         self._gpu_asked = gpu_asked(executor, target)
-        self._stop = stop or threading.Event()
+        self._stop: Stop = stop or StopFlag()
         self._leave_running = leave_running
         self._campaign_id = campaign_id
         self._parent = end_with_parent

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -29,6 +28,7 @@ from experiments.executors.port import Executor, RunState, Status
 from experiments.job.seal import TAMPERED, broken_seal
 from experiments.job.spec import SPEC_VERSION, AnyJob, TestJob, parse_job
 from experiments.kill_points import KillPoint, reached
+from experiments.stop_flag import Stop, StopFlag
 from experiments.worker.bell import ring
 from experiments.worker.claiming import (
     Taken,
@@ -72,7 +72,7 @@ def run_worker(
     device: str,
     *,
     times: WorkerTimes | None = None,
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
     once: bool = False,
     end_with_parent: int | None = None,
     target: str | None = None,
@@ -89,7 +89,7 @@ def run_worker(
     good.
     """
     name = WorkerName.here(device, target)
-    worker = _Worker(database, executor, name, times or WorkerTimes(), stop or threading.Event())
+    worker = _Worker(database, executor, name, times or WorkerTimes(), stop or StopFlag())
     worker.parent, worker.after_job = end_with_parent, after_job
     return worker.run(once=once)
 
@@ -101,7 +101,7 @@ class _Worker:
         executor: Executor,
         name: WorkerName,
         times: WorkerTimes,
-        stop: threading.Event,
+        stop: Stop,
     ) -> None:
         self._database = database
         self._executor = executor

@@ -5,12 +5,12 @@ URL DATA_DIR LEASE_S [once|leave|pid=PID|at-once=N …]; it takes jobs for `file
 
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from db.session import open_database
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
+from experiments.stop_flag import StopFlag
 from tests.simulated.remote_executor import FileProvider
 
 TARGET = "files:T"
@@ -18,7 +18,7 @@ TARGET = "files:T"
 
 def main() -> None:
     url, data_dir, lease_s, words = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
-    stop = threading.Event()
+    stop = StopFlag()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     worker = RemoteWorker(
         open_database(url),

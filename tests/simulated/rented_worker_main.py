@@ -6,13 +6,13 @@ python -m tests.simulated.rented_worker_main DATABASE DATA_DIR runpod API BOARD 
 
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from db.session import open_database
 from experiments.executors.port import Executor
 from experiments.remote.settings import RemoteTimes
 from experiments.remote.worker import RemoteWorker
+from experiments.stop_flag import StopFlag
 
 LEASE_S = 60.0
 """Long: whoever takes over does so because the last worker's process is gone."""
@@ -31,7 +31,7 @@ def executor_of(provider: str, folder: Path, words: list[str]) -> Executor:
 
 def main() -> None:
     url, folder, provider, *words = sys.argv[1:]
-    stop = threading.Event()
+    stop = StopFlag()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     RemoteWorker(
         open_database(url),

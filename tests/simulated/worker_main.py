@@ -11,11 +11,11 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 from pathlib import Path
 
 from db.session import open_database
+from experiments.stop_flag import StopFlag
 from experiments.worker.settings import WorkerTimes
 from experiments.worker.worker import run_worker
 from tests.simulated.places import simulated_executor
@@ -25,7 +25,7 @@ def main() -> None:
     url, data_dir, lease_s, words = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
     beside = [word.removeprefix("beside=") for word in words if word.startswith("beside=")]
     words = [word for word in words if not word.startswith("beside=")]
-    stop = threading.Event()
+    stop = StopFlag()
     ahead_s, right = float(os.environ.get("TESTS_CLOCK_AHEAD_S", "0")), time.time
     time.time = lambda: right() + ahead_s
     if host := os.environ.get("TESTS_HOST"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from configs.errors import EXIT_FAILURE, AutoinferError
 from experiments.executors.runpod.board import Board
 from experiments.executors.runpod.body import Container, run_body
 from experiments.executors.runpod.pod_environment import BOARD, KEY, LIMIT_SIGNAL
+from experiments.stop_flag import StopFlag
 
 VLLM_VARIABLE = "AUTOINFER_VLLM_PYTHON"
 WORK_VARIABLE = "AUTOINFER_DATA_DIR"
@@ -19,7 +19,7 @@ WORK_VARIABLE = "AUTOINFER_DATA_DIR"
 
 def main(container: Container | None = None) -> int:
     """Run the job of the environment; returns the exit code."""
-    over = threading.Event()
+    over = StopFlag()
     signal.signal(LIMIT_SIGNAL, lambda *_: over.set())
     vllm = os.environ.get(VLLM_VARIABLE)
     found = container or Container(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from agent.campaign.worker_process import REMOTE_STOP_S
 from db.models import Experiment, Hypothesis, HypothesisParent, Job, Move, RemoteRun, Verdict
 from db.states import EvidenceRelation, ExperimentKind, HypothesisState, RemoteRunState
 from knowledge.queries.ties import ties_of_experiments
@@ -150,7 +151,7 @@ def test_an_interrupt_leaves_nothing_paid_running(screened: RentedPlace) -> None
     running = screened.run(f"{screened.line} --budget-usd 5")
     wait_for(lambda: len(screened.cloud.reconcile()) == 1, 120)
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=PATIENCE_S)
+    running.communicate(timeout=REMOTE_STOP_S + PATIENCE_S)  # killed by then, it would leave something paid
     assert screened.cloud.reconcile() == []
 
 

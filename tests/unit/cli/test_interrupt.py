@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -69,3 +71,24 @@ def test_a_transaction_is_not_left_half_way(moment: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done, "it is raised at the end, where nobody looked before"
+
+
+def test_what_a_block_is_opened_for_is_closed_by_that_block() -> None:
+    """Raised as the block is entered it would be nobody's: its transaction stays open as long as the
+    exception is about, and whoever ends in order waits for its lock."""
+    done: list[str] = []
+
+    @contextmanager
+    def transaction() -> Iterator[None]:
+        done.append("opened")
+        signal.raise_signal(signal.SIGINT)
+        yield
+        done.append("closed")
+
+    def work() -> None:
+        with Interrupt(), transaction():
+            done.append("in the block")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["opened", "in the block", "closed"]
