@@ -14,7 +14,7 @@ import pytest
 from experiments.stop_flag import StopFlag
 from tests.waiting import PATIENCE_S
 
-WAITS = 3000
+WAITS, LOOKS = 3000, 300_000
 EVERY_S = 0.0002
 
 
@@ -35,10 +35,17 @@ def alarms() -> Iterator[list[StopFlag]]:
 
 
 def test_a_handler_may_set_it_at_any_moment_of_the_wait(alarms: list[StopFlag]) -> None:
-    """An Event's own lock would be waited for without end, or taken again and again."""
     for _ in range(WAITS):
         alarms[:] = [StopFlag()]
         assert alarms[-1].wait(PATIENCE_S)
+
+
+def test_a_handler_may_set_it_again_while_it_is_looked_at(alarms: list[StopFlag]) -> None:
+    """An Event takes its lock for every look, and the handler waits for it without end."""
+    alarms[:] = [StopFlag()]
+    for _ in range(LOOKS):
+        alarms[0].wait(0.0)
+    assert alarms[0].is_set()
 
 
 def test_who_waits_is_woken_by_another_thread() -> None:
