@@ -14,7 +14,8 @@ import signal
 from types import FrameType, TracebackType
 
 DATABASE_CODE = ("db", "sqlalchemy", "contextlib")
-"""Packages whose functions, and all that they call, are not left half-way."""
+"""Packages whose functions, and all that they call, are not left half-way; `contextlib` enters and leaves
+the blocks of transactions."""
 
 
 class Interrupt:

@@ -123,7 +123,7 @@ def page(parts: Sequence[Part], made: Made) -> str:
     sections = [
         "# What the planner is worth" + (" on the table that was held out" if made.held_out else ""),
         f"- `{made.command}`: {made.seeds} seeds, {made.trials} trials after trial 0 or all there are, "
-        f"{made.processes} processes, {made.wall_s:.0f} s beside other work\n"
+        f"{made.processes} processes, {made.wall_s:.0f} s\n"
         f"- Made with {made.made_with.words}\n"
         "- [How tables are replayed](../replay.md), what each planner is, and how to enter another",
         paragraph(
@@ -176,8 +176,12 @@ NOT_ASKED = "–"
 
 def _open(parts: Sequence[Part], made: Made) -> Iterator[tuple[str, str]]:
     """Targets that the tables at hand can't answer, with the reason."""
-    if not any(turned.kind == CORPORA for part in parts for turned in part.turned):
-        yield "turned labels of corpora", "no table that was replayed has two corpora"
+    for kind in (KERNELS, CORPORA):
+        if not any(turned.kind == kind for part in parts for turned in part.turned):
+            yield (
+                f"turned labels of {kind}",
+                f"no table that was replayed has two {kind} whose labels may turn",
+            )
     for part in parts:
         for turned in part.turned:
             if not turned.touches_best:

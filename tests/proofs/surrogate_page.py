@@ -69,7 +69,7 @@ def page(groups: Sequence[Group], carried: Sequence[Scored], command: str, order
     noisy = Share(round(sum(each.noise_inside * each.outcomes for each in whole)), outcomes)
     sections = [
         "# What the surrogate's predictions are worth",
-        f"- `{command}`: {orders} orders, {wall_s:.0f} s beside other work\n"
+        f"- `{command}`: {orders} orders, {wall_s:.0f} s\n"
         "- [How the queue is ordered](../ranking.md) says what is believed, and why",
         paragraph(
             f"**Of {outcomes} outcomes {_bounded(together)} lie inside the 80 % interval that was said "

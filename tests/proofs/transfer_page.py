@@ -79,7 +79,7 @@ def page(
     }
     parts = [
         "# What a campaign gains from another's findings",
-        f"- `{command}`: {seeds} seeds, {processes} processes, {wall_s:.0f} s beside other work\n"
+        f"- `{command}`: {seeds} seeds, {processes} processes, {wall_s:.0f} s\n"
         "- [How outcomes are carried over](../ranking.md#what-other-campaigns-measured), "
         "[how tables are replayed](../replay.md)",
         _prose(_HELD_OUT, counts),

@@ -171,10 +171,8 @@ class VllmEngine:
         for each in configurations:
             try:
                 stored = timed_format(profile, each)
-            except (
-                Infeasible
-            ):  # groups that do not divide all inputs: only with something spared are they legal
-                continue
+            except Infeasible:
+                continue  # groups that do not divide all inputs: only with something spared are they legal
             cases.append(Case(timed_by(each), str(each.get(KERNEL, "auto")), stored))
         dtype = str(chosen_knobs(configurations[0])["serving.dtype"]) if configurations else "bfloat16"
         order = Order(products_of(profile), rows, dtype, device)
