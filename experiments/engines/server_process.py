@@ -109,6 +109,10 @@ class ServerProcess:
             raise Infeasible(answer["infeasible"]["kind"], answer["infeasible"]["cause"])
         return answer["ok"]
 
+    def kill(self) -> None:
+        """Kill the process, from any thread: the one that asks it learns that it ended, and ends the rest."""
+        self._process.kill()
+
     def close(self) -> None:
         """End the process and all it started; idempotent."""
         end_process_tree(self._process)

@@ -25,10 +25,11 @@ from experiments.engines.reference.shape import read_profile
 from experiments.engines.serve_command import ServeCommand
 from experiments.engines.vllm.device_check import check_device
 from experiments.engines.vllm.environment import PACKAGES, needed_environment, untried
-from experiments.engines.vllm.kernel_timer import Case, KernelTimer, Order
+from experiments.engines.vllm.kernel_timer import KernelTimer, Order
 from experiments.engines.vllm.launch import VllmLaunch
 from experiments.engines.vllm.order import EAGER, VllmOrder, chosen_knobs, order_for, text_only
 from experiments.engines.vllm.serve_command import vllm_serve
+from experiments.engines.vllm.timing_order import Case
 from experiments.other_python import package_versions
 from experiments.shapes.folder import Shape, shape_files, shape_in
 from experiments.shapes.stored_as import StoredAs, quantization_of

@@ -1,19 +1,21 @@
 """The process that times vLLM's linear kernels, in vLLM's own Python: requests on stdin, replies on stdout.
 
-The first request says the device, the type of activations, the rows of an input and a folder; then each asks
-for one product by one value of `--linear-backend` with weights of one format. Started by `kernel_timer.py`;
-ends with it.
+The first request says the device, the type of activations, rows of an input, a folder, and a file by which
+several such processes take turns on the device; then each asks for one product by one value of
+`--linear-backend` with weights of one format. Started by `kernel_timer.py`; ends with it.
 What a kernel refuses, or what failed of it, is a part of an answer. After a failure that may have left the
 device's context broken the answer says so, and nothing more should be asked.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +29,11 @@ from experiments.measurement.evidence import Json
 if TYPE_CHECKING:
     from experiments.engines.vllm.timed_layers import TimedLayers
 
-BROKEN = "broken"
-"""In an answer: the process is not to be asked again."""
+BROKEN, OK_PART = "broken", "part"
+"""In an answer: whether the process is not to be asked again, and what came of the product."""
+
+TURN = "turn"
+"""In an order: the file that a process keeps locked while it is its turn on the device."""
 
 
 class Timer:
@@ -42,7 +47,19 @@ class Timer:
         self._rows = int(order["rows"])
         self._layers: TimedLayers = TimedLayers(order["device"], order["dtype"], Path(order["folder"]))
         self._cache = product_times.cache_bytes(self._layers.device)
-        product_times.warm_up(self._layers.device)
+        self._turn_path = Path(order[TURN])
+        with self._turn():
+            product_times.warm_up(self._layers.device)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Alone on the device among the processes of one timing; what it holds there is given back after."""
+        with self._turn_path.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # let go by the file's end
+            try:
+                yield
+            finally:
+                self._times.give_back(self._layers.device)
 
     def told(self) -> dict[str, Json]:
         """What all of its times rest on."""
@@ -66,24 +83,28 @@ class Timer:
 
         from experiments.engines.vllm.timed_layers import Refused, kernel_of, weight_bytes
 
-        if self._layers.device.type == "cuda":
-            torch.cuda.empty_cache()  # preparing weights may take several times their size
         try:
             with self._layers.under(backend):
-                first = self._layers.layer(product, quantization)
-                size = weight_bytes(first, product)
-                copies = self._times.copies_needed(size, self._cache)
-                layers = [first, *(self._layers.layer(product, quantization) for _ in range(copies - 1))]
-                samples = self._times.product_us(layers, self._layers.inputs(self._rows, product))
-                return PartTiming(
-                    part=product.part,
-                    count=product.count,
-                    us=self._times.typical_us(samples),
-                    samples_us=tuple(samples),
-                    copies=copies,
-                    weight_bytes=size,
-                    kernel=kernel_of(first),
-                ), False
+                with self._turn():
+                    first = self._layers.layer(product, quantization)
+                    inputs = self._layers.inputs(self._rows, product)
+                self._times.first_call(first, inputs)  # others time theirs while this one is compiled
+                with self._turn():
+                    size = weight_bytes(first, product)
+                    copies = self._times.copies_needed(size, self._cache)
+                    layers = [first, *(self._layers.layer(product, quantization) for _ in range(copies - 1))]
+                    samples = self._times.product_us(layers, inputs)
+                    timing = PartTiming(
+                        part=product.part,
+                        count=product.count,
+                        us=self._times.typical_us(samples),
+                        samples_us=tuple(samples),
+                        copies=copies,
+                        weight_bytes=size,
+                        kernel=kernel_of(first),
+                    )
+                    del first, layers
+                return timing, False
         except Refused as reason:
             return PartTiming(product.part, product.count, refused=str(reason)), False
         except torch.OutOfMemoryError as reason:
@@ -98,7 +119,7 @@ class Timer:
 def answer(timer: Timer, request: Mapping[str, Any]) -> dict[str, Any]:
     """The part that was asked for, and whether the process may be asked again."""
     part, broken = timer.time(request["backend"], request["quantization"], Product(**request["product"]))
-    return {"part": asdict(part), BROKEN: broken}
+    return {OK_PART: asdict(part), BROKEN: broken}
 
 
 def main() -> None:

@@ -65,15 +65,27 @@ def cache_bytes(device: torch.device) -> int:
     return CPU_CACHE_BYTES
 
 
-def warm_up(device: torch.device) -> None:
+AGAIN_S = 0.03
+"""The same before each product: a GPU that waited for a compiler lets its clocks fall."""
+
+
+def warm_up(device: torch.device, seconds: float = WARM_UP_S) -> None:
     """Raise a GPU's clocks."""
     if device.type != "cuda":
         return
     square = torch.ones(WARM_UP_SIZE, WARM_UP_SIZE, dtype=torch.bfloat16, device=device)
-    until_s = time.monotonic() + WARM_UP_S
+    until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         square @ square
         torch.cuda.synchronize()
+
+
+def give_back(device: torch.device) -> None:
+    """Return what torch keeps of a GPU's memory: preparing weights may take several times their size, and
+    other processes want it too."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
 
 
 def copies_needed(weight_bytes: int, cache: int) -> int:
@@ -82,9 +94,17 @@ def copies_needed(weight_bytes: int, cache: int) -> int:
 
 
 @torch.inference_mode()
+def first_call(layer: torch.nn.Module, inputs: torch.Tensor) -> None:
+    """Call once: what is compiled when it first runs is compiled then. Raises whatever the kernel does."""
+    layer(inputs)
+    if inputs.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+@torch.inference_mode()
 def product_us(layers: Sequence[torch.nn.Module], inputs: torch.Tensor) -> list[float]:
     """Microseconds of one call, a value a sample. Raises whatever the kernel does."""
-    layers[0](inputs)  # what is compiled when it first runs
+    warm_up(inputs.device, AGAIN_S)
     if inputs.device.type == "cuda":
         return _on_gpu(layers, inputs)
     return _sampled(lambda: _wall_us(layers, inputs), len(layers))

@@ -7,6 +7,7 @@ that is vLLM's own interface stands here: read in vLLM 0.26 and 0.33, run with 0
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +47,7 @@ class TimedLayers:
                 world_size=1,
                 rank=0,
                 local_rank=0,
-                distributed_init_method=f"file://{folder / 'found_by'}",
+                distributed_init_method=f"file://{folder / f'found_by-{os.getpid()}'}",
                 backend="gloo" if self.device.type == "cpu" else "nccl",
             )
             ensure_model_parallel_initialized(1, 1)

@@ -33,13 +33,20 @@ from tests.simulated.campaign import registered_here
 
 BITS, GROUP, SYMMETRIC = "quantization.bits", "quantization.group_size", "quantization.symmetric"
 
+UNDER_TEST = {
+    "engine": "simulated",
+    "target": "cpu",
+    "baseline.sweep": [],
+    "baseline.start": "default",  # not the least that fits into what others leave of this machine's memory
+}
+
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> Iterator[tuple[Database, int]]:
     """The packaged campaign on the 9B shape, whose engine does not run here."""
     database = new_database(tmp_path)
     with registered_here(tmp_path):
-        spec = load_campaign("shape", {"engine": "simulated", "target": "cpu", "baseline.sweep": []})
+        spec = load_campaign("shape", dict(UNDER_TEST))
         ground = survey(spec, shapes=tmp_path / "shapes")
         with database.write() as session:
             campaign_id = create_campaign(session, spec, ground)
@@ -90,7 +97,7 @@ def test_a_baseline_of_an_engine_that_can_not_is_asked_for_none(campaign: tuple[
 
 def test_a_campaign_may_do_without(tmp_path: Path) -> None:
     database = new_database(tmp_path)
-    changes = {"engine": "simulated", "target": "cpu", "baseline.sweep": [], "baseline.time_kernels": False}
+    changes = {**UNDER_TEST, "baseline.time_kernels": False}
     with registered_here(tmp_path):
         spec = load_campaign("shape", changes)
         with database.write() as session:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from configs.models import load_model_profile
 from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, products_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.kernel_timer import Case, KernelTimer, Order
+from experiments.engines.vllm.kernel_timer import MOST_LANES, KernelTimer, Limits, Order, lanes_for
 from experiments.engines.vllm.product_times import copies_needed
+from experiments.engines.vllm.timing_order import Case
 
 PRODUCTS = products_of(load_model_profile("qwen3.5-9b"))
 ORDER = Order(PRODUCTS, rows=1, dtype="bfloat16", device="cpu")
@@ -30,6 +33,7 @@ SCRIPT = """#!{python}
 import json, os, sys, time
 told = json.loads({told!r})
 order = json.loads(sys.stdin.readline())
+assert os.path.isdir(os.path.dirname(order["turn"]))
 if told.get("begins") == "once" and os.path.exists({begun!r}):
     print("No space left on device", file=sys.stderr, flush=True)
     os._exit(7)
@@ -41,6 +45,12 @@ for line in sys.stdin:
     how = told.get(asked["backend"], 10.0)
     if asked["quantization"] is None:
         how = 20.0
+    if how == "compiles":
+        begun_s = time.monotonic()
+        time.sleep(0.4)
+        with open({begun!r} + "-compiled", "a") as file:
+            print(begun_s, time.monotonic(), file=file)
+        how = 3.0
     if how == "hangs":
         time.sleep(600)
     if how == "dies":
@@ -67,6 +77,8 @@ class Timing:
         told: Mapping[str, object],
         formats: tuple[Mapping[str, Any], ...] = (FIRST,),
         tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+        lanes: int = 1,
+        limits: Mapping[str, float] | None = None,
         **given: Any,
     ) -> KernelTimings:
         python = self._folder / "python"
@@ -78,7 +90,15 @@ class Timing:
             for kernel in told
         ]
         found = VllmEnvironment(python, "0.32.0", for_cpu=True)
-        timer = KernelTimer(ORDER, found, self._folder / "log", self._folder, **given)
+        timer = KernelTimer(
+            ORDER,
+            found,
+            self._folder / "log",
+            self._folder,
+            lanes=lanes,
+            limits=Limits(**(limits or {})),
+            **given,
+        )
         try:
             return timer.time(cases, tell)
         finally:
@@ -131,24 +151,25 @@ def test_after_a_kernel_that_breaks_the_process_another_one_goes_on(
 def test_what_was_timed_is_kept_where_no_other_process_can_be_begun(timing: Timing) -> None:
     found = timing({"one": 5.0, "two": "dies", "three": 5.0, "begins": "once"})
     one, two, three = found.packed[:3]
-    assert one.products_us is not None
+    assert one.part_us("gate_up_proj") is not None
+    assert "No space left on device" in str(one.untimed)
     assert "illegal memory access" in str(two.untimed)
     assert "No space left on device" in str(three.untimed)
     assert timing.processes == 1
 
 
 def test_what_does_not_answer_is_ended_and_told_with_its_limit(timing: Timing) -> None:
-    found = timing({"one": "hangs", "two": 7.0}, answer_limit_s=1.0)
+    found = timing({"one": "hangs", "two": 7.0}, limits={"answer_s": 1.0})
     assert "did not time gate_up_proj within 1 s" in str(found.packed[0].untimed)
     assert found.packed[1].products_us is not None
 
 
 def test_the_whole_has_a_limit_after_which_nothing_more_is_asked(timing: Timing) -> None:
-    found = timing({"one": 5.0, "two": "hangs", "three": 5.0}, limit_s=1.5)
+    found = timing({"one": 5.0, "two": "hangs", "three": 5.0}, limits={"all_s": 1.5})
     one, two, three = found.packed
-    assert one.products_us is not None
+    assert one.part_us("gate_up_proj") is not None
     assert "within 1 s" in str(two.untimed)
-    assert three.untimed == found.cut_off == "The limit of 2 s was reached with 1 of 3 left."
+    assert one.untimed == three.untimed == found.cut_off == "The limit of 2 s was reached with 2 of 3 left."
 
 
 def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines_choice(
@@ -172,7 +193,9 @@ class Costly:
         self.asked: list[str] = []
 
     def tell(self, done: int, planned: int, text: str) -> None:
-        self.asked.append(text.partition(",")[0])
+        name = text.partition(",")[0]
+        if self.asked[-1:] != [name]:
+            self.asked.append(name)
 
     def __call__(self) -> float:
         self._now_s += 1.0 if self.asked[-1:] == [self._kernel] else 0.01
@@ -182,8 +205,46 @@ class Costly:
 def test_with_further_formats_what_was_soon_done_comes_first(timing: Timing) -> None:
     costly = Costly("compiled")
     timing({"auto": 5.0, "compiled": 5.0, "ready": 5.0}, (FIRST, SECOND), tell=costly.tell, clock=costly)
-    assert costly.asked[1:4] == ["auto", "compiled", "ready"]
-    assert costly.asked[4:] == ["auto", "ready", "compiled"]
+    first_products, others = costly.asked[1:4], costly.asked[4:7]
+    assert first_products == others == ["auto", "compiled", "ready"]
+    assert costly.asked[7:] == ["auto", "ready", "compiled"]
+
+
+def test_lanes_compile_side_by_side(timing: Timing) -> None:
+    found = timing({"auto": 5.0, "slow": "compiles", "ready": 5.0}, lanes=3)
+    assert [each.products_us is not None for each in found.packed] == [True] * 3
+    assert timing.processes == 3
+    lines = Path(f"{timing.begun}-compiled").read_text().splitlines()
+    assert len(lines) == len(PRODUCTS)
+    first, *others = sorted(tuple(map(float, line.split())) for line in lines)
+    assert all(begun_s >= first[1] for begun_s, _ in others), "the first says whether it can be done at all"
+    assert any(one[1] > other[0] for one, other in pairwise(others)), "then they overlap"
+
+
+def test_a_lane_that_can_not_be_begun_leaves_its_task_to_the_others(timing: Timing) -> None:
+    found = timing({"one": 5.0, "two": 7.0, "begins": "once"}, lanes=3)
+    assert [each.products_us is not None for each in found.packed[:2]] == [True] * 2
+    assert timing.processes == 1
+    assert found.cut_off is None
+
+
+def test_an_error_ends_all_lanes_at_once(timing: Timing) -> None:
+    def interrupt(done: int, planned: int, text: str) -> None:
+        if text.startswith("one"):
+            raise KeyboardInterrupt
+
+    begun_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        timing({"auto": "hangs", "one": 5.0}, tell=interrupt, lanes=2)
+    assert time.monotonic() - begun_s < 20, "it waits for no limit"
+
+
+def test_lanes_are_as_many_as_the_machine_bears() -> None:
+    lots = 2**40
+    assert lanes_for("cpu", 64, lots) == 1
+    assert lanes_for("cuda:0", 64, lots) == MOST_LANES
+    assert [lanes_for("cuda:0", cores, lots) for cores in (1, 4, 8, 12)] == [1, 1, 2, 3]
+    assert lanes_for("cuda:0", 64, 8 * 2**30) == 1
 
 
 def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Path) -> None:

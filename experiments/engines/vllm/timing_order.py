@@ -1,0 +1,172 @@
+"""Which product of which kernel is timed next, by what came of those before. Pure; nothing goes by a name.
+
+Weights of 16 bits come first. Of the first format's kernels the first product comes before all others, so
+that what is compiled for long begins at once; then their other products, and then further formats: those
+kernels alone that took at most `FAR_BEHIND` times as long with the first as the fastest, and the engine's own
+choice, the soonest done first. After a product of the layers that was refused or failed the others of that
+kernel are not tried: without it nothing is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.engines.kernel_timings import (
+    FORMAT,
+    PRODUCTS,
+    KernelTiming,
+    PartTiming,
+    Product,
+    untimed,
+)
+from experiments.space.configuration import KnobValue
+
+FAR_BEHIND = 2.0
+"""How many times the fastest's a kernel's products may take with the first format to be timed with others."""
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel with one format: the knobs that tell it, vLLM's backend, and the `quantization_config` that
+    a checkpoint of the format has; None for weights of 16 bits."""
+
+    knobs: Mapping[str, KnobValue]
+    backend: str
+    quantization: Mapping[str, Any] | None
+
+    @property
+    def stored(self) -> tuple[KnobValue | None, ...]:
+        """The format."""
+        return tuple(self.knobs.get(knob) for knob in FORMAT)
+
+    @property
+    def words(self) -> str:
+        """Kernel and format, to be told as what is done now."""
+        if self.quantization is None:
+            return "weights of 16 bits"
+        stored = (f"{knob.rpartition('.')[2]} {self.knobs[knob]}" for knob in FORMAT if knob in self.knobs)
+        return ", ".join((self.backend, *stored))
+
+
+PLAIN = Case({}, AUTO, None)
+"""What all are held against."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One product of one case."""
+
+    case: Case
+    product: Product
+
+
+@dataclass
+class _Course:
+    """What came of one case so far: parts by name, what was begun, and the seconds of it."""
+
+    parts: dict[str, PartTiming] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    took_s: float = 0.0
+
+
+class TimingOrder:
+    """Hands out tasks and takes what came of them; not for several threads."""
+
+    def __init__(self, cases: Sequence[Case], products: Sequence[Product]) -> None:
+        self._cases, self._products = tuple(cases), tuple(products)
+        self._of = {number: _Course() for number in range(-1, len(self._cases))}
+        self._numbers = {id(case): number for number, case in enumerate(self._cases)} | {id(PLAIN): -1}
+        first = self._cases[0].stored if self._cases else ()
+        self._first = [number for number, case in enumerate(self._cases) if case.stored == first]
+        self._others = [number for number in range(len(self._cases)) if number not in self._first]
+
+    def next(self) -> Task | None:
+        """What is to be timed now; None where nothing is, or not before something under way has ended."""
+        for number, product in self._candidates():
+            course, case = self._of[number], self._case(number)
+            if product.part in course.begun:
+                continue
+            if product is not self._products[0] and self._products[0].part not in course.parts:
+                continue  # whether it can be done at all is not known yet
+            course.begun.add(product.part)
+            return Task(case, product)
+        return None
+
+    def done(self, task: Task, part: PartTiming, took_s: float) -> None:
+        """What came of a task, and the seconds it took."""
+        course = self._of[self._numbers[id(task.case)]]
+        course.parts[part.part] = part
+        course.took_s += took_s
+        why = part.refused or part.untimed
+        if why is not None and part.kind == PRODUCTS:
+            for product in self._products:
+                if product.part not in course.begun:
+                    self._leave(course, product, f"not tried after: {why}")
+
+    def put_back(self, task: Task) -> None:
+        """A task that was handed out and not begun is to be handed out again."""
+        self._of[self._numbers[id(task.case)]].begun.discard(task.product.part)
+
+    @property
+    def cases_done(self) -> int:
+        """Cases of which each product came to something, weights of 16 bits counted as one."""
+        return sum(self._whole(number) for number in self._of)
+
+    def plain(self) -> KernelTiming:
+        """Weights of 16 bits."""
+        return self._timing(-1, "It was not begun.")
+
+    def packed(self, cut_off: str) -> tuple[KernelTiming, ...]:
+        """A timing of each case in their order; what was not timed for want of time is told so."""
+        return tuple(self._timing(number, cut_off) for number in range(len(self._cases)))
+
+    @property
+    def left(self) -> int:
+        """Cases of which a product was neither timed nor given up."""
+        return sum(not self._whole(number) for number in range(len(self._cases)))
+
+    def _candidates(self) -> Iterator[tuple[int, Product]]:
+        yield from ((-1, product) for product in self._products)
+        yield from ((number, self._products[0]) for number in self._first)
+        yield from ((number, product) for number in self._first for product in self._products[1:])
+        known = {self._cases[number].backend: number for number in self._first if self._whole(number)}
+        ready = [number for number in self._others if self._cases[number].backend in known]
+        for number in sorted(ready, key=lambda each: self._of[known[self._cases[each].backend]].took_s):
+            course, why = self._of[number], self._far_behind(number, known)
+            for product in self._products:
+                if why is None:
+                    yield number, product
+                elif product.part not in course.begun:
+                    self._leave(course, product, why)
+
+    def _far_behind(self, number: int, known: Mapping[str, int]) -> str | None:
+        """Why a kernel is not timed with a further format, as a sentence, by what is known of the first; None
+        where it is."""
+        backend = self._cases[number].backend
+        if backend == AUTO:  # that one all others are held against
+            return None
+        took_us = {name: self._timing(first, "").products_us for name, first in known.items()}
+        own = took_us[backend]
+        fastest = min((each for each in took_us.values() if each is not None), default=0.0)
+        if own is None or own <= FAR_BEHIND * fastest:
+            return None
+        return f"It took {own / fastest:.1f} times as long as the fastest with weights of the first format."
+
+    def _leave(self, course: _Course, product: Product, why: str) -> None:
+        course.begun.add(product.part)
+        course.parts[product.part] = PartTiming(product.part, product.count, untimed=why)
+
+    def _whole(self, number: int) -> bool:
+        return len(self._of[number].parts) == len(self._products)
+
+    def _case(self, number: int) -> Case:
+        return PLAIN if number < 0 else self._cases[number]
+
+    def _timing(self, number: int, otherwise: str) -> KernelTiming:
+        parts, case = self._of[number].parts, self._case(number)
+        nothing = untimed(case.knobs, self._products, otherwise)
+        return KernelTiming(case.knobs, tuple(parts.get(each.part, each) for each in nothing.parts))
