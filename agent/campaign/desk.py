@@ -129,6 +129,7 @@ class Desk:
             self.facts.built_s,
             in_turn=self.facts.in_turn,
             made_up=self.facts.spec.latency_only,
+            timed=self.timed,
         )
         return Beliefs.learn(
             self.space,

@@ -9,8 +9,10 @@ from dataclasses import replace
 from agent.campaign.measured import Baseline
 from agent.plan.duration import Request, pair_seconds_of
 from agent.surrogate.cost_priors import CostPriors
+from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import PlanSpec
 from configs.models import ModelProfile
+from experiments.space.configuration import Configuration
 
 PAIRS_PRIOR = 3
 """Launch pairs of a test that is timed: 2.5 to 3.6 on average in simulated experiments whose launches vary by
@@ -28,16 +30,22 @@ def cost_priors(
     *,
     in_turn: bool = False,
     made_up: bool = False,
+    timed: TimedKernels | None = None,
 ) -> CostPriors:
     """The priors of a campaign whose baseline is measured under `digest`; what it does not tell is that of
     the packaged model. `made_up`: weights are (docs/shapes.md).
 
     A test that is timed takes `PAIRS_PRIOR` pairs, the first of them the quick one, and an evaluation in a
     launch that is up; a look at changed weights takes a load and an evaluation. Loads are counted as the
-    baseline's, those of its first launch too, which may have compiled what the others found.
+    baseline's, those of its first launch too, which may have compiled what the others found; what the first
+    calls of a candidate's kernels took when they were `timed` alone comes to each of its own.
     """
     billions = 0.0 if profile is None else profile.text_parameters / BILLION
-    packaged = CostPriors(built_s=built_s, billions=billions, made_up=made_up)
+
+    def compiled_s(candidate: Configuration) -> float:
+        return 0.0 if timed is None else PAIRS_PRIOR * timed.compiles_s(candidate)
+
+    packaged = CostPriors(built_s=built_s, billions=billions, made_up=made_up, compiled_s=compiled_s)
     load_s, ttft_ms = baseline.load_s, baseline.ttft_ms.get(digest)
     if load_s is None or ttft_ms is None:
         return packaged

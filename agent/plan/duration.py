@@ -204,10 +204,10 @@ def duration(
     return Duration(baseline_s, quick_s, most_s, tuple(basis))
 
 
-KERNELS_S = 45.0
-"""Seconds that timing kernels alone takes: vLLM's imports, 15 to 17 on an H200's host, and half a minute for
-some twenty kernels and formats. A guess between that and its limits (`engines/vllm/kernel_timer.py`); no GPU
-has run it yet."""
+KERNELS_S = 105.0
+"""Seconds that timing kernels alone takes on the shape of 9B: 105 on an H100's host, 26 of them vLLM's
+imports, where the limit of the rest was reached because one kernel is compiled for long
+(docs/results/h100-campaign.md)."""
 
 
 def kernels_seconds(engine: str, asked: bool, *, on_gpu: bool) -> float:

@@ -100,7 +100,7 @@ class CostBelief:
                 screened = _added(screened, spent)
                 continue
             for name in ("", trial.lever):
-                timed[name] = _added(timed.get(name, (0.0, 0)), spent - _traced_s(trial.candidate))
+                timed[name] = _added(timed.get(name, (0.0, 0)), spent - self._anew_s(trial.candidate))
         return CostBelief(view, frozenset(exists), timed, screened, self.priors)
 
     def expected_s(
@@ -154,13 +154,17 @@ class CostBelief:
             found = self._found[candidate] = {k: cost for k, cost in keys.items() if k not in self.built}
         return found
 
+    def _anew_s(self, candidate: Configuration) -> float:
+        """Seconds of what each launch compiles anew."""
+        return _traced_s(candidate) + self.priors.compiled_s(candidate)
+
     def _looks_first(self, lever: str) -> bool:
         """Whether a test of this lever looks at the quality of changed weights first."""
         return not self.priors.made_up and _screened(lever)
 
     def _of(self, candidate: Configuration, lever: str, p_quality: float) -> float:
         overall = _shrunk(self.timed_s.get("", (0.0, 0)), self.priors.measure_s)
-        rest = _shrunk(self.timed_s.get(lever, (0.0, 0)), overall) + _traced_s(candidate)
+        rest = _shrunk(self.timed_s.get(lever, (0.0, 0)), overall) + self._anew_s(candidate)
         missing = self._missing(candidate)
         if not self._looks_first(lever):
             return max(LEAST_COST_S, rest + math.fsum(missing.values()))

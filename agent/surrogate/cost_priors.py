@@ -8,7 +8,7 @@ model told how long they took.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from experiments.space.configuration import Configuration
@@ -64,6 +64,11 @@ GREEDY = "greedy_kl"
 """The criterion whose cost grows with the layers removed."""
 
 
+def nothing_more(configuration: Configuration) -> float:
+    """No seconds, whatever the configuration."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class CostPriors:
     """Expected seconds before anything was tested.
@@ -71,7 +76,8 @@ class CostPriors:
     `measure_s`: a timed experiment without its builds; `screen_s`: the look at changed weights. `built_s` are
     seconds that builds of this model took, by method or criterion (for the greedy one, a layer); where there
     is none, arithmetic with `billions` of parameters. `made_up` weights cost nothing to change, and nobody
-    looks at their quality.
+    looks at their quality. `compiled_s`: seconds more that the launches of a timed experiment take because
+    the configuration's kernels are compiled in each.
     """
 
     measure_s: float = MEASURE_PRIOR_S
@@ -79,6 +85,7 @@ class CostPriors:
     built_s: Mapping[str, float] = field(default_factory=dict)
     billions: float = 0.0
     made_up: bool = False
+    compiled_s: Callable[[Configuration], float] = nothing_more
 
     def quantization_s(self, configuration: Configuration) -> float:
         """Expected seconds to quantize as the configuration says."""

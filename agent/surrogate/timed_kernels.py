@@ -88,6 +88,26 @@ class TimedKernels:
             return products
         return Timed(products.us + head.us, max(products.sd_log, head.sd_log))
 
+    def compiles_s(self, configuration: Knobs) -> float:
+        """Seconds that the first calls of a configuration's products took together: what its kernel compiles
+        when it first runs, a launch may compile anew. 0 where nothing was timed."""
+        if quantized_bits(configuration) is None:
+            return 0.0
+        parts = [each.part for each in self.timings.plain.parts]
+        found = []
+        for part in parts:
+            if part == HEAD and not head_quantized(configuration):
+                continue
+            bits = configuration.get(OUT_PROJ_BITS) if part == OUT_PROJ else None
+            near = [
+                (_distance(configuration, each.knobs), timed.first_call_s)
+                for each in self._of_kernel(configuration, bits or configuration.get(BITS))
+                for timed in each.parts
+                if timed.part == part and timed.us is not None
+            ]
+            found.append(min(near)[1] if near else 0.0)
+        return math.fsum(found)
+
     def class_of(self, configuration: Knobs) -> str | None:
         """The class of the kernel that multiplied weights of this format, or of the nearest of its bits that
         was timed with this value of the knob; None where none did."""

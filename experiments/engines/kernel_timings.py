@@ -50,7 +50,8 @@ class Product:
 @dataclass(frozen=True)
 class PartTiming:
     """One product alone: median microseconds, the raw ones, `copies` of distinct weights of `weight_bytes`
-    each that were read in turn, and the class of the kernel that ran.
+    each that were read in turn, the class of the kernel that ran, and the seconds of its first call, which
+    may have compiled it for this shape.
 
     `us` is None where it was not timed: `refused` says that the engine has no such kernel for it, `untimed`
     why it could not be timed though nothing refused it.
@@ -63,6 +64,7 @@ class PartTiming:
     copies: int = 0
     weight_bytes: int = 0
     kernel: str | None = None
+    first_call_s: float = 0.0
     refused: str | None = None
     untimed: str | None = None
 

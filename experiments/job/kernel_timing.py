@@ -31,7 +31,7 @@ TIMINGS_NAME = "timings.json"
 TIMINGS = "timings"
 """In the detail of the stage: the timings without their samples."""
 
-VERSION = 1
+VERSION = 2
 """Part of the artifact's key; raised when the same inputs would be timed otherwise."""
 
 LOG_NAME = "kernels.log"

@@ -285,6 +285,7 @@ class KernelTimer:
 
     def _ended(self, timing: TimingOrder, task: Task, part: PartTiming, took_s: float) -> None:
         with self._changed:
-            timing.done(task, part, took_s)
+            if part.untimed is None or self._left_s() > 0:
+                timing.done(task, part, took_s)  # else the limit of all ended it, which says nothing of it
             self._under_way -= 1
             self._changed.notify_all()

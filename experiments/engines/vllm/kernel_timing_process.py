@@ -88,7 +88,7 @@ class Timer:
                 with self._turn():
                     first = self._layers.layer(product, quantization)
                     inputs = self._layers.inputs(self._rows, product)
-                self._times.first_call(first, inputs)  # others time theirs while this one is compiled
+                first_call_s = self._times.first_call_s(first, inputs)  # others time theirs meanwhile
                 with self._turn():
                     size = weight_bytes(first, product)
                     copies = self._times.copies_needed(size, self._cache)
@@ -102,6 +102,7 @@ class Timer:
                         copies=copies,
                         weight_bytes=size,
                         kernel=kernel_of(first),
+                        first_call_s=first_call_s,
                     )
                     del first, layers
                 return timing, False

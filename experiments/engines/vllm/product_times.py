@@ -94,11 +94,14 @@ def copies_needed(weight_bytes: int, cache: int) -> int:
 
 
 @torch.inference_mode()
-def first_call(layer: torch.nn.Module, inputs: torch.Tensor) -> None:
-    """Call once: what is compiled when it first runs is compiled then. Raises whatever the kernel does."""
+def first_call_s(layer: torch.nn.Module, inputs: torch.Tensor) -> float:
+    """Seconds of a first call: what is compiled when it first runs is compiled then. Raises whatever the
+    kernel does."""
+    begun_s = time.monotonic()
     layer(inputs)
     if inputs.device.type == "cuda":
         torch.cuda.synchronize()
+    return time.monotonic() - begun_s
 
 
 @torch.inference_mode()

@@ -8,6 +8,8 @@ from itertools import permutations
 
 import pytest
 
+from agent.campaign.expected_cost import PAIRS_PRIOR, cost_priors
+from agent.campaign.measured import Baseline
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
@@ -16,6 +18,7 @@ from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.kernel_parts import HEAD, PRODUCTS
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import OTHER_FORMAT_SD_LOG, TIMED_SD_LOG, TimedKernels, refused_by
+from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings
 from experiments.measurement.plan import Margins
@@ -79,6 +82,15 @@ def view(timings: KernelTimings | None, incumbent: Configuration = BASELINE) -> 
     )
 
 
+SHAPE = load_campaign("shape")
+
+
+def measured() -> Baseline:
+    """A baseline whose loads take 40 s."""
+    digest = BASELINE.digest
+    return Baseline({digest: 5.24}, {digest: 40.0}, (), 1.0, BANDWIDTH, load_s=40.0)
+
+
 def in_order(timings: KernelTimings | None) -> list[Draft]:
     """The drafts in the order of the queue; a shape takes none that drafts or prunes."""
     asked = view(timings)
@@ -87,12 +99,14 @@ def in_order(timings: KernelTimings | None) -> list[Draft]:
         for each in RulesProposer().propose(asked, 80)
         if all(each.candidate.get(f"{lever}.method") == "none" for lever in ("drafting", "pruning"))
     ]
+    priors = cost_priors(SHAPE.plan, measured(), BASELINE.digest, None, {}, made_up=True, timed=asked.timed)
+    anew_s = priors.compiled_s
     about = beliefs(timings).about([(asked.incumbent, each.candidate) for each in drafts])
     candidates = [
         candidate_of(
             number,
             SPACE.levers_between(asked.incumbent, draft.candidate),
-            replace(belief, cost_s=100.0, builds_s={}),
+            replace(belief, cost_s=100.0 + anew_s(draft.candidate), builds_s={}),
         )
         for number, (draft, belief) in enumerate(zip(drafts, about, strict=True))
     ]
@@ -199,4 +213,56 @@ def test_parts_that_stay_as_they_are_count_with_16_bits() -> None:
     head = timed.of(packed("marlin", lm_head="quantized"), HEAD)
     assert head is not None
     assert head.us == pytest.approx(183)
-    assert timed.of(BASELINE) == replace(whole, us=pytest.approx(sum(SIXTEEN_BITS_US[:6])))
+    assert timed.of(BASELINE) == replace(whole, us=float(sum(SIXTEEN_BITS_US[:6])))
+
+
+def test_of_two_kernels_as_fast_the_one_that_is_not_compiled_at_every_launch_goes_first() -> None:
+    """As on an H100: 2.29 and 2.30 ms, and the faster one was compiled for a minute or two a load."""
+    fast, ready = "humming", "marlin"
+    told = recorded()
+    of = {str(each.knobs.get(KERNEL)): each for each in told.packed}
+    compiled = replace(of[fast], parts=tuple(replace(part, first_call_s=17.0) for part in of[fast].parts))
+    as_fast = replace(
+        of[ready],
+        parts=tuple(
+            replace(part, us=part.us and 1.007 * part.us, kernel=of[ready].kernel) for part in of[fast].parts
+        ),
+    )
+    others = tuple(each for each in told.packed if str(each.knobs.get(KERNEL)) not in {fast, ready})
+
+    def first(*kernels: KernelTiming) -> object:
+        return in_order(replace(told, packed=(*kernels, *others)))[0].candidate[KERNEL]
+
+    assert first(of[fast], as_fast) == fast, "as long as neither is compiled"
+    assert first(compiled, as_fast) == ready
+
+
+def test_what_a_kernel_compiles_is_expected_to_cost_at_each_launch_of_a_test() -> None:
+    told = recorded()
+    parts = tuple(replace(part, first_call_s=10.0) for part in told.packed[0].parts)
+    timed = TimedKernels(replace(told, packed=(replace(told.packed[0], parts=parts), *told.packed[1:])))
+    candidate = packed(str(told.packed[0].knobs.get(KERNEL)), lm_head="quantized")
+    expected_s = [
+        Beliefs.learn(
+            SPACE,
+            physics(told),
+            (),
+            Margins(),
+            priors=cost_priors(SHAPE.plan, measured(), BASELINE.digest, None, {}, made_up=True, timed=given),
+            judges_quality=False,
+        )
+        .about([(BASELINE, candidate)])[0]
+        .cost_s
+        for given in (None, timed)
+    ]
+    assert expected_s[1] - expected_s[0] == pytest.approx(PAIRS_PRIOR * 70.0)
+
+
+def test_what_first_calls_took_is_summed_over_the_products_that_are_packed() -> None:
+    told = recorded()
+    parts = tuple(replace(part, first_call_s=10.0) for part in told.packed[0].parts)
+    timed = TimedKernels(replace(told, packed=(replace(told.packed[0], parts=parts), *told.packed[1:])))
+    kernel = str(told.packed[0].knobs.get(KERNEL))
+    assert timed.compiles_s(packed(kernel, lm_head="high")) == 60.0
+    assert timed.compiles_s(packed(kernel, lm_head="quantized")) == 70.0
+    assert timed.compiles_s(BASELINE) == 0.0
