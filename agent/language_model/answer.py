@@ -26,7 +26,13 @@ from pydantic import (
 )
 
 from agent.language_model.instructing import instructs
-from agent.language_model.question import MOST_BUILT_ON, MOST_CHANGES, MOST_WORDS
+from agent.language_model.question import (
+    LEAST_PERCENT,
+    MOST_BUILT_ON,
+    MOST_CHANGES,
+    MOST_PERCENT,
+    MOST_WORDS,
+)
 from agent.language_model.quoting import plain
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import KnobValue
@@ -37,9 +43,6 @@ Z_80 = 1.2816
 
 LEAST_SPREAD_LOG = 0.01
 """A prediction is not taken as closer than this, as a user's is not."""
-
-LEAST_PERCENT = -99.0
-"""No change is believed to take away more of the time."""
 
 _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
 
@@ -229,8 +232,8 @@ def _prediction(said: ProposalSaid) -> Prediction:
 
 
 def _log_of(name: str, percent: float) -> float:
-    if not math.isfinite(percent) or not LEAST_PERCENT <= percent <= 1000:
-        raise _No(f"{name} is {percent:g}, which is no change from {LEAST_PERCENT:g} to 1000 %.")
+    if not math.isfinite(percent) or not LEAST_PERCENT <= percent <= MOST_PERCENT:
+        raise _No(f"{name} is {percent:g}, which is no change from {LEAST_PERCENT:g} to {MOST_PERCENT:g} %.")
     return math.log1p(percent / 100)
 
 

@@ -21,6 +21,9 @@ MOST_WORDS = 600
 MOST_BUILT_ON = 8
 """Findings that one hypothesis may name."""
 
+LEAST_PERCENT, MOST_PERCENT = -99.0, 1000.0
+"""No change is believed to take away or to add more of the time."""
+
 SYSTEM = (
     "You propose hypotheses to an agent that makes a language model answer faster on given hardware. Each is "
     "tested by measurement against the best configuration so far; you judge nothing and run nothing. Answer "
@@ -71,8 +74,8 @@ def question(
 
 def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[str, Json]:
     """The JSON schema of an answer: knobs by name, each with its own values, and findings by id."""
-    number: Json = {"type": "number"}
-    words: Json = {"type": "string"}
+    number: Json = {"type": "number", "minimum": LEAST_PERCENT, "maximum": MOST_PERCENT}
+    words: Json = {"type": "string", "minLength": 1, "maxLength": MOST_WORDS}
     changes: list[Json] = [
         _object({"knob": {"const": each.name}, "value": {"enum": list(each.values)}}) for each in knobs
     ]
@@ -90,7 +93,11 @@ def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[s
             "min_effect_percent": number,
             "refuted_if": words,
             "rationale": words,
-            "builds_on": {"type": "array", "items": {"enum": list(findings)} if findings else words},
+            "builds_on": {
+                "type": "array",
+                "items": {"enum": list(findings)} if findings else {"type": "string"},
+                "maxItems": min(MOST_BUILT_ON, len(findings)),
+            },
         }
     )
     return _object({"hypotheses": {"type": "array", "items": entry, "maxItems": asked}})
