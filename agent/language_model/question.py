@@ -38,12 +38,13 @@ FORM = (
     '{"change": [{"knob": NAME, "value": VALUE}, ...], "predicted_percent": NUMBER, "low_percent": NUMBER, '
     '"high_percent": NUMBER, "min_effect_percent": NUMBER, "refuted_if": TEXT, "rationale": TEXT, '
     '"builds_on": [ID, ...]}. '
-    "change: knobs and values of `knobs` alone, on top of `best`; a knob with `only_when` needs that knob at "
-    "that value, which you set in the same change. predicted_percent: the change of the metric, -10 is 10 % "
-    "less time; with its 80 % interval from low_percent to high_percent; it must promise at least "
-    "min_effect_percent, which is at least `least_effect_percent`. refuted_if: which measurement would "
-    "refute it, in words. rationale: why, in at most four sentences with the numbers of the data that speak "
-    "for it. "
+    "change: knobs and values of `knobs` alone, on top of `best`, each knob once; a knob with `only_when` "
+    "needs that knob at that value, which you set in the same change. predicted_percent: the change of the "
+    "metric, less than 0 where it gets faster: -10 is 10 % less time; with its 80 % interval from "
+    "low_percent to high_percent; it must promise at least min_effect_percent, which is at least "
+    "`least_effect_percent`. "
+    "refuted_if: which measurement would refute it, in words. rationale: why, in at most four sentences with "
+    "the numbers of the data that speak for it. "
     "builds_on: ids of `findings`, or an empty list. Repeat nothing of `verdicts` and `waiting`, and propose "
     "fewer rather than weak ones."
 )
