@@ -26,7 +26,13 @@ from pydantic import (
 )
 
 from agent.language_model.instructing import instructs
-from agent.language_model.question import MOST_BUILT_ON, MOST_CHANGES, MOST_WORDS
+from agent.language_model.question import (
+    LEAST_PERCENT,
+    MOST_BUILT_ON,
+    MOST_CHANGES,
+    MOST_PERCENT,
+    MOST_WORDS,
+)
 from agent.language_model.quoting import plain
 from experiments.measurement.plan import Prediction
 from experiments.space.configuration import KnobValue
@@ -38,10 +44,9 @@ Z_80 = 1.2816
 LEAST_SPREAD_LOG = 0.01
 """A prediction is not taken as closer than this, as a user's is not."""
 
-LEAST_PERCENT = -99.0
-"""No change is believed to take away more of the time."""
-
 _THOUGHT = re.compile(r"^.*</think>", re.DOTALL)
+_LIST = re.compile(r'^[^{]*\{\s*"hypotheses"\s*:\s*\[\s*')
+_BETWEEN = re.compile(r"\s*,\s*")
 
 
 class _Said(BaseModel):
@@ -107,15 +112,27 @@ class Allowed:
 def read_answer(
     text: str, allowed: Allowed, *, was_cut: bool = False
 ) -> tuple[list[Proposal], list[Refused]]:
-    """The proposals of an answer and what was refused of it, in its order; raises nothing."""
+    """The proposals of an answer and what was refused of it, in its order; raises nothing.
+
+    Of one that ended at its limit of tokens the hypotheses before that are read.
+    """
+    ended: list[Refused] = []
     try:
         told = _object_in(text)
+    except _Malformed as error:
+        entries = _whole_in(text) if was_cut else []
+        what = "the rest of the answer" if entries else "the answer"
+        why = "It ended at its limit of tokens before its JSON did." if was_cut else f"{error}."
+        ended = [Refused(what, f"{why[0].upper()}{why[1:]}")]
     except ValueError as error:
         why = f"{error}; it ended at its limit of tokens" if was_cut else str(error)
         return [], [Refused("the answer", f"{why[0].upper()}{why[1:]}.")]
-    entries = told.get("hypotheses")
-    if not isinstance(entries, list) or set(told) != {"hypotheses"}:
-        return [], [Refused("the answer", "It is not an object with a list of hypotheses, and that alone.")]
+    else:
+        listed = told.get("hypotheses")
+        if not isinstance(listed, list) or set(told) != {"hypotheses"}:
+            why = "It is not an object with a list of hypotheses, and that alone."
+            return [], [Refused("the answer", why)]
+        entries = listed
     found: list[Proposal] = []
     refused: list[Refused] = []
     for at, entry in enumerate(entries[: allowed.most], start=1):
@@ -126,7 +143,7 @@ def read_answer(
     if len(entries) > allowed.most:
         more = len(entries) - allowed.most
         refused.append(Refused(f"{more} more of its answer", f"At most {allowed.most} were asked for."))
-    return found, refused
+    return found, refused + ended
 
 
 class _No(Exception):
@@ -143,16 +160,40 @@ def _object_in(text: str) -> dict[str, Any]:
     start = said.find("{")
     if start < 0:
         raise ValueError("it holds no JSON object")
-    decoder = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_not_finite)
     try:
-        told, _ = decoder.raw_decode(said, start)
+        told, _ = _DECODER.raw_decode(said, start)
     except _Twice as twice:
         raise ValueError(str(twice)) from None
     except (ValueError, RecursionError):
-        raise ValueError("its JSON is malformed") from None
+        raise _Malformed("its JSON is malformed") from None
     if not isinstance(told, dict):
         raise ValueError("it holds no JSON object")
     return told
+
+
+def _whole_in(text: str) -> list[Any]:
+    """The hypotheses that stand whole in an answer that was cut; none where it was still thinking aloud."""
+    said = _THOUGHT.sub("", text)
+    begun = _LIST.search(said)
+    if begun is None or "<think>" in said:
+        return []
+    found: list[Any] = []
+    at = begun.end()
+    while said[at : at + 1] == "{":
+        try:
+            entry, end = _DECODER.raw_decode(said, at)
+        except (ValueError, RecursionError):
+            break
+        found.append(entry)
+        between = _BETWEEN.match(said, end)
+        if between is None:
+            break
+        at = between.end()
+    return found
+
+
+class _Malformed(ValueError):
+    pass
 
 
 class _Twice(ValueError):
@@ -167,6 +208,9 @@ def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _not_finite(_: str) -> float:
     raise _Twice("it holds a number that is not finite")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_each_once, parse_constant=_not_finite)
 
 
 def _proposal(entry: object, allowed: Allowed) -> Proposal:
@@ -229,8 +273,8 @@ def _prediction(said: ProposalSaid) -> Prediction:
 
 
 def _log_of(name: str, percent: float) -> float:
-    if not math.isfinite(percent) or not LEAST_PERCENT <= percent <= 1000:
-        raise _No(f"{name} is {percent:g}, which is no change from {LEAST_PERCENT:g} to 1000 %.")
+    if not math.isfinite(percent) or not LEAST_PERCENT <= percent <= MOST_PERCENT:
+        raise _No(f"{name} is {percent:g}, which is no change from {LEAST_PERCENT:g} to {MOST_PERCENT:g} %.")
     return math.log1p(percent / 100)
 
 

@@ -1,9 +1,10 @@
 """Asking an endpoint that speaks OpenAI's chat completions: one question, a few attempts, one reply.
 
 What may pass by itself (429, 408, 5xx, a lost connection) is tried again after 1, 2 and 4 seconds, or as long
-as the server asks for, all within the deadline. What it does not serve is left out: a schema as the form of
-the answer, then any form at all (the answer is then looked for in its text), the temperature, the seed, or
-`max_tokens` for `max_completion_tokens`. Anything else is a failure, and the reply says which.
+as the server asks for, all within the deadline. What it does not serve is left out: the bounds in the schema
+of the answer, then the schema as its form, then any form at all (the answer is then looked for in its text),
+the temperature, the seed, or `max_tokens` for `max_completion_tokens`. Anything else is a failure, and the
+reply says which.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from agent.language_model.exchange import Answered, Cancelled, Line, Unreachable, exchange
 from agent.language_model.quoting import masked, plain
+from agent.language_model.schema_bounds import without_bounds
 from agent.language_model.usage import NOTHING, OK, UNTOLD, Usage, usage_of
 from configs.language_model import Endpoint
 from experiments.measurement.evidence import Json
@@ -81,6 +83,8 @@ class Options:
     """What a request may say and not every server takes."""
 
     form: str = SCHEMA
+    bounds: bool = True
+    """Whether the schema bounds texts, lists and numbers."""
     limit: str = "max_tokens"
     temperature: bool = True
     seed: bool = True
@@ -93,6 +97,8 @@ class Options:
             return replace(self, temperature=False)
         if self.seed and "seed" in complaint:
             return replace(self, seed=False)
+        if self.form == SCHEMA and self.bounds:
+            return replace(self, bounds=False)
         if self.form == SCHEMA:
             return replace(self, form=OBJECT)
         if self.form == OBJECT:
@@ -115,9 +121,10 @@ class Options:
         if self.seed:
             asked["seed"] = question.seed
         if self.form == SCHEMA:
+            form = dict(question.schema) if self.bounds else without_bounds(question.schema)
             asked["response_format"] = {
                 "type": SCHEMA,
-                SCHEMA: {"name": "hypotheses", "strict": True, "schema": dict(question.schema)},
+                SCHEMA: {"name": "hypotheses", "strict": True, "schema": form},
             }
         elif self.form == OBJECT:
             asked["response_format"] = {"type": OBJECT}

@@ -21,6 +21,9 @@ MOST_WORDS = 600
 MOST_BUILT_ON = 8
 """Findings that one hypothesis may name."""
 
+LEAST_PERCENT, MOST_PERCENT = -99.0, 1000.0
+"""No change is believed to take away or to add more of the time."""
+
 SYSTEM = (
     "You propose hypotheses to an agent that makes a language model answer faster on given hardware. Each is "
     "tested by measurement against the best configuration so far; you judge nothing and run nothing. Answer "
@@ -35,12 +38,13 @@ FORM = (
     '{"change": [{"knob": NAME, "value": VALUE}, ...], "predicted_percent": NUMBER, "low_percent": NUMBER, '
     '"high_percent": NUMBER, "min_effect_percent": NUMBER, "refuted_if": TEXT, "rationale": TEXT, '
     '"builds_on": [ID, ...]}. '
-    "change: knobs and values of `knobs` alone, on top of `best`; a knob with `only_when` needs that knob at "
-    "that value, which you set in the same change. predicted_percent: the change of the metric, -10 is 10 % "
-    "less time; with its 80 % interval from low_percent to high_percent; it must promise at least "
-    "min_effect_percent, which is at least `least_effect_percent`. refuted_if: which measurement would "
-    "refute it, in words. rationale: why, in at most four sentences with the numbers of the data that speak "
-    "for it. "
+    "change: knobs and values of `knobs` alone, on top of `best`, each knob once; a knob with `only_when` "
+    "needs that knob at that value, which you set in the same change. predicted_percent: the change of the "
+    "metric, less than 0 where it gets faster: -10 is 10 % less time; with its 80 % interval from "
+    "low_percent to high_percent; it must promise at least min_effect_percent, which is at least "
+    "`least_effect_percent`. "
+    "refuted_if: which measurement would refute it, in words. rationale: why, in at most four sentences with "
+    "the numbers of the data that speak for it. "
     "builds_on: ids of `findings`, or an empty list. Repeat nothing of `verdicts` and `waiting`, and propose "
     "fewer rather than weak ones."
 )
@@ -71,8 +75,8 @@ def question(
 
 def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[str, Json]:
     """The JSON schema of an answer: knobs by name, each with its own values, and findings by id."""
-    number: Json = {"type": "number"}
-    words: Json = {"type": "string"}
+    number: Json = {"type": "number", "minimum": LEAST_PERCENT, "maximum": MOST_PERCENT}
+    words: Json = {"type": "string", "minLength": 1, "maxLength": MOST_WORDS}
     changes: list[Json] = [
         _object({"knob": {"const": each.name}, "value": {"enum": list(each.values)}}) for each in knobs
     ]
@@ -90,7 +94,11 @@ def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[s
             "min_effect_percent": number,
             "refuted_if": words,
             "rationale": words,
-            "builds_on": {"type": "array", "items": {"enum": list(findings)} if findings else words},
+            "builds_on": {
+                "type": "array",
+                "items": {"enum": list(findings)} if findings else {"type": "string"},
+                "maxItems": min(MOST_BUILT_ON, len(findings)),
+            },
         }
     )
     return _object({"hypotheses": {"type": "array", "items": entry, "maxItems": asked}})

@@ -5,7 +5,8 @@
 The question is the one that the campaign in DIR (`--campaign C-1`) would put now, each time with a seed of
 its own and, unlike there, at a temperature (`--temperature`), so that answers differ; the campaign's baseline
 must be measured. The key, where one is wanted, is read from AUTOINFER_LLM_KEY. Prints one line of JSON for
-each answer and one that counts; `--out` keeps them, with the question and each answer word for word.
+each answer and one that counts; `--out` keeps them, with the question and each answer word for word, as
+far as they have come.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,22 @@ def why_not(desk: Desk, proposal: Proposal) -> str | None:
     return None if against is None else against.reason
 
 
+def counted(lines: Sequence[Mapping[str, Any]]) -> dict[str, int | float]:
+    """What came of so many answers, with the tokens and seconds of all of them."""
+    return {
+        "asked": len(lines),
+        "answered": sum(each["failure"] is None for each in lines),
+        "cut": sum(each["was_cut"] for each in lines),
+        "with_a_sound_hypothesis": sum(bool(each["sound"]) for each in lines),
+        "sound": sum(len(each["sound"]) for each in lines),
+        "refused": sum(len(each["refused"]) for each in lines),
+        "different": len({words for each in lines for words in each["sound"]}),
+        "prompt_tokens": sum(each["prompt_tokens"] or 0 for each in lines),
+        "answer_tokens": sum(each["answer_tokens"] or 0 for each in lines),
+        "wall_s": round(sum(each["wall_s"] for each in lines), 1),
+    }
+
+
 def main() -> None:
     """Ask and count; see the module's page."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -120,18 +138,15 @@ def main() -> None:
         }
         print(json.dumps(line), flush=True)
         lines.append({**line, "text": reply.text})
-    told = {
-        "asked": given.count,
-        "answered": sum(each["failure"] is None for each in lines),
-        "with_a_sound_hypothesis": sum(bool(each["sound"]) for each in lines),
-        "sound": sum(len(each["sound"]) for each in lines),
-        "refused": sum(len(each["refused"]) for each in lines),
-        "different": len({words for each in lines for words in each["sound"]}),
-    }
-    print(json.dumps(told))
-    if given.out is not None:
-        kept = {"model": endpoint.model, "question": made.user, "answers": lines, "counted": told}
-        given.out.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        if given.out is not None:  # after each, so that what is stopped keeps what it was answered
+            kept = {
+                "model": endpoint.model,
+                "question": made.user,
+                "answers": lines,
+                "counted": counted(lines),
+            }
+            given.out.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    print(json.dumps(counted(lines)))
 
 
 if __name__ == "__main__":

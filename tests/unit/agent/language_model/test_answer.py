@@ -71,7 +71,49 @@ def test_what_is_no_answer_is_refused_with_its_reason(text: str, why: str) -> No
 
 def test_an_answer_that_was_cut_says_so() -> None:
     _, (no,) = read_answer('{"hypotheses": [', ALLOWED, was_cut=True)
-    assert no.reason == "Its JSON is malformed; it ended at its limit of tokens."
+    assert no.reason == "It ended at its limit of tokens before its JSON did."
+    _, (no,) = read_answer("<think>Let me see", ALLOWED, was_cut=True)
+    assert no.reason == "It holds no JSON object; it ended at its limit of tokens."
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_what_stands_whole_in_an_answer_that_was_cut_is_read(kept: int) -> None:
+    whole = answer(*[entry()] * kept, entry())
+    text = f"Here it is: {whole[: whole.rindex('rationale')]}"
+    found, no = read_answer(text, ALLOWED, was_cut=True)
+    assert len(found) == kept
+    assert no[-1].what == ("the rest of the answer" if kept else "the answer")
+    assert no[-1].reason == "It ended at its limit of tokens before its JSON did."
+    assert refused(text) == "Its JSON is malformed."
+
+
+def test_what_is_wrong_in_an_answer_that_was_cut_is_refused_all_the_same() -> None:
+    text = answer(entry(change=knob("data_dir", "/etc")), entry())[:-2]
+    found, no = read_answer(text, ALLOWED, was_cut=True)
+    assert len(found) == 1
+    assert [each.what for each in no] == ["data_dir=/etc", "the rest of the answer"]
+
+
+def test_nothing_is_read_of_a_thought_that_was_cut() -> None:
+    text = f"<think>Maybe {answer(entry(), entry())[:-2]}"
+    found, _ = read_answer(text, ALLOWED, was_cut=True)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hypotheses": [' + '{"a":' * 100_000,
+        '{"hypotheses": [7, 8',
+        '{"hypotheses": [{} {}',
+        '{"more": 1, "hypotheses": [{}, {',
+        '{"hypotheses": [' + "{}," * 100_000,
+    ],
+)
+def test_nothing_that_was_cut_ends_the_campaign(text: str) -> None:
+    found, no = read_answer(text, ALLOWED, was_cut=True)
+    assert found == []
+    assert len(no) <= 2 + ALLOWED.most
 
 
 def knob(name: Any, value: Any) -> list[dict[str, Any]]:

@@ -122,6 +122,13 @@ def test_what_a_server_does_not_serve_is_left_out(scripted: Serve) -> None:
     assert reply.form == SCHEMA
 
 
+def test_bounds_that_a_server_does_not_know_are_left_out_and_the_schema_stays(scripted: Serve) -> None:
+    server = scripted({"refuses": ["maxLength"], **GOOD})
+    bounded = replace(QUESTION, schema={"type": "string", "maxLength": 5})
+    reply = asked(server, bounded)
+    assert (reply.failure, reply.form, reply.attempts) == (None, SCHEMA, 2)
+
+
 def test_what_is_refused_for_good_is_not_tried_again(scripted: Serve) -> None:
     told = json.dumps({"error": {"message": f"wrong key {KEY}"}})
     reply = asked(scripted({"status": 401, "body": told}))

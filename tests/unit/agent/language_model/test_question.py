@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agent.language_model.digest import Digest, Known, digest, tokens_of
 from agent.language_model.question import question, schema
 from agent.language_model.quoting import encoded, masked, plain, readable
+from agent.language_model.schema_bounds import BOUNDS, without_bounds
 from configs.errors import UsageError
 from tests.unit.agent.campaigns import SPACE
 from tests.unit.agent.language_model.proposals import entry
@@ -107,6 +108,32 @@ def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
     ):
         assert not validator.is_valid({"hypotheses": [wrong]})
     assert not validator.is_valid({"hypotheses": [entry()] * 3})
+
+
+def test_the_schema_bounds_what_the_reader_bounds() -> None:
+    """A small model fills its tokens with one text, or names one finding again and again."""
+    found = schema(SPACE.knobs, ["F-001"], 2)
+    validator = jsonschema.Draft202012Validator(found)
+    for wrong in (
+        entry(rationale="a" * 601),
+        entry(refuted_if=""),
+        entry(builds_on=["F-001"] * 9),
+        entry(predicted_percent=-100),
+        entry(high_percent=1001),
+    ):
+        assert not validator.is_valid({"hypotheses": [wrong]})
+    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], 2))
+    assert told_of_none.is_valid({"hypotheses": [entry(builds_on=[])]})
+    assert not told_of_none.is_valid({"hypotheses": [entry()]})
+
+
+def test_a_schema_without_its_bounds_says_the_rest_all_the_same() -> None:
+    found = without_bounds(schema(SPACE.knobs, ["F-001"], 2))
+    assert not [each for each in BOUNDS if each in json.dumps(found)]
+    validator = jsonschema.Draft202012Validator(found)
+    assert validator.is_valid({"hypotheses": [entry(rationale="a" * 601)] * 3})
+    assert not validator.is_valid({"hypotheses": [entry(more=1)]})
+    assert not validator.is_valid({"hypotheses": [entry(builds_on=["F-002"])]})
 
 
 def test_what_is_kept_is_readable_bounded_and_masked() -> None:
