@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from agent.language_model.answer import Proposal, Refused
 from agent.language_model.asking import ATTEMPTS, SCHEMA, Question, Reply
 from agent.language_model.digest import tokens_of
+from agent.language_model.exchange import GIVEN_UP
 from agent.language_model.quoting import masked, readable
 from agent.language_model.usage import UNTOLD
 from configs.language_model import Endpoint, LanguageModelSpec
@@ -125,7 +126,7 @@ def tell_of_unseen(session: Session, campaign_id: int) -> None:
 
 def given_up() -> Reply:
     """That of a question which was cut off before anything was heard."""
-    return Reply(failure="The question was given up.", used=UNTOLD)
+    return Reply(failure=GIVEN_UP, used=UNTOLD)
 
 
 def _prompt(question: Question) -> str:

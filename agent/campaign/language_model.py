@@ -26,6 +26,7 @@ from agent.language_model.answer import Allowed, Proposal, Refused, read_answer
 from agent.language_model.asking import Question, Reply
 from agent.language_model.beside import Asked
 from agent.language_model.digest import tokens_of
+from agent.language_model.exchange import GIVEN_UP
 from agent.language_model.question import MOST_ASKED, question
 from agent.proposers.dedupe import refusal
 from agent.proposers.language_model import LanguageModelProposer, Ready, draft_from, most_standing
@@ -49,6 +50,11 @@ MOST_SKIPPED = 16
 GIVE_UP_S = 1.0
 """Seconds that a question which is given up is waited for: its connection is cut."""
 
+NOT_AWAITED = (
+    "No answer came in the {wait_s:g} s that the campaign waits for it between two tests. "
+    "Raise language_model.wait, or lower language_model.answer_tokens."
+)
+
 NO_ENDPOINT = (
     "No endpoint is known, so no language model is asked, and the others propose alone: set "
     "AUTOINFER_LLM_BASE_URL and AUTOINFER_LLM_MODEL, or language_model in the campaign's file."
@@ -58,7 +64,8 @@ NO_ENDPOINT = (
 @dataclass(frozen=True)
 class _Put:
     """A question under way: the number it is kept under, what was asked and how, on which configuration;
-    `wait_s` is how long the campaign waits for its answer, 0 where it does not."""
+    `wait_s` is how long the campaign waits for its answer, 0 where it does not, and `is_late` whether it
+    waited that long in vain."""
 
     asked: Asked
     answer_id: int
@@ -67,6 +74,7 @@ class _Put:
     allowed: Allowed
     control: Configuration
     wait_s: float
+    is_late: bool = False
 
 
 class LanguageModel:
@@ -107,6 +115,7 @@ class LanguageModel:
             return False
         if put.asked.wall_s > put.wait_s:
             put.asked.give_up(wait_s=GIVE_UP_S)
+            self._under_way = replace(put, is_late=True)
             return False
         return True
 
@@ -163,6 +172,7 @@ class LanguageModel:
                 knobs,
                 labels,
                 asked=MOST_ASKED,
+                min_effect=desk.view.min_effect,
                 prompt_tokens=spec.prompt_tokens,
                 answer_tokens=spec.answer_tokens,
                 seed=desk.facts.spec.seed % 2**31,
@@ -200,6 +210,8 @@ class LanguageModel:
         fresh: list[Ready] = []
         if put is not None and reply is not None:
             self._under_way = None
+            if put.is_late and reply.failure == GIVEN_UP:
+                reply = replace(reply, failure=NOT_AWAITED.format(wait_s=put.wait_s))
             self._failures = 0 if reply.failure is None else self._failures + 1
             proposals, refused = _read(reply, put.allowed)
             with self._writing() as session:

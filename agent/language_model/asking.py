@@ -4,12 +4,14 @@ What may pass by itself (429, 408, 5xx, a lost connection) is tried again after 
 as the server asks for, all within the deadline. What it does not serve is left out: the bounds in the schema
 of the answer, then the schema as its form, then any form at all (the answer is then looked for in its text),
 the temperature, the seed, or `max_tokens` for `max_completion_tokens`. Anything else is a failure, and the
-reply says which.
+reply says which: a question that is longer than the model's context is one at once, since it is no shorter
+without an option.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -33,8 +35,16 @@ FIRST_PAUSE_S = 1.0
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which the same request may succeed."""
 
+TOO_LARGE = frozenset({400, 413, 422})
+"""Statuses by which servers refuse a question that is too long."""
+
 NOT_SERVED = frozenset({400, 415, 422, 501})
 """Statuses by which servers refuse an option that they don't know."""
+
+TOO_LONG = re.compile(r"context[ _](?:length|size|window)")
+"""Words by which servers say that a question and its answer don't fit into the model's context."""
+
+SHORTER = "Lower language_model.prompt_tokens or language_model.answer_tokens, or serve a longer context."
 
 MOST_TEXT = 64_000
 """Characters of an answer that are looked at."""
@@ -162,8 +172,11 @@ def ask(
             failure = f"The endpoint answered {answer.status}{f': {complaint}' if complaint else ''}."
             passes = answer.status in AGAIN
             pause_s = max(pause_s, answer.retry_after_s or 0.0)
+            too_long = answer.status in TOO_LARGE and TOO_LONG.search(complaint.lower()) is not None
             less = options.without(complaint.lower()) if answer.status in NOT_SERVED else None
-            if less is not None:
+            if too_long:
+                failure = f"{failure} {SHORTER}"
+            elif less is not None:
                 options = less
                 continue
         except Cancelled as given_up:

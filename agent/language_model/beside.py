@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from agent.language_model.asking import Question, Reply, ask
-from agent.language_model.exchange import Line
+from agent.language_model.exchange import GIVEN_UP, Line
 from agent.language_model.usage import Usage
 from configs.language_model import Endpoint
 
@@ -50,7 +50,7 @@ class Asked:
             return None
         self._line.cut()
         sent = self._line.sent
-        why = "The question was given up." if self._given_up else "No answer came in time."
+        why = GIVEN_UP if self._given_up else "No answer came in time."
         return self._reply or Reply(
             failure=why,
             used=Usage(untold_prompts=sent, untold_answers=sent),

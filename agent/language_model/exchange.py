@@ -30,6 +30,10 @@ CONNECT_S = 10.0
 """Seconds for the connection."""
 
 
+GIVEN_UP = "The question was given up."
+"""What is said of a question that was cut off from this side."""
+
+
 class Unreachable(AutoinferError):
     """The endpoint did not answer as a server does: it may at the next attempt."""
 
@@ -104,7 +108,7 @@ def exchange(
     """
     left_s = deadline - clock()
     if line.is_cut:
-        raise Cancelled("The question was given up.")
+        raise Cancelled(GIVEN_UP)
     if left_s <= 0:
         raise Unreachable("No answer came in time.")
     parts = urlsplit(url)
@@ -146,7 +150,7 @@ def exchange(
         )
     except (OSError, http.client.HTTPException, ValueError, Unreachable) as error:
         if line.is_cut:
-            raise Cancelled("The question was given up.") from None
+            raise Cancelled(GIVEN_UP) from None
         if late.is_set() or isinstance(error, TimeoutError):
             raise Unreachable("No answer came in time.") from None
         if isinstance(error, Unreachable):

@@ -35,16 +35,16 @@ SYSTEM = (
 
 FORM = (
     'The object is {"hypotheses": [...]} with at most ASKED entries, the most promising first, each of them '
-    '{"change": [{"knob": NAME, "value": VALUE}, ...], "predicted_percent": NUMBER, "low_percent": NUMBER, '
-    '"high_percent": NUMBER, "min_effect_percent": NUMBER, "refuted_if": TEXT, "rationale": TEXT, '
+    '{"rationale": TEXT, "change": [{"knob": NAME, "value": VALUE}, ...], "low_percent": NUMBER, '
+    '"predicted_percent": NUMBER, "high_percent": NUMBER, "min_effect_percent": NUMBER, "refuted_if": TEXT, '
     '"builds_on": [ID, ...]}. '
+    "rationale: why, in at most four sentences with the numbers of the data that speak for it. "
     "change: knobs and values of `knobs` alone, on top of `best`, each knob once; a knob with `only_when` "
     "needs that knob at that value, which you set in the same change. predicted_percent: the change of the "
-    "metric, less than 0 where it gets faster: -10 is 10 % less time; with its 80 % interval from "
-    "low_percent to high_percent; it must promise at least min_effect_percent, which is at least "
-    "`least_effect_percent`. "
-    "refuted_if: which measurement would refute it, in words. rationale: why, in at most four sentences with "
-    "the numbers of the data that speak for it. "
+    "metric, less than 0 where it gets faster: -10 is 10 % less time. low_percent and high_percent: its 80 % "
+    "interval, which it lies in, as -10 lies between -15 and -4. min_effect_percent: the smallest gain that "
+    "would be worth having, more than 0 and at least `least_effect_percent`; predicted_percent promises no "
+    "less. refuted_if: which measurement would refute it, in words. "
     "builds_on: ids of `findings`, or an empty list. Repeat nothing of `verdicts` and `waiting`, and propose "
     "fewer rather than weak ones."
 )
@@ -57,6 +57,7 @@ def question(
     findings: Sequence[str],
     *,
     asked: int,
+    min_effect: float,
     prompt_tokens: int,
     answer_tokens: int,
     seed: int,
@@ -64,36 +65,43 @@ def question(
 ) -> tuple[Question, Digest]:
     """The question for at most `asked` hypotheses, within so many tokens, and the digest in it.
 
+    `min_effect` is the least share of the metric that is worth having.
     Raises `UsageError` where the least that must be told does not fit.
     """
     form = FORM.replace("ASKED", str(asked))
     around = f"{form}\n<data>\n\n</data>"
     found = digest(known, prompt_tokens - tokens_of(SYSTEM + around))
     user = f"{form}\n<data>\n{found.text}\n</data>"
-    return Question(SYSTEM, user, schema(knobs, findings, asked), answer_tokens, seed, timeout_s), found
+    form_of = schema(knobs, findings, asked, min_effect)
+    return Question(SYSTEM, user, form_of, answer_tokens, seed, timeout_s), found
 
 
-def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[str, Json]:
-    """The JSON schema of an answer: knobs by name, each with its own values, and findings by id."""
-    number: Json = {"type": "number", "minimum": LEAST_PERCENT, "maximum": MOST_PERCENT}
+def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int, min_effect: float) -> dict[str, Json]:
+    """The JSON schema of an answer: knobs by name, each with its own values, and findings by id.
+
+    Its fields stand in the order in which they are best written, the reason first and the interval from low
+    to high; a prediction promises at least `min_effect`, a share of the metric.
+    """
+    least = round(100 * min_effect, 9)
+    gain = _number(LEAST_PERCENT, -least)
     words: Json = {"type": "string", "minLength": 1, "maxLength": MOST_WORDS}
     changes: list[Json] = [
         _object({"knob": {"const": each.name}, "value": {"enum": list(each.values)}}) for each in knobs
     ]
     entry = _object(
         {
+            "rationale": words,
             "change": {
                 "type": "array",
                 "items": {"anyOf": changes},
                 "minItems": 1,
                 "maxItems": MOST_CHANGES,
             },
-            "predicted_percent": number,
-            "low_percent": number,
-            "high_percent": number,
-            "min_effect_percent": number,
+            "low_percent": gain,
+            "predicted_percent": gain,
+            "high_percent": _number(LEAST_PERCENT, MOST_PERCENT),
+            "min_effect_percent": _number(least, -LEAST_PERCENT),
             "refuted_if": words,
-            "rationale": words,
             "builds_on": {
                 "type": "array",
                 "items": {"enum": list(findings)} if findings else {"type": "string"},
@@ -102,6 +110,10 @@ def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[s
         }
     )
     return _object({"hypotheses": {"type": "array", "items": entry, "maxItems": asked}})
+
+
+def _number(least: float, most: float) -> Json:
+    return {"type": "number", "minimum": least, "maximum": most}
 
 
 def _object(properties: Mapping[str, Json]) -> dict[str, Json]:

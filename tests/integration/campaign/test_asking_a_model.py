@@ -14,7 +14,7 @@ from sqlalchemy import select
 from agent.campaign.accept import accept
 from agent.campaign.desk import Desk
 from agent.campaign.kept_questions import NEVER_SEEN, tell_of_unseen
-from agent.campaign.language_model import NO_ENDPOINT, LanguageModel
+from agent.campaign.language_model import NO_ENDPOINT, NOT_AWAITED, LanguageModel
 from agent.campaign.loop import CampaignLoop
 from agent.campaign.measured import read_measured
 from agent.campaign.reading_facts import read_facts
@@ -210,7 +210,7 @@ def test_a_model_on_this_machine_is_silent_while_something_is_measured(ground: G
     assert put.given_up
     model.proposer(ground.desk())
     (text,) = ground.told(EventKind.MODEL_FAILED)
-    assert text.endswith("The question was given up.")
+    assert text.endswith(NOT_AWAITED.format(wait_s=20))
 
 
 def test_nobody_waits_for_a_model_elsewhere_and_the_end_gives_it_up(ground: Ground) -> None:

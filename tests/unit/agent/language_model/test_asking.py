@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent.language_model.asking import OBJECT, SCHEMA, TEXT, Question, Reply, ask
+from agent.language_model.asking import OBJECT, SCHEMA, SHORTER, TEXT, Question, Reply, ask
 from agent.language_model.beside import Asked
 from agent.language_model.exchange import Line
-from agent.language_model.usage import UNTOLD, Usage
+from agent.language_model.usage import NOTHING, UNTOLD, Usage
 from configs.language_model import Endpoint
 from tests.simulated.chat_server import MODEL, ChatServer, chat_server
 from tests.waiting import PATIENCE_S
@@ -127,6 +127,22 @@ def test_bounds_that_a_server_does_not_know_are_left_out_and_the_schema_stays(sc
     bounded = replace(QUESTION, schema={"type": "string", "maxLength": 5})
     reply = asked(server, bounded)
     assert (reply.failure, reply.form, reply.attempts) == (None, SCHEMA, 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 2048 tokens. However, your prompt has 2049 input tokens.",
+        "the request exceeds the available context size, try increasing it",
+    ],
+)
+def test_a_question_beyond_the_context_says_what_to_lower_and_is_not_put_again(
+    scripted: Serve, words: str
+) -> None:
+    server = scripted({"status": 400, "body": json.dumps({"error": {"message": words}})})
+    reply = asked(server)
+    assert reply.failure == f"The endpoint answered 400: {words.rstrip('.')}. {SHORTER}"
+    assert (reply.attempts, reply.form, reply.used) == (1, SCHEMA, NOTHING)
 
 
 def test_what_is_refused_for_good_is_not_tried_again(scripted: Serve) -> None:

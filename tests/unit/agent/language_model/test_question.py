@@ -30,7 +30,15 @@ HOSTILE = [
 
 def asked(known: Known, most: int = 4000, findings: Sequence[str] = ("F-001",)) -> tuple[str, Digest]:
     made, found = question(
-        known, SPACE.knobs, findings, asked=3, prompt_tokens=most, answer_tokens=9, seed=1, timeout_s=1.0
+        known,
+        SPACE.knobs,
+        findings,
+        asked=3,
+        min_effect=0.03,
+        prompt_tokens=most,
+        answer_tokens=9,
+        seed=1,
+        timeout_s=1.0,
     )
     assert tokens_of(made.system + made.user) <= most
     return made.user, found
@@ -96,7 +104,7 @@ def test_what_must_be_told_is_never_cut() -> None:
 
 
 def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
-    found = schema(SPACE.knobs, ["F-001"], 2)
+    found = schema(SPACE.knobs, ["F-001"], 2, 0.03)
     jsonschema.Draft202012Validator.check_schema(found)
     validator = jsonschema.Draft202012Validator(found)
     assert validator.is_valid({"hypotheses": [entry()]})
@@ -112,7 +120,7 @@ def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
 
 def test_the_schema_bounds_what_the_reader_bounds() -> None:
     """A small model fills its tokens with one text, or names one finding again and again."""
-    found = schema(SPACE.knobs, ["F-001"], 2)
+    found = schema(SPACE.knobs, ["F-001"], 2, 0.03)
     validator = jsonschema.Draft202012Validator(found)
     for wrong in (
         entry(rationale="a" * 601),
@@ -120,15 +128,20 @@ def test_the_schema_bounds_what_the_reader_bounds() -> None:
         entry(builds_on=["F-001"] * 9),
         entry(predicted_percent=-100),
         entry(high_percent=1001),
+        entry(predicted_percent=12.06),
+        entry(predicted_percent=-2.9),
+        entry(low_percent=0),
+        entry(min_effect_percent=-10),
+        entry(min_effect_percent=2.9),
     ):
         assert not validator.is_valid({"hypotheses": [wrong]})
-    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], 2))
+    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], 2, 0.03))
     assert told_of_none.is_valid({"hypotheses": [entry(builds_on=[])]})
     assert not told_of_none.is_valid({"hypotheses": [entry()]})
 
 
 def test_a_schema_without_its_bounds_says_the_rest_all_the_same() -> None:
-    found = without_bounds(schema(SPACE.knobs, ["F-001"], 2))
+    found = without_bounds(schema(SPACE.knobs, ["F-001"], 2, 0.03))
     assert not [each for each in BOUNDS if each in json.dumps(found)]
     validator = jsonschema.Draft202012Validator(found)
     assert validator.is_valid({"hypotheses": [entry(rationale="a" * 601)] * 3})
