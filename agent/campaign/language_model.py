@@ -172,7 +172,6 @@ class LanguageModel:
                 knobs,
                 labels,
                 asked=MOST_ASKED,
-                min_effect=desk.view.min_effect,
                 prompt_tokens=spec.prompt_tokens,
                 answer_tokens=spec.answer_tokens,
                 seed=desk.facts.spec.seed % 2**31,

@@ -44,7 +44,7 @@ FORM = (
     "metric, less than 0 where it gets faster: -10 is 10 % less time. low_percent and high_percent: its 80 % "
     "interval, which it lies in, as -10 lies between -15 and -4. min_effect_percent: the smallest gain that "
     "would be worth having, more than 0 and at least `least_effect_percent`; predicted_percent promises no "
-    "less. refuted_if: which measurement would refute it, in words. "
+    "less. refuted_if: which measurement would refute it, in a sentence. "
     "builds_on: ids of `findings`, or an empty list. Repeat nothing of `verdicts` and `waiting`, and propose "
     "fewer rather than weak ones."
 )
@@ -57,33 +57,29 @@ def question(
     findings: Sequence[str],
     *,
     asked: int,
-    min_effect: float,
     prompt_tokens: int,
     answer_tokens: int,
     seed: int,
     timeout_s: float,
 ) -> tuple[Question, Digest]:
     """The question for at most `asked` hypotheses, within so many tokens, and the digest in it.
-
-    `min_effect` is the least share of the metric that is worth having.
     Raises `UsageError` where the least that must be told does not fit.
     """
     form = FORM.replace("ASKED", str(asked))
     around = f"{form}\n<data>\n\n</data>"
     found = digest(known, prompt_tokens - tokens_of(SYSTEM + around))
     user = f"{form}\n<data>\n{found.text}\n</data>"
-    form_of = schema(knobs, findings, asked, min_effect)
-    return Question(SYSTEM, user, form_of, answer_tokens, seed, timeout_s), found
+    return Question(SYSTEM, user, schema(knobs, findings, asked), answer_tokens, seed, timeout_s), found
 
 
-def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int, min_effect: float) -> dict[str, Json]:
+def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int) -> dict[str, Json]:
     """The JSON schema of an answer: knobs by name, each with its own values, and findings by id.
 
-    Its fields stand in the order in which they are best written, the reason first and the interval from low
-    to high; a prediction promises at least `min_effect`, a share of the metric.
+    Its fields stand in the order in which they are best written: the reason first, the interval from low to
+    high. It bounds a number no closer than any change is bounded: where the sign that a model was about to
+    write is not allowed, a small one writes blanks, which servers let stand, until its time is up.
     """
-    least = round(100 * min_effect, 9)
-    gain = _number(LEAST_PERCENT, -least)
+    number: Json = {"type": "number", "minimum": LEAST_PERCENT, "maximum": MOST_PERCENT}
     words: Json = {"type": "string", "minLength": 1, "maxLength": MOST_WORDS}
     changes: list[Json] = [
         _object({"knob": {"const": each.name}, "value": {"enum": list(each.values)}}) for each in knobs
@@ -97,10 +93,10 @@ def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int, min_effec
                 "minItems": 1,
                 "maxItems": MOST_CHANGES,
             },
-            "low_percent": gain,
-            "predicted_percent": gain,
-            "high_percent": _number(LEAST_PERCENT, MOST_PERCENT),
-            "min_effect_percent": _number(least, -LEAST_PERCENT),
+            "low_percent": number,
+            "predicted_percent": number,
+            "high_percent": number,
+            "min_effect_percent": number,
             "refuted_if": words,
             "builds_on": {
                 "type": "array",
@@ -110,10 +106,6 @@ def schema(knobs: Sequence[Knob], findings: Sequence[str], asked: int, min_effec
         }
     )
     return _object({"hypotheses": {"type": "array", "items": entry, "maxItems": asked}})
-
-
-def _number(least: float, most: float) -> Json:
-    return {"type": "number", "minimum": least, "maximum": most}
 
 
 def _object(properties: Mapping[str, Json]) -> dict[str, Json]:

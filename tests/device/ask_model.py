@@ -56,7 +56,6 @@ def asked_about(
         knobs,
         labels,
         asked=MOST_ASKED,
-        min_effect=desk.view.min_effect,
         prompt_tokens=spec.prompt_tokens,
         answer_tokens=spec.answer_tokens,
         seed=0,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.language_model.digest import Digest, Known, digest, tokens_of
-from agent.language_model.question import question, schema
+from agent.language_model.question import FORM, question, schema
 from agent.language_model.quoting import encoded, masked, plain, readable
 from agent.language_model.schema_bounds import BOUNDS, without_bounds
 from configs.errors import UsageError
@@ -34,7 +34,6 @@ def asked(known: Known, most: int = 4000, findings: Sequence[str] = ("F-001",)) 
         SPACE.knobs,
         findings,
         asked=3,
-        min_effect=0.03,
         prompt_tokens=most,
         answer_tokens=9,
         seed=1,
@@ -104,7 +103,7 @@ def test_what_must_be_told_is_never_cut() -> None:
 
 
 def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
-    found = schema(SPACE.knobs, ["F-001"], 2, 0.03)
+    found = schema(SPACE.knobs, ["F-001"], 2)
     jsonschema.Draft202012Validator.check_schema(found)
     validator = jsonschema.Draft202012Validator(found)
     assert validator.is_valid({"hypotheses": [entry()]})
@@ -120,7 +119,7 @@ def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
 
 def test_the_schema_bounds_what_the_reader_bounds() -> None:
     """A small model fills its tokens with one text, or names one finding again and again."""
-    found = schema(SPACE.knobs, ["F-001"], 2, 0.03)
+    found = schema(SPACE.knobs, ["F-001"], 2)
     validator = jsonschema.Draft202012Validator(found)
     for wrong in (
         entry(rationale="a" * 601),
@@ -128,20 +127,24 @@ def test_the_schema_bounds_what_the_reader_bounds() -> None:
         entry(builds_on=["F-001"] * 9),
         entry(predicted_percent=-100),
         entry(high_percent=1001),
-        entry(predicted_percent=12.06),
-        entry(predicted_percent=-2.9),
-        entry(low_percent=0),
-        entry(min_effect_percent=-10),
-        entry(min_effect_percent=2.9),
     ):
         assert not validator.is_valid({"hypotheses": [wrong]})
-    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], 2, 0.03))
+    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], 2))
     assert told_of_none.is_valid({"hypotheses": [entry(builds_on=[])]})
     assert not told_of_none.is_valid({"hypotheses": [entry()]})
 
 
+def test_the_form_and_the_schema_name_the_same_fields_in_one_order() -> None:
+    found: Any = schema(SPACE.knobs, ["F-001"], 2)
+    fields = list(found["properties"]["hypotheses"]["items"]["properties"])
+    assert fields == sorted(fields, key=lambda each: FORM.index(f'"{each}": '))
+    assert fields[0] == "rationale"
+    interval = ["low_percent", "predicted_percent", "high_percent"]
+    assert [each for each in fields if each in interval] == interval
+
+
 def test_a_schema_without_its_bounds_says_the_rest_all_the_same() -> None:
-    found = without_bounds(schema(SPACE.knobs, ["F-001"], 2, 0.03))
+    found = without_bounds(schema(SPACE.knobs, ["F-001"], 2))
     assert not [each for each in BOUNDS if each in json.dumps(found)]
     validator = jsonschema.Draft202012Validator(found)
     assert validator.is_valid({"hypotheses": [entry(rationale="a" * 601)] * 3})
