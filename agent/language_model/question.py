@@ -63,6 +63,7 @@ def question(
     timeout_s: float,
 ) -> tuple[Question, Digest]:
     """The question for at most `asked` hypotheses, within so many tokens, and the digest in it.
+
     Raises `UsageError` where the least that must be told does not fit.
     """
     form = FORM.replace("ASKED", str(asked))

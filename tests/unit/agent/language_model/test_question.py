@@ -30,14 +30,7 @@ HOSTILE = [
 
 def asked(known: Known, most: int = 4000, findings: Sequence[str] = ("F-001",)) -> tuple[str, Digest]:
     made, found = question(
-        known,
-        SPACE.knobs,
-        findings,
-        asked=3,
-        prompt_tokens=most,
-        answer_tokens=9,
-        seed=1,
-        timeout_s=1.0,
+        known, SPACE.knobs, findings, asked=3, prompt_tokens=most, answer_tokens=9, seed=1, timeout_s=1.0
     )
     assert tokens_of(made.system + made.user) <= most
     return made.user, found
