@@ -21,8 +21,10 @@ from pathlib import Path
 
 from agent.ground.timed_kernels import timed_kernels
 from agent.surrogate.timed_kernels import TIMED_SD_LOG
+from configs.errors import UsageError
 from configs.models import load_model_profile
 from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTiming, KernelTimings
+from experiments.engines.port import Infeasible
 from experiments.engines.vllm.engine import VllmEngine
 from experiments.shapes.folder import write_shape
 from experiments.space.configuration import Configuration
@@ -136,4 +138,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (UsageError, Infeasible) as error:
+        sys.exit(str(error))

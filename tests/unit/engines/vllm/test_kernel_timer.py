@@ -34,9 +34,12 @@ import json, os, sys, time
 told = json.loads({told!r})
 order = json.loads(sys.stdin.readline())
 assert os.path.isdir(os.path.dirname(order["turn"]))
-if told.get("begins") == "once" and os.path.exists({begun!r}):
-    print("No space left on device", file=sys.stderr, flush=True)
-    os._exit(7)
+if told.get("begins") == "once":
+    try:
+        os.close(os.open({begun!r}, os.O_CREAT | os.O_EXCL))  # of several that begin at once one does
+    except FileExistsError:
+        print("No space left on device", file=sys.stderr, flush=True)
+        os._exit(7)
 with open({begun!r}, "a") as file:
     print(os.getpid(), file=file)
 print(json.dumps({{"ok": {{"method": "by script", "rows": order["rows"]}}}}), flush=True)
