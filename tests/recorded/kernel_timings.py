@@ -2,8 +2,9 @@
 
 An H200 has not run the timing itself; an H100 has (docs/kernel-timings.md). Parts of `auto` (Machete),
 `machete`, `marlin` and `humming` and of 16 bits are those of the profiled steps in docs/results/h200-9b.md
-(*Where a step's time goes*; the head's from the steps with a packed one). `triton` took 21.9 ms a step more than the engine's choice, all of which is put
-on its products here (docs/results/h200-campaign-18m.md, E-0003). Conch was not installed.
+(*Where a step's time goes*; the head's from the steps with a packed one). `triton` took 21.9 ms a step more
+than the engine's choice, all of which is put on its products here (docs/results/h200-campaign-18m.md,
+E-0003). Conch was not installed.
 """
 
 from __future__ import annotations
