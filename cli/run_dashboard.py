@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import TracebackType
 import typer
 
 from agent.campaign.worker_process import end_of
+from cli.interrupt import Interrupt
 from cli.opening import same_settings
 from cli.output import print_json, say
 from configs.errors import AutoinferError
@@ -20,6 +22,9 @@ from dashboard.listening import Listening, listen
 
 DASHBOARD_LOG = "dashboard.log"
 """The file in the log folder that the campaign's dashboard writes to."""
+
+LOOK_S = 0.2
+"""Seconds between two looks for Ctrl C and for the server's end, while nothing else is done."""
 
 STOP_S = 5.0
 """Seconds that the server is given to end: streams have two of them."""
@@ -71,9 +76,11 @@ class RunDashboard:
         """Say that the server goes on, and block until Ctrl C or its end; at once where it does not run."""
         if self._process is None:
             return
-        with suppress(KeyboardInterrupt):  # from the line on that speaks of Ctrl C
+        with suppress(KeyboardInterrupt), Interrupt() as interrupt:  # from the line on that speaks of Ctrl C
             say("", f"The dashboard stays at {self.address} until Ctrl C.")
-            self._process.wait()
+            while self._process.poll() is None:  # a wait without end misses a Ctrl C that comes as it begins
+                interrupt.check()
+                time.sleep(LOOK_S)
 
     def stop(self) -> None:
         """Ask the server to end, then wait; kill it when it does not."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sqlite3
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -80,6 +83,26 @@ def test_one_that_ends_by_itself_is_told_of_once_with_its_reason(
         assert "autoinfer dashboard" in told
         assert dashboard.keep() is None
         dashboard.stay()  # at once
+
+
+def test_ctrl_c_ends_the_stay_though_it_reaches_another_thread(
+    listening: Listening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = threading.Event()
+
+    def interrupt() -> None:
+        assert said.wait(PATIENCE_S)
+        time.sleep(0.5)  # so that it waits by then
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    monkeypatch.setattr("cli.run_dashboard.say", lambda *_: said.set())
+    other = threading.Thread(target=interrupt)
+    with running(listening, tmp_path, "import time; time.sleep(600)") as dashboard:
+        dashboard.keep()
+        other.start()
+        dashboard.stay()
+        other.join()
+        assert dashboard.pid is not None, "it is ended by the block, not by the stay"
 
 
 def test_one_that_can_t_be_started_is_told_of_once(listening: Listening, tmp_path: Path) -> None:
