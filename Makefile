@@ -66,9 +66,10 @@ test: $(VENV)/.installed-dev ## all checks and all tests but the long proofs of 
 suite: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration tests/unit
 
-bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## the benchmarks alone, with their figures
+bench: $(VENV)/.installed-dev $(QUANTIZE_VENV)/.installed ## benchmarks with their figures, long proofs, and properties with ten times as many examples
 	$(BIN)/python -m pytest tests/benchmarks -s -m 'bench_only or not bench_only'
 	$(BIN)/python -m pytest tests/unit tests/integration --ignore tests/integration/dashboard -m bench_only
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) tests/unit -m hypothesis --hypothesis-profile thorough
 
 looks: $(VENV)/.installed-dev ## look at every page in both themes, wide and narrow, in a browser
 	$(BIN)/python -m pytest tests/integration/dashboard/test_browser.py -m 'bench_only or not bench_only'

@@ -12,7 +12,11 @@ from experiments.engines.garbage import unsearched
 
 pytest_plugins = ["tests.hanging"]
 
-settings.register_profile("suite", deadline=None)
+EXAMPLES, MANY_EXAMPLES = 40, 400
+"""Of each property, where its test does not say how many: in the suite, and in `make bench`."""
+
+settings.register_profile("suite", deadline=None, max_examples=EXAMPLES)
+settings.register_profile("thorough", deadline=None, max_examples=MANY_EXAMPLES)
 """No limit of time for an example: on a loaded machine it would fail tests of everything but speed."""
 
 settings.load_profile("suite")

@@ -222,7 +222,8 @@ EVENTS_BEFORE_A_KILL = ((1, 26), (6, 16), (6, 16))
 ten, a loop that takes over tells five before it gets further, and the whole campaign has more than fifty."""
 
 
-@pytest.mark.parametrize("seed", [5])
+@pytest.mark.bench_only
+@pytest.mark.parametrize("seed", [5, 6, 7])
 def test_a_loop_killed_at_random_is_continued_without_loss(tmp_path: Path, seed: int) -> None:
     database, campaign_id = start_small(tmp_path)
     argv = [sys.executable, "-P", "-m", "tests.simulated.campaign", str(tmp_path)]

@@ -58,7 +58,7 @@ def begun(database: Database) -> int:
 @pytest.mark.parametrize(
     ("point", "before"),
     [
-        (KillPoint.AFTER_DISPATCH, 1),
+        pytest.param(KillPoint.AFTER_DISPATCH, 1, marks=pytest.mark.bench_only),
         (KillPoint.BETWEEN_VERDICT_AND_STATE, 2),
         pytest.param(KillPoint.BEFORE_LEARNT, 2, marks=pytest.mark.bench_only),
     ],

@@ -1,4 +1,4 @@
-"""The examples of `docs/commands.md` run, in their order, on one campaign; each command once as installed."""
+"""The examples of `docs/commands.md` run in their order, on one campaign; some commands as installed."""
 
 import re
 import shutil
@@ -48,6 +48,9 @@ ELSEWHERE = (
 """Examples that measure, record, train, serve, install, ask the hub or a provider, or need a campaign that
 asks or whose model is here, a job that ran here or what waits for approval; their own tests run them."""
 
+AS_INSTALLED = {"plan", "report", "queue", "show", "pin", "devices"}
+"""Commands whose first example is run by the installed script, which takes a second longer than a fork."""
+
 
 def examples() -> list[str]:
     blocks = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
@@ -61,11 +64,12 @@ def test_every_example_runs_as_it_stands(with_history: Autoinfer, tmp_path: Path
     seen: set[str] = set()
     for line in ran:
         command = line.split()[0]
-        done = with_history(line) if command in seen else with_history.fresh(line)
+        done = with_history.fresh(line) if command in AS_INSTALLED - seen else with_history(line)
         seen.add(command)
         assert done.code == 0 or (line == "doctor" and done.code == 1), f"{line}\n{done.err}"
         assert done.out
     assert len(ran) > 25
+    assert seen >= AS_INSTALLED
     assert (tmp_path / "graph.graphml").exists()
 
 

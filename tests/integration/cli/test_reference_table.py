@@ -28,6 +28,7 @@ MOST_S = 400.0
 """Seconds that a call may take beside other tests."""
 
 
+@pytest.mark.bench_only
 @pytest.mark.timeout(3 * MOST_S)
 def test_the_packaged_model_is_pruned_scored_checked_and_timed(tmp_path: Path) -> None:
     autoinfer = Autoinfer(tmp_path / "data", limit_s=MOST_S)

@@ -171,6 +171,7 @@ def test_a_whole_campaign_runs_in_pods_that_are_all_given_back(on_runpod: OnRunP
     assert outcome["spent"]["usd"] == pytest.approx(actual, abs=1e-4)
 
 
+@pytest.mark.bench_only
 def test_what_it_supported_is_confirmed_on_another_gpu_there(on_runpod: OnRunPod, outcome) -> None:
     """`promote` brings its own worker, and waits for the verdict."""
     database = on_runpod.database()

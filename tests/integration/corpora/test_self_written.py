@@ -73,10 +73,10 @@ def test_sampling_follows_the_temperature() -> None:
 def test_the_reference_model_writes_the_same_text_again_and_none_of_it_is_evaluation_text() -> None:
     checkpoint = reference_model_path()
     one, again = (
-        calibration_corpus("self", checkpoint, samples=4, sample_tokens=64, seed=5) for _ in range(2)
+        calibration_corpus("self", checkpoint, samples=4, sample_tokens=32, seed=5) for _ in range(2)
     )
     assert one == again
-    assert [len(ids) for ids in one.documents] == [64] * 4
+    assert [len(ids) for ids in one.documents] == [32] * 4
     tokenizer = load_tokenizer(checkpoint)
     texts = [tokenizer.decode(list(ids), skip_special_tokens=False) for ids in one.documents]
     assert all(ids[0] == end_of_text_id(tokenizer) for ids in one.documents)

@@ -131,6 +131,7 @@ def test_every_page_is_clean_and_accessible_in_both_themes(browser: Browser, add
     assert not told, "\n".join(told)
 
 
+@pytest.mark.bench_only
 def test_an_empty_database_is_as_clean(browser: Browser, empty_address: str) -> None:
     missing = [path for path, status in EMPTY.items() if status == 404]
     pages = {path: status for path, status in EMPTY.items() if path not in missing[1:]}  # they look the same

@@ -26,7 +26,7 @@ from tests.history.large_story import Size
 pytestmark = pytest.mark.slow
 
 BASE = "http://127.0.0.1"
-EXAMPLES = 4
+EXAMPLES = 3
 """Requests of each address; they are the same in every run."""
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]

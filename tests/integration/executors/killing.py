@@ -41,6 +41,10 @@ NOT_SUBMITTED = (KillPoint.BEFORE_SUBMIT, KillPoint.BEFORE_REMOTE_SUBMIT)
 REF_NOT_STORED = (KillPoint.BEFORE_REF_STORED, KillPoint.AFTER_SUBMIT)
 REF_STORED = (KillPoint.WHILE_RUNNING, KillPoint.BEFORE_RESULT, KillPoint.BETWEEN_RESULT_AND_STATE)
 
+ONCE = (KillPoint.BEFORE_SUBMIT, KillPoint.BEFORE_RESULT, KillPoint.BETWEEN_RESULT_AND_STATE)
+"""Points that know nothing of the provider: what is asked at them of every provider in `make bench` is asked
+of one in each run (`tests/integration/remote`)."""
+
 PATIENCE_S = 60.0
 
 
@@ -59,7 +63,13 @@ class WorkersKilled:
         yield opened
         opened.close()
 
-    @pytest.mark.parametrize("point", [*NOT_SUBMITTED, *REF_NOT_STORED, *REF_STORED])
+    @pytest.mark.parametrize(
+        "point",
+        [
+            pytest.param(point, marks=pytest.mark.bench_only if point in ONCE else ())
+            for point in (*NOT_SUBMITTED, *REF_NOT_STORED, *REF_STORED)
+        ],
+    )
     def test_the_next_worker_goes_on_with_the_run_of_one_killed_and_it_is_paid_once(
         self, place: ExecutorPlace, database: Database, tmp_path: Path, point: KillPoint
     ):

@@ -72,7 +72,7 @@ def test_stopping_early_saves_a_third_and_loses_no_truths_to_speak_of() -> None:
     assert {each.early for each in everything} >= {Outcome.SUPPORTED, Outcome.REFUTED, Outcome.INFEASIBLE}
 
 
-@pytest.mark.slow
+@pytest.mark.bench_only
 def test_the_command_writes_the_whole_page(tmp_path: Path) -> None:
     file = tmp_path / "results" / "verdicts.md"
     assert main(["--quick", "--real-aa", "--launch-sd", "0.5%", "--seed", "3", "--output", str(file)]) == 0

@@ -169,7 +169,7 @@ def test_a_woken_worker_finds_that_its_run_was_ended(workers: Workers, database:
     assert job_states(database) == {job_id: JobState.RUNNING}, "the second still has it"
 
 
-@pytest.mark.slow
+@pytest.mark.bench_only
 def test_workers_and_jobs_killed_at_random_lose_and_double_nothing(workers: Workers, database: Database):
     campaign = start_campaign(database)
     candidate = FASTER | {"simulated.request_s": 0.01}
