@@ -171,6 +171,7 @@ class LanguageModel:
                 told,
                 knobs,
                 labels,
+                desk.view.incumbent,
                 asked=MOST_ASKED,
                 prompt_tokens=spec.prompt_tokens,
                 answer_tokens=spec.answer_tokens,

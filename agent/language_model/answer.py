@@ -27,10 +27,10 @@ from pydantic import (
 
 from agent.language_model.instructing import instructs
 from agent.language_model.question import (
-    LEAST_PERCENT,
+    LEAST_GAIN_PERCENT,
     MOST_BUILT_ON,
     MOST_CHANGES,
-    MOST_PERCENT,
+    MOST_GAIN_PERCENT,
     MOST_WORDS,
 )
 from agent.language_model.quoting import plain
@@ -53,20 +53,19 @@ class _Said(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class ChangeSaid(_Said):
-    """One knob of a change, as it was said."""
-
-    knob: StrictStr = Field(max_length=200)
-    value: StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=200)]
+_Word = Annotated[StrictStr, Field(max_length=200)]
+"""A name or a value, as it was said."""
 
 
 class ProposalSaid(_Said):
     """One hypothesis, as it was said: each field of the type and within the bounds that it must have."""
 
-    change: tuple[ChangeSaid, ...] = Field(min_length=1, max_length=MOST_CHANGES)
-    predicted_percent: float = Field(strict=True)
-    low_percent: float = Field(strict=True)
-    high_percent: float = Field(strict=True)
+    change: dict[_Word, StrictBool | StrictInt | StrictFloat | _Word] = Field(
+        min_length=1, max_length=MOST_CHANGES
+    )
+    least_gain_percent: float = Field(strict=True)
+    gain_percent: float = Field(strict=True)
+    most_gain_percent: float = Field(strict=True)
     min_effect_percent: float = Field(strict=True)
     refuted_if: StrictStr = Field(min_length=1, max_length=MOST_WORDS)
     rationale: StrictStr = Field(min_length=1, max_length=MOST_WORDS)
@@ -234,16 +233,14 @@ def _proposal(entry: object, allowed: Allowed) -> Proposal:
 
 def _change(said: ProposalSaid, knobs: Mapping[str, Knob]) -> tuple[tuple[str, KnobValue], ...]:
     found: dict[str, KnobValue] = {}
-    for each in said.change:
-        knob = knobs.get(each.knob)
+    for name, meant in said.change.items():
+        knob = knobs.get(name)
         if knob is None:
-            raise _No(f"{plain(each.knob, 60)!r} is no knob that may be turned here.")
-        if each.knob in found:
-            raise _No(f"It sets {each.knob} twice.")
-        value = _of_the_knob(each.value, knob)
+            raise _No(f"{plain(name, 60)!r} is no knob that may be turned here.")
+        value = _of_the_knob(meant, knob)
         if value is None:
-            raise _No(f"{each.knob} can't be {plain(str(each.value), 60)!r} here.")
-        found[each.knob] = value
+            raise _No(f"{name} can't be {plain(str(meant), 60)!r} here.")
+        found[name] = value
     return tuple(sorted(found.items()))
 
 
@@ -264,18 +261,21 @@ def _of_the_knob(value: KnobValue, knob: Knob) -> KnobValue | None:
 
 
 def _prediction(said: ProposalSaid) -> Prediction:
-    low, mean, high = (
-        _log_of(name, getattr(said, name)) for name in ("low_percent", "predicted_percent", "high_percent")
+    least, mean, most = (
+        _log_of(name, getattr(said, name))
+        for name in ("least_gain_percent", "gain_percent", "most_gain_percent")
     )
-    if not low <= mean <= high:
+    if not most <= mean <= least:
         raise _No("The prediction does not lie inside its own interval.")
-    return Prediction(log_ratio_mean=mean, log_ratio_sd=max(LEAST_SPREAD_LOG, (high - low) / (2 * Z_80)))
+    return Prediction(log_ratio_mean=mean, log_ratio_sd=max(LEAST_SPREAD_LOG, (least - most) / (2 * Z_80)))
 
 
-def _log_of(name: str, percent: float) -> float:
-    if not math.isfinite(percent) or not LEAST_PERCENT <= percent <= MOST_PERCENT:
-        raise _No(f"{name} is {percent:g}, which is no change from {LEAST_PERCENT:g} to {MOST_PERCENT:g} %.")
-    return math.log1p(percent / 100)
+def _log_of(name: str, gain_percent: float) -> float:
+    """The log of the time over what it was, of a gain in percent: less than 0 where it gets faster."""
+    if not math.isfinite(gain_percent) or not LEAST_GAIN_PERCENT <= gain_percent <= MOST_GAIN_PERCENT:
+        bounds = f"from {LEAST_GAIN_PERCENT:g} to {MOST_GAIN_PERCENT:g} %"
+        raise _No(f"{name} is {gain_percent:g}, which is no gain {bounds}.")
+    return math.log1p(-gain_percent / 100)
 
 
 def _min_effect(said: ProposalSaid, least: float) -> float:
@@ -285,10 +285,10 @@ def _min_effect(said: ProposalSaid, least: float) -> float:
             f"min_effect_percent is {said.min_effect_percent:g}, and from {100 * least:g} on is worth it."
         )
     share = max(least, share)
-    if said.predicted_percent > -100 * share:
+    if said.gain_percent < 100 * share:
         raise _No(
-            f"It predicts {said.predicted_percent:+g} % where at least −{100 * share:g} % is worth having: "
-            "it refutes itself."
+            f"It predicts a gain of {said.gain_percent:g} % where at least {100 * share:g} % is worth "
+            "having: it refutes itself."
         )
     return share
 
@@ -315,8 +315,7 @@ def _what(entry: object, at: int) -> str:
     """What a refused entry was about, as far as it can be told."""
     changes = entry.get("change") if isinstance(entry, dict) else None
     named = [
-        f"{plain(str(each.get('knob')), 60)}={plain(str(each.get('value')), 40)}"
-        for each in (changes if isinstance(changes, list) else [])[:MOST_CHANGES]
-        if isinstance(each, dict)
+        f"{plain(str(name), 60)}={plain(str(value), 40)}"
+        for name, value in list(changes.items() if isinstance(changes, dict) else ())[:MOST_CHANGES]
     ]
     return ", ".join(named) or f"hypothesis {at} of its answer"

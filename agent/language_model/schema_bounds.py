@@ -6,7 +6,12 @@ from collections.abc import Mapping
 
 from experiments.measurement.evidence import Json
 
-BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"})
+BOUNDS = frozenset(
+    {
+        *("minLength", "maxLength", "minimum", "maximum"),
+        *("minItems", "maxItems", "minProperties", "maxProperties"),
+    }
+)
 """Keywords of a schema that some servers refuse. They hold an answer to what is read of it: without them a
 small model fills its tokens with one text or one list."""
 

@@ -55,6 +55,7 @@ def asked_about(
         told,
         knobs,
         labels,
+        desk.view.incumbent,
         asked=MOST_ASKED,
         prompt_tokens=spec.prompt_tokens,
         answer_tokens=spec.answer_tokens,

@@ -40,8 +40,8 @@ from tests.waiting import wait_for
 HERE = Endpoint("http://127.0.0.1:9/v1", "a-model", "sk-key")
 AWAY = Endpoint("https://models.example/v1", "a-model")
 SOUND = (
-    '{"hypotheses": [{"change": [{"knob": "simulated.tpot_ms", "value": 7.0}], "predicted_percent": -20, '
-    '"low_percent": -30, "high_percent": -10, "min_effect_percent": 3, "refuted_if": "No change.", '
+    '{"hypotheses": [{"change": {"simulated.tpot_ms": 7.0}, "gain_percent": 20, '
+    '"least_gain_percent": 10, "most_gain_percent": 30, "min_effect_percent": 3, "refuted_if": "No change.", '
     '"rationale": "Dispatch dominates.", "builds_on": []}]}'
 )
 

@@ -15,10 +15,10 @@ ALLOWED = Allowed({each.name: each for each in SPACE.knobs}, frozenset({"F-001"}
 def entry(**changes: Any) -> dict[str, Any]:
     """A sound proposal, with these fields in place of its own."""
     return {
-        "change": [{"knob": "serving.compile", "value": "default"}],
-        "predicted_percent": -20,
-        "low_percent": -30,
-        "high_percent": -10.5,
+        "change": {"serving.compile": "default"},
+        "gain_percent": 20,
+        "least_gain_percent": 10.5,
+        "most_gain_percent": 30,
         "min_effect_percent": 3,
         "refuted_if": "A token takes as long as before",
         "rationale": "Dispatch takes 40 % of a step (F-001); GEMM/attention little, 12 tokens/s.",

@@ -1,6 +1,7 @@
 """What a language model is told: bounded, the same for the same knowledge, and nothing of others unquoted."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.language_model.digest import Digest, Known, digest, tokens_of
-from agent.language_model.question import FORM, question, schema
+from agent.language_model.question import END, FORM, question, schema
 from agent.language_model.quoting import encoded, masked, plain, readable
 from agent.language_model.schema_bounds import BOUNDS, without_bounds
 from configs.errors import UsageError
-from tests.unit.agent.campaigns import SPACE
+from tests.unit.agent.campaigns import BASELINE, SPACE
 from tests.unit.agent.language_model.proposals import entry
 
 HOSTILE = [
@@ -28,9 +29,13 @@ HOSTILE = [
 """What names of models, notes, claims of findings and lines of logs may be."""
 
 
+NOW = BASELINE
+"""The best so far."""
+
+
 def asked(known: Known, most: int = 4000, findings: Sequence[str] = ("F-001",)) -> tuple[str, Digest]:
     made, found = question(
-        known, SPACE.knobs, findings, asked=3, prompt_tokens=most, answer_tokens=9, seed=1, timeout_s=1.0
+        known, SPACE.knobs, findings, NOW, asked=3, prompt_tokens=most, answer_tokens=9, seed=1, timeout_s=1.0
     )
     assert tokens_of(made.system + made.user) <= most
     return made.user, found
@@ -41,8 +46,8 @@ def test_hostile_text_stays_a_string_of_json_in_the_one_block(text: str) -> None
     known = Known({"model": plain(text)}, {"notes": [plain(text)], "findings": [{"claim": plain(text)}]})
     user, _ = asked(known)
     assert user.count("<data>") == user.count("</data>") == 1
-    assert user.endswith("\n</data>")
-    inside = user.partition("\n<data>\n")[2].removesuffix("\n</data>")
+    assert user.endswith(f"\n</data>\n{END}")
+    inside = user.partition("\n<data>\n")[2].removesuffix(f"\n</data>\n{END}")
     assert inside.isascii()
     assert inside.isprintable()
     assert not set("<>&") & set(inside)
@@ -96,13 +101,15 @@ def test_what_must_be_told_is_never_cut() -> None:
 
 
 def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
-    found = schema(SPACE.knobs, ["F-001"], 2)
+    found = schema(SPACE.knobs, ["F-001"], NOW, 2)
     jsonschema.Draft202012Validator.check_schema(found)
     validator = jsonschema.Draft202012Validator(found)
     assert validator.is_valid({"hypotheses": [entry()]})
     for wrong in (
-        entry(change=[{"knob": "serving.compile", "value": "fastest"}]),
-        entry(change=[{"knob": "data_dir", "value": "/etc"}]),
+        entry(change={"serving.compile": "fastest"}),
+        entry(change={"serving.compile": NOW["serving.compile"]}),
+        entry(change={"data_dir": "/etc"}),
+        entry(change={}),
         entry(builds_on=["F-002"]),
         entry(more=1),
     ):
@@ -112,32 +119,36 @@ def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
 
 def test_the_schema_bounds_what_the_reader_bounds() -> None:
     """A small model fills its tokens with one text, or names one finding again and again."""
-    found = schema(SPACE.knobs, ["F-001"], 2)
+    found = schema(SPACE.knobs, ["F-001"], NOW, 2)
     validator = jsonschema.Draft202012Validator(found)
     for wrong in (
         entry(rationale="a" * 601),
         entry(refuted_if=""),
         entry(builds_on=["F-001"] * 9),
-        entry(predicted_percent=-100),
-        entry(high_percent=1001),
+        entry(gain_percent=100),
+        entry(least_gain_percent=-1001),
     ):
         assert not validator.is_valid({"hypotheses": [wrong]})
-    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], 2))
+    told_of_none = jsonschema.Draft202012Validator(schema(SPACE.knobs, [], NOW, 2))
     assert told_of_none.is_valid({"hypotheses": [entry(builds_on=[])]})
     assert not told_of_none.is_valid({"hypotheses": [entry()]})
 
 
 def test_the_form_and_the_schema_name_the_same_fields_in_one_order() -> None:
-    found: Any = schema(SPACE.knobs, ["F-001"], 2)
+    found: Any = schema(SPACE.knobs, ["F-001"], NOW, 2)
     fields = list(found["properties"]["hypotheses"]["items"]["properties"])
     assert fields == sorted(fields, key=lambda each: FORM.index(f'"{each}": '))
     assert fields[0] == "rationale"
-    interval = ["low_percent", "predicted_percent", "high_percent"]
+    interval = ["least_gain_percent", "gain_percent", "most_gain_percent"]
     assert [each for each in fields if each in interval] == interval
 
 
+def test_the_form_holds_no_figure_that_a_model_could_repeat_as_its_own() -> None:
+    assert set(re.findall(r"-?\d+", FORM)) == {"80", "0"}, "a chance of 80 %, more than 0"
+
+
 def test_a_schema_without_its_bounds_says_the_rest_all_the_same() -> None:
-    found = without_bounds(schema(SPACE.knobs, ["F-001"], 2))
+    found = without_bounds(schema(SPACE.knobs, ["F-001"], NOW, 2))
     assert not [each for each in BOUNDS if each in json.dumps(found)]
     validator = jsonschema.Draft202012Validator(found)
     assert validator.is_valid({"hypotheses": [entry(rationale="a" * 601)] * 3})
