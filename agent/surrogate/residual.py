@@ -74,7 +74,8 @@ class LatencyBelief:
     ) -> LatencyBelief:
         """The belief after all trials that measured an effect on latency, and those `carried` over from other
         campaigns."""
-        physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials, carried))
+        accepted = AcceptanceBelief.learn(view, trials, carried)
+        physics = replace(physics, acceptance=accepted, resemblance=view.resemblance)
         empty = cls(view, physics, Averaged.learn([], {}, FARTHEST))
         told: list[tuple[Carried, Row]] = []
         for found in by_scope(carried).values():
