@@ -8,9 +8,9 @@ open of a value v is z(v), of variance 1 as before, with
 
 which is an Ornstein-Uhlenbeck process (Rasmussen and Williams, *Gaussian Processes for Machine Learning*,
 §4.2.1). In a regression whose unknowns are independent z(v) is a row of the Cholesky factor of these
-correlations over the knob's domain: `threads from 4 on` is what is new at 4, and all that lie beyond have a
-part of it. So before any outcome nothing is wider or narrower than with an unknown for each value, but for
-what is said of one value over another: they share what they have in common.
+correlations over the knob's domain: `serving.threads from 4 on` is what is new at 4, and all that lie beyond
+have a part of it. So before any outcome no value is more or less open over the baseline than with an unknown
+for each; of one value over another less is open, by what they have in common.
 
 **Scale.** A step is the mean distance of adjacent values of the domain, in logs where these are the more even
 ones there (1, 2, 4, 8), so that m values are m − 1 steps long however they are spaced.
