@@ -111,13 +111,14 @@ class Resemblance:
         found = (OrderedKnob.of(knob, baseline.get(knob.name)) for knob in space.knobs)
         return cls({each.name: each for each in found if each is not None})
 
-    def open(self, knob: str, value: KnobValue | None, sd: float) -> dict[str, float]:
+    def open(self, knob: str, value: KnobValue | None, sd: float) -> Features:
         """The features of what is open of a knob's value (None: it is not active), of this standard deviation
         in all."""
-        key = (knob, type(value), value)
+        key = (knob, type(value), value, sd)
         if key not in self._known:
-            self._known[key] = self._unknowns(knob, value)
-        return {name: weight * sd for name, weight in self._known[key].items()}
+            unknowns = self._unknowns(knob, value)
+            self._known[key] = {name: weight * sd for name, weight in unknowns.items()}
+        return self._known[key]
 
     def of_all(self, knobs: Mapping[str, KnobValue | None], sd: float) -> dict[str, float]:
         """The features of what is open of each of these knobs' values, of this standard deviation each."""
@@ -127,8 +128,8 @@ class Resemblance:
         return found
 
     @cached_property
-    def _known(self) -> dict[tuple[str, type, KnobValue | None], Features]:
-        """What was derived before: many configurations share a value."""
+    def _known(self) -> dict[tuple[str, type, KnobValue | None, float], Features]:
+        """What was derived before: many configurations share a value, and few spreads are asked of it."""
         return {}
 
     def _unknowns(self, knob: str, value: KnobValue | None) -> Features:
