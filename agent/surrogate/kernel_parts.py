@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.surrogate.ordered import Resemblance
 from agent.surrogate.timed_kernels import TimedEffect
 from experiments.engines.port import PartTime
 from experiments.space.configuration import KnobValue
@@ -148,6 +149,9 @@ class PartEffect:
 
 NOT_TIMED: Mapping[str, TimedEffect] = {}
 
+APART = Resemblance()
+"""No value of a knob tells of another."""
+
 UNTIMED_KERNEL = TimedEffect(0.0, KERNEL_SD_LOG)
 """What is expected of a kernel that was not timed."""
 
@@ -159,17 +163,17 @@ def by_part(
     *,
     packs_head: bool = False,
     timed: Mapping[str, TimedEffect] = NOT_TIMED,
+    resemblance: Resemblance = APART,
 ) -> Mapping[str, PartEffect] | None:
     """What a serving lever's setting does to each kind of part, where the output head is packed or not, and
-    kernels were `timed` alone, by kind; None for one that is of the whole step, or that this page does not
-    know."""
-    values = [f"{knob}={value!r}" for knob, value in knobs.items()]
+    kernels were `timed` alone, by kind, and values of one knob are open alike by their `resemblance`; None
+    for one that is of the whole step, or that this page does not know."""
     if lever == "kernel":
         multiplied = (PRODUCTS, HEAD, BESIDE) if packs_head else (PRODUCTS, BESIDE)
         found = {}
         for part in multiplied:
             known = timed.get(part, UNTIMED_KERNEL)
-            own = dict.fromkeys(values, known.sd_log / math.sqrt(2))  # the difference of two has the whole
+            own = resemblance.of_all(knobs, known.sd_log / math.sqrt(2))  # the difference of two has it all
             found[part] = PartEffect(known.mean_log, _of(part, own))
         return found
     if lever == "scheduling":
@@ -195,11 +199,13 @@ def packed(
     products: float,
     head: float,
     timed: Mapping[str, TimedEffect] = NOT_TIMED,
+    resemblance: Resemblance = APART,
 ) -> Mapping[str, PartEffect]:
     """What packing does to each kind of part: the layers' products into a share of their bytes, and the
     output head into one of its own (1: it stays); of a kind that was `timed` alone, what that says."""
     lever = "quantization"
-    own = {f"{knob}={value!r}": FORMAT_SD_LOG for knob, value in knobs.items() if knob in FORMAT_KNOBS}
+    stored = {knob: value for knob, value in knobs.items() if knob in FORMAT_KNOBS}
+    own = resemblance.of_all(stored, FORMAT_SD_LOG)
     found = {
         PRODUCTS: PartEffect(
             _shrunk(parts, PRODUCTS, products / PACKED_BANDWIDTH_SHARE),

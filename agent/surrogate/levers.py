@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from agent.surrogate.ordered import Resemblance
 from experiments.space.configuration import Configuration, KnobValue
 from experiments.space.space import Space
 
@@ -41,15 +42,18 @@ LEVER_JOINT = "+"
 
 @dataclass(frozen=True)
 class LeverView:
-    """Which lever each knob of a space belongs to, and the baseline that settings are relative to."""
+    """Which lever each knob of a space belongs to, the baseline that settings are relative to, and which
+    knobs have values that resemble their neighbours."""
 
     lever_of: Mapping[str, str]
     baseline: Configuration
+    resemblance: Resemblance = field(default_factory=Resemblance)
 
     @classmethod
     def of(cls, space: Space, baseline: Configuration) -> LeverView:
         """The view of a space."""
-        return cls({knob.name: knob.lever for knob in space.knobs}, baseline)
+        lever_of = {knob.name: knob.lever for knob in space.knobs}
+        return cls(lever_of, baseline, Resemblance.of(space, baseline))
 
     def settings(self, configuration: Configuration) -> dict[str, Setting]:
         """For each lever that differs from the baseline, its differing knobs, less those that are noise.

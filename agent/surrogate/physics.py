@@ -32,6 +32,7 @@ from agent.surrogate.acceptance import AcceptanceBelief
 from agent.surrogate.drafting import COST_SD_SHARE, METHOD, DraftingCost, acceptance_length, drafts
 from agent.surrogate.kernel_parts import BESIDE, KernelParts, PartEffect, by_part, of_whole, packed
 from agent.surrogate.levers import Setting, Target
+from agent.surrogate.ordered import Resemblance
 from agent.surrogate.timed_kernels import AUTO, TimedEffect, TimedKernels
 from agent.surrogate.weight_bytes import packed_shares, step_weight_bytes
 from configs.models import ModelProfile
@@ -140,7 +141,7 @@ class Physics:
     made of (None if unknown), `acceptance` what is believed of drafts, `incumbent_profile` the parts of the
     best so far, where it was profiled itself: what serving levers act on now; `incumbent_packed`: its weights
     are packed, and the graph mode that it ran is `incumbent_graphs` (empty: not told). `timed`: the engine's
-    kernels for packed weights, timed alone (None: they were not).
+    kernels for packed weights, timed alone (None: they were not). `resemblance`: which values are open alike.
     """
 
     baseline: Configuration
@@ -156,6 +157,7 @@ class Physics:
     shape: ModelProfile | None = None
     timed: TimedKernels | None = None
     acceptance: AcceptanceBelief = field(default_factory=AcceptanceBelief.prior)
+    resemblance: Resemblance = field(default_factory=Resemblance)
 
     @cached_property
     def drafting_cost(self) -> DraftingCost:
@@ -261,13 +263,17 @@ class Physics:
         packs_head = head_quantized({**self.baseline, **weights})
         timed = self._timed_kernel(knobs, weights) if lever == KERNEL else {}
         parts = (
-            None if self.own is None else by_part(self.own, lever, knobs, packs_head=packs_head, timed=timed)
+            None
+            if self.own is None
+            else by_part(
+                self.own, lever, knobs, packs_head=packs_head, timed=timed, resemblance=self.resemblance
+            )
         )
         if parts is not None:
             return self._of_parts(parts)
         if lever == KERNEL and self.serves_packed:
             own = PACKED_KERNEL_SD_LOG / math.sqrt(2)  # the difference of two has the whole
-            return Expectation(0.0, LEAST_SD_LOG, {f"{knob}={value!r}": own for knob, value in setting})
+            return Expectation(0.0, LEAST_SD_LOG, self.resemblance.of_all(knobs, own))
         return Expectation(0.0, UNKNOWN_SD_LOG)
 
     def _swept(self, setting: Setting) -> float | None:
@@ -319,7 +325,8 @@ class Physics:
         changed = {**self.baseline, **{k: v for k, v in knobs.items() if v is not None}}
         shares = packed_shares(self.shape, changed)
         if self.own is not None and shares is not None:
-            return self._of_parts(packed(self.own, knobs, *shares, self._timed(self.baseline, changed)))
+            timed = self._timed(self.baseline, changed)
+            return self._of_parts(packed(self.own, knobs, *shares, timed, self.resemblance))
         ratio = QUANTIZED_BYTES_SHARE
         if self.shape is not None:
             before, after = (step_weight_bytes(self.shape, each) for each in (self.baseline, changed))

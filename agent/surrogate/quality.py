@@ -180,7 +180,7 @@ class QualityBelief:
         if not self.judged:
             return [1.0] * len(candidates)
         settings = [self.view.settings(candidate) for candidate in candidates]
-        priors = [_bits_prior(found) for found in settings]
+        priors = [_bits_prior(self.view, found) for found in settings]
         means, variances = self.regression.predict([features for _, features in priors])
         limit = math.log1p(self.margins.bits_per_byte) - TEST_REACH_LOG
         found = []
@@ -227,7 +227,7 @@ def _bits_rows(view: LeverView, trial: Trial) -> Iterator[tuple[Features, float]
         mean, features = _contrast(view, trial.control, trial.candidate)
         yield features, trial.effect_log - mean
     if trial.bits_ratio_log is not None and settings:
-        mean, features = _bits_prior(settings)
+        mean, features = _bits_prior(view, settings)
         yield features, trial.bits_ratio_log - mean
 
 
@@ -245,7 +245,7 @@ def _count_tasks(
         tasks[key] = (good + kept, bad + (not kept) / len(settings))
 
 
-def _bits_prior(settings: Mapping[str, Setting]) -> tuple[float, Features]:
+def _bits_prior(view: LeverView, settings: Mapping[str, Setting]) -> tuple[float, Features]:
     total, features = 0.0, dict[str, float]()
     for lever, setting in settings.items():
         mean, spread = BITS_BY_LEVER.get(lever, BITS_UNKNOWN)
@@ -256,13 +256,13 @@ def _bits_prior(settings: Mapping[str, Setting]) -> tuple[float, Features]:
             mean, spread = _quantization(dict(setting))
         total += mean
         features[lever] = spread * math.sqrt(SHARED)
-        for knob, value in setting:
-            features[f"{knob}={value!r}"] = spread * math.sqrt((1 - SHARED) / len(setting))
+        own = spread * math.sqrt((1 - SHARED) / len(setting))
+        features.update(view.resemblance.of_all(dict(setting), own))
     return total, features
 
 
 def _contrast(view: LeverView, control: Configuration, candidate: Configuration) -> tuple[float, Features]:
-    (before, less), (after, more) = (_bits_prior(view.settings(each)) for each in (control, candidate))
+    (before, less), (after, more) = (_bits_prior(view, view.settings(each)) for each in (control, candidate))
     return after - before, {name: more.get(name, 0.0) - less.get(name, 0.0) for name in {**less, **more}}
 
 

@@ -3,8 +3,9 @@
 A configuration's log TPOT over the baseline's is what physics expects (`composed.py`), plus a residual that
 is linear in features: of levers whose part of the step is known one for each thing that is open of a part,
 of others one *lever* feature, shared by all its settings ("the prior is wrong about pruning"), one a *knob
-value* ("and about three layers in particular"), and one a pair of levers. The features are scaled so that
-together they carry the expectation's standard deviation. A verdict's effect is a row: features of the
+value* ("and about three layers in particular"), in part shared with its neighbours where values lie along a
+scale (`ordered.py`), and one a pair of levers. The features are scaled so that together they carry the
+expectation's standard deviation. A verdict's effect is a row: features of the
 candidate minus those of the control, weighted by the effect's standard error. Refuted and inconclusive ones
 teach like supported ones; confounded ones don't, since something else moved them, and effects on other
 metrics than latency don't either. A profile of the candidate's step is a row for each kind of part that a
@@ -74,7 +75,8 @@ class LatencyBelief:
     ) -> LatencyBelief:
         """The belief after all trials that measured an effect on latency, and those `carried` over from other
         campaigns."""
-        physics = replace(physics, acceptance=AcceptanceBelief.learn(view, trials, carried))
+        accepted = AcceptanceBelief.learn(view, trials, carried)
+        physics = replace(physics, acceptance=accepted, resemblance=view.resemblance)
         empty = cls(view, physics, Averaged.learn([], {}, FARTHEST))
         told: list[tuple[Carried, Row]] = []
         for found in by_scope(carried).values():

@@ -81,6 +81,7 @@ VARIANTS = (
     Variant("spreads as they are stated", (("agent.surrogate.linear.SCALE_COUNT", NEVER),)),
     Variant("nothing open of two levers together", (("agent.surrogate.composed.TOGETHER_SHARE", 0.0),)),
     Variant("twice as much open of two levers together", (("agent.surrogate.composed.TOGETHER_SHARE", 1.0),)),
+    Variant("neighbouring values tell nothing of each other", (("agent.surrogate.ordered.ADJACENT", 0.0),)),
     Variant("launches don't differ", ((LAUNCHES, 0.0),)),
     Variant("launches differ twice as much", ((LAUNCHES, 0.07),)),
     Variant("profiles of candidates teach nothing", profiles=False),

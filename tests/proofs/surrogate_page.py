@@ -123,6 +123,11 @@ def page(groups: Sequence[Group], carried: Sequence[Scored], command: str, order
             "what requests have in common is no noise of a trial ([what is "
             "drawn](../replay.md#what-is-drawn)), so that outcomes are known better than on earlier pages."
         ),
+        paragraph(
+            "That neighbouring values of an ordered knob resemble each other, adjacent ones with a "
+            "correlation of 0.7 (`ADJACENT`), was stated before any table was replayed with it. No other "
+            "correlation was looked at than that and none, which is what was before and is below."
+        ),
     ]
     for group in groups:
         first = group.variants[0]
