@@ -65,7 +65,7 @@ def kernel_timings(stages: Sequence[StageView]) -> KernelTimingsView | None:
     timings = KernelTimings.of_data(data)
     return KernelTimingsView(
         rows=tuple(_rows(timings)),
-        basis=_basis(timings, kept),
+        basis=_basis(timings, kept, detail.get("cause")),
         took_s=found[-1].wall_s,
         artifact=kept,
         failed=None,
@@ -111,7 +111,12 @@ def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
     )
 
 
-def _basis(timings: KernelTimings, artifact: str | None) -> str:
+def left_failed(cause: str) -> str:
+    """That what an earlier timing left could not be timed now, in a sentence with its cause."""
+    return f"What an earlier timing left could not be timed now: {cause}"
+
+
+def _basis(timings: KernelTimings, artifact: str | None, failed: object) -> str:
     told = [
         "made-up weights at the model's shapes, nothing else running",
         f"{counted(timings.rows, 'row')} of input",
@@ -119,8 +124,12 @@ def _basis(timings: KernelTimings, artifact: str | None) -> str:
     ]
     record = timings.record or {}
     told += [f"{name} {record[name]}" for name in ("vllm", "torch") if record.get(name)]
+    if timings.rounds > 1:
+        told.append(f"timed by {timings.rounds} campaigns, one after the other")
     if timings.cut_off is not None:
         told.append(timings.cut_off.rstrip("."))
+    if failed is not None:
+        told.append(left_failed(str(failed)).rstrip("."))
     if artifact is not None:
         told.append(f"raw times in A-{artifact[:SHOWN_DIGITS]}")
     return "; ".join(told)

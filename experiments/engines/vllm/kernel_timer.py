@@ -6,7 +6,9 @@ longer than to time it (10 to 20 s a shape, on an H100's host), so several lanes
 take turns on the device, so that one product is timed at a time.
 
 All lanes are ended whole when the limit is reached, one of them when its answer takes too long, and all at
-the end. After a kernel that left a lane broken another process is begun, as long as there is time.
+the end. After a kernel that left a lane broken another process is begun, as long as there is time. What the
+limit of all cut off is left for a later timing, which is given what this one came to; what did not answer
+within the limit of one answer is not.
 """
 
 from __future__ import annotations
@@ -83,6 +85,18 @@ class Limits:
     answer_s: float = ANSWER_LIMIT_S
 
 
+@dataclass(frozen=True)
+class Limit:
+    """Seconds that are given to one thing; `is_rest` where that is what is left of the limit of all."""
+
+    seconds: float
+    is_rest: bool = False
+
+    def ended_by(self, failure: Infeasible) -> bool:
+        """Whether the limit of all ended it, which says nothing of it."""
+        return self.is_rest and failure.kind == "timed_out"
+
+
 class Lane:
     """One process that is asked for a product at a time, and begun anew after it broke; for one thread."""
 
@@ -94,10 +108,13 @@ class Lane:
         self._process: ServerProcess | None = None
         self._killed = False
 
-    def begin(self, limit_s: float) -> dict[str, Json] | None:
-        """Begin the process and say what its times rest on; None where it runs. Raises `Infeasible`."""
-        if self._process is not None:
-            return None
+    @property
+    def is_begun(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None
+
+    def begin(self, limit_s: float) -> dict[str, Json]:
+        """Begin the process and say what its times rest on. Raises `Infeasible`."""
         sockets = str(self._folder)
         try:
             self._process = ServerProcess(
@@ -125,7 +142,7 @@ class Lane:
             raise
         return told
 
-    def part(self, task: Task, limit_s: float) -> PartTiming:
+    def part(self, task: Task, limit: Limit) -> PartTiming:
         """One product; what ends the process is told as its answer."""
         assert self._process is not None
         case, product = task.case, task.product
@@ -135,10 +152,11 @@ class Lane:
             "product": asdict(product),
         }
         try:
-            answer: dict[str, Any] = self._process.ask(request, limit_s, f"time {product.part}")
+            answer: dict[str, Any] = self._process.ask(request, limit.seconds, f"time {product.part}")
         except Infeasible as failure:
             self.close()
-            return PartTiming(product.part, product.count, untimed=failure.cause)
+            left = limit.ended_by(failure)
+            return PartTiming(product.part, product.count, untimed=failure.cause, left=left)
         if answer[BROKEN]:
             self.close()
         part = answer[OK_PART]
@@ -181,30 +199,39 @@ class KernelTimer:
         self._running = self._under_way = 0
         self._until_s: float | None = None
         self._told: dict[str, Json] = {}
+        self._not_begun: str | None = None
 
     def time(
-        self, cases: Sequence[Case], tell: Callable[[int, int, str], None] = lambda done, planned, text: None
+        self,
+        cases: Sequence[Case],
+        tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+        known: KernelTimings | None = None,
     ) -> KernelTimings:
-        """Time the cases; `tell` is called with what is done, of how much, and what is next.
+        """Time the cases; `tell` is called with what is done, of how much, and what is next. Of what is
+        `known` from an earlier timing of them only what is left is timed.
 
-        Raises `Infeasible` where not even weights of 16 bits could be timed, with the cause.
+        Raises `Infeasible` where not even weights of 16 bits could be timed, and where something is left and
+        no lane could be begun, with the cause.
         """
-        timing = TimingOrder(cases, self._order.products)
+        timing = TimingOrder(cases, self._order.products, known)
         with ScratchFolder(SOCKETS, Path(tempfile.gettempdir())) as folder:
             self._run_lanes(folder, timing, lambda done, text: tell(done, 1 + len(cases), text))
         plain = timing.plain()
         if plain.products_us is None:
             cause = plain.refused or plain.untimed or "no product of the layers"
             raise Infeasible("crashed", f"Not even products with 16-bit weights could be timed: {cause}")
+        if known is not None and not self._told and self._not_begun is not None:
+            raise Infeasible("crashed", self._not_begun)
         left = timing.left
         cut_off = f"The limit of {self._limits.all_s:.0f} s was reached with {left} of {len(cases)} left."
         return KernelTimings(
             rows=self._order.rows,
-            method=str(self._told.get("method", "")),
+            method=str(self._told.get("method", "" if known is None else known.method)),
             plain=plain,
             packed=timing.packed(cut_off),
             record={**self._told, "lanes": self._lanes, "vllm": self._found.version},
             cut_off=cut_off if left else None,
+            rounds=1 if known is None else 1 + known.rounds,
         )
 
     def _run_lanes(self, folder: Path, timing: TimingOrder, tell: Callable[[int, str], None]) -> None:
@@ -228,10 +255,12 @@ class KernelTimer:
                 why_not = self._begun(lane)
                 if why_not is not None and self._others_go_on(timing, task):
                     return
-                begun_s = self._clock()
-                part = PartTiming(task.product.part, task.product.count, untimed=why_not)
+                begun_s, product = self._clock(), task.product
                 if why_not is None:
-                    part = lane.part(task, min(self._limits.answer_s, max(self._left_s(), LEAST_LIMIT_S)))
+                    part = lane.part(task, self._limit(self._limits.answer_s))
+                else:
+                    cause, left = why_not
+                    part = PartTiming(product.part, product.count, untimed=cause, left=left)
                 self._ended(timing, task, part, self._clock() - begun_s)
         finally:
             lane.close()
@@ -242,15 +271,18 @@ class KernelTimer:
             self._until_s = self._clock()
             self._changed.notify_all()
 
-    def _begun(self, lane: Lane) -> str | None:
-        """Begin the lane where it is not; why it can't be begun."""
+    def _begun(self, lane: Lane) -> tuple[str, bool] | None:
+        """Begin the lane where it is not; why it can't be begun, and whether the limit of all ended that."""
+        if lane.is_begun:
+            return None
+        limit = self._limit(self._limits.begin_s)
         try:
-            told = lane.begin(self._limits.begin_s)
+            told = lane.begin(limit.seconds)
         except Infeasible as failure:
-            return failure.cause
+            self._not_begun = failure.cause
+            return failure.cause, limit.ended_by(failure)
         with self._changed:
-            if told is not None:
-                self._told = told
+            self._told = told
             if self._until_s is None:
                 self._until_s = self._clock() + self._limits.all_s
         return None
@@ -265,6 +297,13 @@ class KernelTimer:
             timing.put_back(task)
             self._changed.notify_all()
             return True
+
+    def _limit(self, own_s: float) -> Limit:
+        """So many seconds, or what is left of the limit of all where that is less."""
+        rest_s = max(self._left_s(), LEAST_LIMIT_S)
+        if self._until_s is None or own_s <= rest_s:
+            return Limit(own_s)
+        return Limit(rest_s, is_rest=True)
 
     def _left_s(self) -> float:
         return self._limits.all_s if self._until_s is None else self._until_s - self._clock()
@@ -285,7 +324,8 @@ class KernelTimer:
 
     def _ended(self, timing: TimingOrder, task: Task, part: PartTiming, took_s: float) -> None:
         with self._changed:
-            if part.untimed is None or self._left_s() > 0:
-                timing.done(task, part, took_s)  # else the limit of all ended it, which says nothing of it
+            by_limit = part.left or (part.untimed is not None and self._left_s() <= 0)
+            if not by_limit:  # the limit of all says nothing of it
+                timing.done(task, part, took_s)
             self._under_way -= 1
             self._changed.notify_all()
