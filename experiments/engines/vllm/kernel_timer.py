@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,11 @@ from experiments.engines.server_process import SOCKETS, ServerProcess
 from experiments.engines.vllm.driver_process import driver_environment
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.kernel_timing_process import BROKEN, OK_PART, TURN
+from experiments.engines.vllm.lanes import Machine, lanes_for
 from experiments.engines.vllm.timing_order import Case, Task, TimingOrder
 from experiments.measurement.evidence import Json
 from experiments.scratch import ScratchFolder
+from experiments.telemetry.free_memory import MemoryUnknown, device_memory
 
 PROCESS_MODULE = "experiments.engines.vllm.kernel_timing_process"
 
@@ -52,18 +55,14 @@ ANSWER_LIMIT_S = 45.0
 LEAST_LIMIT_S = 1.0
 """An answer that was asked for has so many seconds, though the limit of all ends sooner."""
 
-MOST_LANES = 4
 
-CORES_A_LANE, MEMORY_A_LANE = 4, 6 * 2**30
-"""What a lane wants of the machine beside others: processors, and bytes of free memory; vLLM's imports alone
-hold some gigabytes. A guess on the safe side."""
-
-
-def lanes_for(device: str, cores: int, free_bytes: int) -> int:
-    """How many lanes a machine bears: one on a CPU, where each would slow the others; pure."""
-    if device == "cpu":
-        return 1
-    return max(1, min(MOST_LANES, cores // CORES_A_LANE, free_bytes // MEMORY_A_LANE))
+def machine_for(device: str) -> Machine:
+    """This machine as it is now, for lanes on a device."""
+    on_device = None
+    if device != "cpu":
+        with suppress(MemoryUnknown):
+            on_device = device_memory(device).free_bytes
+    return Machine(os.cpu_count() or 1, psutil.virtual_memory().available, on_device)
 
 
 @dataclass(frozen=True)
@@ -192,8 +191,7 @@ class KernelTimer:
         self._order, self._found = order, found
         self._log_path, self._cache_dir = log_path, cache_dir
         self._limits = limits or Limits()
-        free = psutil.virtual_memory().available
-        self._lanes = lanes or lanes_for(order.device, os.cpu_count() or 1, free)
+        self._lanes = lanes or lanes_for(order.device, machine_for(order.device), order.products)
         self._clock = clock
         self._changed = threading.Condition()
         self._running = self._under_way = 0

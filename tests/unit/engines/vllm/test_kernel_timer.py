@@ -20,8 +20,7 @@ from configs.models import load_model_profile
 from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, products_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.kernel_timer import MOST_LANES, KernelTimer, Limits, Order, lanes_for
-from experiments.engines.vllm.product_times import copies_needed
+from experiments.engines.vllm.kernel_timer import KernelTimer, Limits, Order
 from experiments.engines.vllm.timing_order import Case
 
 PRODUCTS = products_of(load_model_profile("qwen3.5-9b"))
@@ -295,14 +294,6 @@ def test_an_error_ends_all_lanes_at_once(timing: Timing) -> None:
     assert time.monotonic() - begun_s < 20, "it waits for no limit"
 
 
-def test_lanes_are_as_many_as_the_machine_bears() -> None:
-    lots = 2**40
-    assert lanes_for("cpu", 64, lots) == 1
-    assert lanes_for("cuda:0", 64, lots) == MOST_LANES
-    assert [lanes_for("cuda:0", cores, lots) for cores in (1, 4, 8, 12)] == [1, 1, 2, 3]
-    assert lanes_for("cuda:0", 64, 8 * 2**30) == 1
-
-
 def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho \"No module named 'torch'\" >&2; exit 1\n")
@@ -310,9 +301,3 @@ def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Pa
     timer = KernelTimer(ORDER, VllmEnvironment(python, "0.32.0", for_cpu=True), tmp_path / "log", tmp_path)
     with pytest.raises(Infeasible, match="No module named 'torch'"):
         timer.time([])
-
-
-def test_copies_are_more_than_a_cache_holds_and_never_none() -> None:
-    assert copies_needed(50 * 2**20, 60 * 2**20) == 5
-    assert copies_needed(500 * 2**20, 60 * 2**20) == 1
-    assert copies_needed(1, 60 * 2**20) == 48
