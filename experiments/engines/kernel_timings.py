@@ -114,6 +114,12 @@ class KernelTiming:
         """Microseconds of the output head in a step; None where it was not timed."""
         return self._sum(HEAD)
 
+    @property
+    def first_calls_s(self) -> float | None:
+        """Seconds of the first calls of all products that were timed, each shape once; None of none."""
+        timed = [each.first_call_s for each in self.parts if each.us is not None]
+        return fsum(timed) if timed else None
+
     def part_us(self, part: str) -> float | None:
         """Microseconds of one part in a step; None where it was not timed."""
         found = next((each for each in self.parts if each.part == part), None)

@@ -22,10 +22,18 @@ SHOWN_DIGITS = 12
 
 TITLE = "Kernels for packed weights, timed alone"
 
+FIRST_CALLS = (
+    "First calls: seconds that a kernel's timed products took together when each ran first. A kernel that is "
+    "compiled then is compiled for every shape, and, as it seems, anew at each load, so a test of it is "
+    "expected to take as much longer at each launch."
+)
+"""Why seconds of first calls are shown."""
+
 
 class KernelTimingRow(View):
     """One kernel with one format: milliseconds of a step's products of the layers and of the output head,
-    None where that was not timed, and why in `note`. `share_of_plain`: products over those of 16 bits."""
+    None where that was not timed, and why in `note`. `share_of_plain`: products over those of 16 bits.
+    `first_calls_s`: seconds that the first calls of all its timed products took together."""
 
     stored: str
     value: str
@@ -33,6 +41,7 @@ class KernelTimingRow(View):
     products_ms: float | None
     head_ms: float | None
     share_of_plain: float | None
+    first_calls_s: float | None
     refused: bool
     note: str | None
 
@@ -41,11 +50,13 @@ class KernelTimingsView(View):
     """All that was timed: formats in the order in which they were, of each the fastest kernel first.
 
     `failed` says why nothing was, in a sentence; then there are no rows. `artifact` is the digest under which
-    raw times are kept, None where they are not.
+    raw times are kept, None where they are not. `first_calls` says in a sentence what seconds of first calls
+    are and why they matter.
     """
 
     rows: tuple[KernelTimingRow, ...]
     basis: str
+    first_calls: str = FIRST_CALLS
     took_s: float | None
     artifact: str | None
     failed: str | None
@@ -106,6 +117,7 @@ def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
         products_ms=None if products is None else products / US_PER_MS,
         head_ms=None if head is None else head / US_PER_MS,
         share_of_plain=None if products is None or not plain_us else products / plain_us,
+        first_calls_s=timing.first_calls_s,
         refused=timing.refused is not None,
         note=note,
     )
