@@ -272,8 +272,19 @@ class Desk:
         if self.approve_above_s == math.inf or load_s is None or ttft_ms is None:
             return [None] * len(candidates)
         spec, request = self.facts.spec, Request(ttft_ms, tpot_ms, "the baseline's")
-        _, plan_s = test_seconds(spec.plan, spec.budget.wall_s, load_s, request, in_turn=self.facts.in_turn)
-        return self.beliefs.cost.whole_s(candidates, plan_s)
+        compiled_s = [self.beliefs.cost.priors.compiled_s(each) for each in candidates]
+        plan_s = {
+            each: test_seconds(
+                spec.plan,
+                spec.budget.wall_s,
+                load_s,
+                request,
+                in_turn=self.facts.in_turn,
+                compiles_s=each,
+            )[1]
+            for each in set(compiled_s)
+        }
+        return self.beliefs.cost.whole_s(candidates, [plan_s[each] for each in compiled_s])
 
     @cached_property
     def leaving(self) -> dict[int, str]:

@@ -8,15 +8,10 @@ from dataclasses import replace
 
 from agent.campaign.measured import Baseline
 from agent.plan.duration import Request, pair_seconds_of
-from agent.surrogate.cost_priors import CostPriors
+from agent.surrogate.cost_priors import PAIRS_PRIOR, CostPriors, nothing_more
 from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import PlanSpec
 from configs.models import ModelProfile
-from experiments.space.configuration import Configuration
-
-PAIRS_PRIOR = 3
-"""Launch pairs of a test that is timed: 2.5 to 3.6 on average in simulated experiments whose launches vary by
-1 % (docs/judging.md, gains)."""
 
 BILLION = 1e9
 
@@ -42,9 +37,7 @@ def cost_priors(
     """
     billions = 0.0 if profile is None else profile.text_parameters / BILLION
 
-    def compiled_s(candidate: Configuration) -> float:
-        return 0.0 if timed is None else PAIRS_PRIOR * timed.compiles_s(candidate)
-
+    compiled_s = nothing_more if timed is None else timed.compiles_s
     packaged = CostPriors(built_s=built_s, billions=billions, made_up=made_up, compiled_s=compiled_s)
     load_s, ttft_ms = baseline.load_s, baseline.ttft_ms.get(digest)
     if load_s is None or ttft_ms is None:

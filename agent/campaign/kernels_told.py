@@ -15,6 +15,7 @@ from experiments.job.result import StageRecord
 from experiments.measurement.evidence import Stage
 from experiments.recording import load_stages
 from knowledge.figures import counted
+from knowledge.queries.kernel_timings import left_failed
 
 US_PER_MS = 1e3
 
@@ -28,25 +29,26 @@ def tell_kernels(session: Session, experiment_id: int, campaign_id: int) -> None
     events.append(
         session,
         EventKind.CAMPAIGN_KERNELS_TIMED,
-        _failed(stage) if found is None else kernels_sentence(found),
+        _failed(stage) if found is None else kernels_sentence(found, stage.detail.get("cause")),
         subject=format_label(Noun.EXPERIMENT, experiment_id),
         campaign_id=campaign_id,
         data={
             "wall_s": stage.wall_s,
-            "failed": None if found is not None else stage.detail.get("cause"),
+            "failed": stage.detail.get("cause"),
             "products_ms": {} if found is None else _products_ms(found),
         },
     )
 
 
 def timings_in(stage: StageRecord) -> KernelTimings | None:
-    """What the stage timed; None where it failed."""
+    """What the stage timed, or what was known before it failed; None where nothing was."""
     data = stage.detail.get(TIMINGS)
     return KernelTimings.of_data(data) if isinstance(data, dict) else None
 
 
-def kernels_sentence(timings: KernelTimings) -> str:
-    """What kernels took with the first format, the fastest first, what was refused, and what 16 bits took."""
+def kernels_sentence(timings: KernelTimings, failed: object = None) -> str:
+    """What kernels took with the first format, the fastest first, what was refused, and what 16 bits took;
+    `failed` is why an earlier timing that was cut off could not be gone on with."""
     first = _first_format(timings.packed)
     known = sorted((each.products_us, _named(each)) for each in first if each.products_us is not None)
     refused = [_named(each) for each in first if each.refused is not None]
@@ -60,7 +62,8 @@ def kernels_sentence(timings: KernelTimings) -> str:
         sentence += f"; 16 bits {plain / US_PER_MS:.2f}"
     if refused:
         sentence += f"; refused: {', '.join(refused)}"
-    return f"{sentence}." if timings.cut_off is None else f"{sentence}. {timings.cut_off}"
+    all_told = [f"{sentence}.", timings.cut_off, None if failed is None else left_failed(str(failed))]
+    return " ".join(each for each in all_told if each)
 
 
 def _failed(stage: StageRecord) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.plan.length import ARMS, affordable_pairs
+from agent.surrogate.timed_kernels import TimedKernels
 from configs.campaign import PlanSpec, WorkloadSpec
 from configs.hardware import HardwareProfile
 from configs.models import ModelProfile
@@ -86,6 +87,8 @@ class Stored:
     baselines: int = 0
     test_s: float | None = None
     tests: int = 0
+    timed: TimedKernels | None = None
+    """The newest timing of the engine's kernels alone."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ def duration(
     together: bool = False,
     first_load_more_s: float = 0.0,
     kernels_s: float = 0.0,
+    compiles_s: float = 0.0,
 ) -> Duration:
     """Time to the first verdict: the baseline of `sweep` configurations and `noise` (launches, blocks), and a
     test under `plan` that ends with its first look, or goes to its end.
@@ -180,20 +184,24 @@ def duration(
     `in_turn`: one launch is up at a time. `together`: as many load at once as are asked for, so that the
     launches of a sweep, or for noise, take the time of one load; else loads are added up, which is the most.
     The first load of all takes `first_load_more_s` more, where no load was measured here; `kernels_s` are
-    those of timing kernels alone before it.
+    those of timing kernels alone before it, `compiles_s` as in `test_seconds`.
     """
     load_s, load_basis = known_load(load, stored)
     told = known_request(request, stored)
     baseline_s = baseline_seconds(plan.workload, sweep, sweep_blocks, noise, load_s, told, together=together)
     first_s = first_load_more_s if stored.load_s is None else 0.0
     baseline_s += first_s + kernels_s
-    quick_s, most_s = test_seconds(plan, budget_s, load_s, told, in_turn=in_turn)
+    quick_s, most_s = test_seconds(plan, budget_s, load_s, told, in_turn=in_turn, compiles_s=compiles_s)
     each_s = told.seconds(plan.workload.new_tokens)
     basis = [f"a load of {load_s:.0f} s ({load_basis})", f"a request of {each_s:.1f} s ({told.basis})"]
     if first_s:
         basis.insert(1, f"{first_s:.0f} s more for the first load, which builds what later ones find")
     if kernels_s:
         basis.append(f"{kernels_s:.0f} s for timing kernels alone")
+    if compiles_s:
+        basis.append(
+            f"{compiles_s:.0f} s more a pair for what kernels compile, as they did when timed alone here"
+        )
     if stored.baseline_s is not None:
         baseline_s = stored.baseline_s
         basis.append(f"a baseline of {baseline_s:.0f} s ({stored.baselines} measured here)")
@@ -235,16 +243,29 @@ def baseline_seconds(
 
 
 def test_seconds(
-    plan: PlanSpec, budget_s: float, load_s: float, request: Request, *, in_turn: bool
+    plan: PlanSpec,
+    budget_s: float,
+    load_s: float,
+    request: Request,
+    *,
+    in_turn: bool,
+    compiles_s: float,
 ) -> tuple[float, float]:
     """Seconds of a test that ends with its first look, and of one of which all that is planned is measured,
-    without builds; `in_turn`: one launch is up at a time."""
+    without builds; `in_turn`: one launch is up at a time.
+
+    `compiles_s` are those by which the loads of a pair take longer than `load_s`, which is the baseline's,
+    because kernels are compiled in them; how many pairs the budget pays for goes by the baseline's loads, as
+    it does when a test is sealed.
+    """
     quick_s = pair_seconds_of(plan, plan.quick_blocks, load_s, request, in_turn=in_turn)
     pair_s = pair_seconds_of(plan, plan.full_blocks, load_s, request, in_turn=in_turn)
     each_s = block_seconds(plan.workload, request)
     pairs = affordable_pairs(plan.full_pairs, budget_s, ARMS * (load_s + plan.full_blocks * each_s))
     scoring_s = load_s + _scoring_s(plan.workload, request)
-    return quick_s, quick_s + (pairs + plan.validation_pairs) * pair_s + scoring_s
+    further = pairs + plan.validation_pairs
+    quick_s += compiles_s
+    return quick_s, quick_s + further * (pair_s + compiles_s) + scoring_s + compiles_s
 
 
 def pair_seconds_of(

@@ -32,7 +32,7 @@ from configs.errors import AutoinferError
 from db.models import Campaign
 from experiments.engines.launch_memory import weight_bytes
 from experiments.engines.port import Infeasible
-from experiments.job.spec import AnyJob, BaselineJob, TestJob
+from experiments.job.spec import AnyJob, BaselineJob, Knobs, TestJob
 from experiments.measurement.plan import StoppingPlan, Workload
 
 _NO_BUDGET_S = 1e12
@@ -41,8 +41,8 @@ _NO_BUDGET_S = 1e12
 
 def planned_seconds(session: Session, spec: AnyJob, target: str) -> float | None:
     """Seconds of a campaign's job on the target with all that its plan allows, by what was measured there,
-    else by the model's shape and the GPU's listed rates; builds are not counted. None where the model is not
-    here."""
+    else by the model's shape and the GPU's listed rates; builds are not counted, and what kernels compile at
+    each load is, once they were timed there. None where the model is not here."""
     campaign = session.get(Campaign, spec.campaign_id)
     folder = _folder(campaign)
     elsewhere = spec.target if isinstance(spec, TestJob) else None
@@ -72,9 +72,21 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
         return first_s + baseline_seconds(workload, *sweep, noise, load_s, request, together=together)
     if isinstance(spec, TestJob):
         plan = _plan(spec.plan)
-        return first_s + test_seconds(plan, _NO_BUDGET_S, load_s, request, in_turn=spec.in_turn)[1]
+        compiles_s = _compiles_s(stored, spec.control, spec.candidate, in_turn=spec.in_turn)
+        return (
+            first_s
+            + test_seconds(plan, _NO_BUDGET_S, load_s, request, in_turn=spec.in_turn, compiles_s=compiles_s)[
+                1
+            ]
+        )
     blocks_s = warm_seconds(workload, request) + spec.blocks * block_seconds(workload, request)
-    return first_s + ARMS * (load_s + blocks_s)
+    compiles_s = _compiles_s(stored, spec.configuration, spec.configuration, in_turn=True)
+    return first_s + ARMS * (load_s + blocks_s) + compiles_s
+
+
+def _compiles_s(stored: Stored, control: Knobs, candidate: Knobs, *, in_turn: bool) -> float:
+    """Seconds by which kernels that are compiled lengthen a pair, where they were timed on the target."""
+    return 0.0 if stored.timed is None else stored.timed.pair_compiles_s(control, candidate, in_turn=in_turn)
 
 
 def _folder(campaign: Campaign | None) -> Path | None:

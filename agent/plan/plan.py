@@ -140,7 +140,7 @@ def make_plan(
         start,
         memory,
         lever_rows(whole, legal, _with_memory(check, spec, model, card, begun, context), begun),
-        _duration(spec, model, card, legal.space, start, stored or Stored(), in_turn=turns),
+        _duration(spec, model, card, legal.space, start, configuration, stored or Stored(), in_turn=turns),
         tuple(told),
     )
 
@@ -244,10 +244,13 @@ def _duration(
     card: Card,
     space: Space,
     start: Start,
+    configuration: Configuration,
     stored: Stored,
     *,
     in_turn: bool,
 ) -> Duration:
+    """The time to the first verdict; the test is taken to be of `configuration` where that differs from what
+    the campaign begins from."""
     baseline, begun = spec.baseline, start.configuration
     packed = serves_packed(spec.engine) and not start.is_default
     request = expected_request(
@@ -273,6 +276,9 @@ def _duration(
         together=card.is_gpu and not in_turn,
         first_load_more_s=first_load_takes_more_s(spec.engine, on_gpu=card.is_gpu),
         kernels_s=kernels_seconds(spec.engine, baseline.time_kernels, on_gpu=card.is_gpu),
+        compiles_s=0.0
+        if stored.timed is None
+        else stored.timed.pair_compiles_s(begun, configuration, in_turn=in_turn),
     )
     if as_files or spec.latency_only:
         return found

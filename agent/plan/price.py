@@ -23,6 +23,8 @@ from experiments.job.spec import AnyJob, BaselineJob, Knobs, NoiseState, TestJob
 from experiments.measurement.evidence import Metric
 from experiments.measurement.plan import StoppingPlan, Workload
 from experiments.remote.quoting import Price
+from experiments.space.configuration import KnobValue
+from experiments.space.space import Space
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def prices_of(session: Session | None, spec: CampaignSpec, footing: Footing, exe
     default = dict(footing.begins_from(space))
     knobs = {knob.name: knob.values for knob in space.knobs if knob.name in BUILT_BY}
     builds = {
-        name.partition(".")[0]: price(test_job(spec, footing, default, {**default, name: value}))
+        name.partition(".")[0]: price(test_job(spec, footing, default, _changed(space, default, name, value)))
         for name, values in knobs.items()
         for value in [next((each for each in values if each != "none"), None)]
         if value is not None
@@ -111,6 +113,15 @@ def prices_of(session: Session | None, spec: CampaignSpec, footing: Footing, exe
         price(test_job(spec, footing, default, default)),
         builds,
     )
+
+
+def _changed(space: Space, begun: Knobs, name: str, value: KnobValue) -> Knobs:
+    """The configuration with one knob changed, and what that brings along as the space has it; where the
+    space has no such change, with the knob alone."""
+    try:
+        return dict(space.with_change(space.configuration(begun), {name: value}))
+    except UsageError:
+        return {**begun, name: value}
 
 
 def check_affordable(

@@ -8,12 +8,18 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from agent.plan.duration import Stored
-from db.models import Campaign, Experiment, Launch, Measurement
+from agent.surrogate.timed_kernels import TimedKernels
+from db.models import Campaign, Experiment, Launch, Measurement, StageRun
 from db.states import Arm, ExperimentKind, ExperimentState
-from experiments.measurement.evidence import Metric
+from experiments.engines.kernel_timings import KernelTimings
+from experiments.job.kernel_timing import TIMINGS
+from experiments.measurement.evidence import Metric, Stage
 
 MOST_ROWS = 200
 """The newest of each that are looked at."""
+
+MOST_TIMINGS = 5
+"""The same of timings of kernels, one of which is wanted: some may have failed."""
 
 
 def stored_times(session: Session, target_key: str, fingerprint: str | None, engine: str) -> Stored:
@@ -36,7 +42,25 @@ def stored_times(session: Session, target_key: str, fingerprint: str | None, eng
         baselines=len(baselines),
         test_s=median(tests) if tests else None,
         tests=len(tests),
+        timed=_timed_kernels(session, exact),
     )
+
+
+def _timed_kernels(session: Session, of: tuple[ColumnElement[bool], ...]) -> TimedKernels | None:
+    """The newest timing of kernels alone; None where none came to anything."""
+    query = (
+        select(StageRun.detail)
+        .join(Experiment, StageRun.experiment_id == Experiment.id)
+        .join(Campaign, Experiment.campaign_id == Campaign.id)
+        .where(*of, Experiment.kind == ExperimentKind.BASELINE, StageRun.stage == Stage.KERNELS.value)
+        .order_by(StageRun.id.desc())
+        .limit(MOST_TIMINGS)
+    )
+    for detail in session.scalars(query):
+        data = (detail or {}).get(TIMINGS)
+        if isinstance(data, dict):
+            return TimedKernels(KernelTimings.of_data(data))
+    return None
 
 
 def _loads(session: Session, of: tuple[ColumnElement[bool], ...]) -> list[float]:

@@ -5,9 +5,9 @@ artifact that exists costs nothing. So the cost is a running mean of the measure
 plus what each launch compiles anew, plus the builds that no earlier experiment left behind: a pruned or
 quantized checkpoint, compiled code.
 
-Where weights change, their quality is looked at first, in a launch that compiles nothing, and mostly that is
-all there is to see. Such a test costs the checkpoint and that look; the rest of it is multiplied by the
-probability that the quality holds.
+Where weights change, their quality is looked at first, in a launch that compiles nothing but the kernels that
+multiply packed weights, and mostly that is all there is to see. Such a test costs the checkpoint and that
+look; the rest of it is multiplied by the probability that the quality holds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from agent.surrogate.carried import MOST_COUNTED, Carried
 from agent.surrogate.cost_priors import (
     COMPILE_S,
     DRAFTER_S,
+    PAIRS_PRIOR,
     PRIOR_WEIGHT,
     REFERENCE_PRIORS,
     SCREENED,
@@ -96,6 +97,8 @@ class CostBelief:
             }
             spent = trial.cost_s - math.fsum(cost for key, cost in needed.items() if key not in exists)
             exists |= set(needed)
+            if self._looks_first(trial.lever):
+                spent -= self.priors.compiled_s(trial.candidate)
             if ended_early:
                 screened = _added(screened, spent)
                 continue
@@ -134,14 +137,14 @@ class CostBelief:
             for candidate, lever, chance in zip(candidates, names, p_quality, strict=True)
         ]
 
-    def whole_s(self, candidates: Sequence[Configuration], plan_s: float) -> list[float]:
+    def whole_s(self, candidates: Sequence[Configuration], plans_s: Sequence[float]) -> list[float]:
         """For each candidate the seconds of its experiment if its quality holds and all of its plan is
-        measured, which takes `plan_s` without builds."""
+        measured, which takes `plans_s` without builds, with what its kernels compile at each load."""
         found = []
-        for candidate in candidates:
+        for candidate, plan_s in zip(candidates, plans_s, strict=True):
             lever = joined(tuple(self.view.settings(candidate)))
             built_s = math.fsum(self._missing(candidate).values())
-            screened_s = _shrunk(self.screened_s, self.priors.screen_s) if self._looks_first(lever) else 0.0
+            screened_s = self._screened_s(candidate) if self._looks_first(lever) else 0.0
             whole_s = built_s + screened_s + plan_s + _traced_s(candidate)
             found.append(max(whole_s, self._of(candidate, lever, 1.0)))
         return found
@@ -155,8 +158,12 @@ class CostBelief:
         return found
 
     def _anew_s(self, candidate: Configuration) -> float:
-        """Seconds of what each launch compiles anew."""
-        return _traced_s(candidate) + self.priors.compiled_s(candidate)
+        """Seconds of what the launches of a timed experiment compile anew."""
+        return _traced_s(candidate) + PAIRS_PRIOR * self.priors.compiled_s(candidate)
+
+    def _screened_s(self, candidate: Configuration) -> float:
+        """Seconds of the look at the quality of changed weights."""
+        return _shrunk(self.screened_s, self.priors.screen_s) + self.priors.compiled_s(candidate)
 
     def _looks_first(self, lever: str) -> bool:
         """Whether a test of this lever looks at the quality of changed weights first."""
@@ -170,7 +177,7 @@ class CostBelief:
             return max(LEAST_COST_S, rest + math.fsum(missing.values()))
         first = math.fsum(cost for key, cost in missing.items() if not _is_late(key))
         rest += math.fsum(cost for key, cost in missing.items() if _is_late(key))
-        return max(LEAST_COST_S, first + _shrunk(self.screened_s, self.priors.screen_s) + p_quality * rest)
+        return max(LEAST_COST_S, first + self._screened_s(candidate) + p_quality * rest)
 
 
 def _screened(lever: str) -> bool:

@@ -27,6 +27,10 @@ TRACED_S: Mapping[str, float] = {"default": 50.0}
 """Expected seconds more by `serving.compile`: what torch.compile traces anew in each of some five launches of
 the reference model, 10 to 15 s a launch; a package made ahead of time is loaded in 2."""
 
+PAIRS_PRIOR = 3
+"""Launch pairs of a test that is timed: 2.5 to 3.6 on average in simulated experiments whose launches vary by
+1 % (docs/judging.md, gains)."""
+
 PRIOR_WEIGHT = 1.0
 """The prior weighs as much as this many experiments."""
 
@@ -76,8 +80,8 @@ class CostPriors:
     `measure_s`: a timed experiment without its builds; `screen_s`: the look at changed weights. `built_s` are
     seconds that builds of this model took, by method or criterion (for the greedy one, a layer); where there
     is none, arithmetic with `billions` of parameters. `made_up` weights cost nothing to change, and nobody
-    looks at their quality. `compiled_s`: seconds more that the launches of a timed experiment take because
-    the configuration's kernels are compiled in each.
+    looks at their quality. `compiled_s`: seconds more that a launch of a configuration takes because its
+    kernels are compiled in it.
     """
 
     measure_s: float = MEASURE_PRIOR_S

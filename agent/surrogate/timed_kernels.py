@@ -108,6 +108,12 @@ class TimedKernels:
             found.append(min(near)[1] if near else 0.0)
         return math.fsum(found)
 
+    def pair_compiles_s(self, control: Knobs, candidate: Knobs, *, in_turn: bool) -> float:
+        """The same of a launch pair, whose arms load at the same time, or, with `in_turn`, one after the
+        other."""
+        both = self.compiles_s(control), self.compiles_s(candidate)
+        return math.fsum(both) if in_turn else max(both)
+
     def class_of(self, configuration: Knobs) -> str | None:
         """The class of the kernel that multiplied weights of this format, or of the nearest of its bits that
         was timed with this value of the knob; None where none did."""

@@ -1,4 +1,5 @@
-"""Kernels timed alone, as they are printed: milliseconds of a step's products by format and kernel."""
+"""Kernels timed alone, as they are printed: milliseconds of a step's products by format and kernel, and
+seconds of their first calls."""
 
 from __future__ import annotations
 
@@ -11,6 +12,16 @@ if TYPE_CHECKING:
 
 NOTHING = "—"
 
+COLUMNS = (
+    "weights",
+    "kernel",
+    ">products, ms",
+    ">of 16 bits",
+    ">head, ms",
+    ">first calls, s",
+    "what ran, or why not",
+)
+
 
 def print_kernel_timings(view: KernelTimingsView) -> None:
     """Print what was timed, or why nothing was."""
@@ -18,8 +29,8 @@ def print_kernel_timings(view: KernelTimingsView) -> None:
     if view.failed is not None:
         out.print(f"They could not be timed: {view.failed}")
         return
-    columns = ("weights", "kernel", ">products, ms", ">of 16 bits", ">head, ms", "what ran, or why not")
-    out.print(table(columns, [_cells(row) for row in view.rows], wide=("what ran, or why not",)))
+    out.print(table(COLUMNS, [_cells(row) for row in view.rows], wide=COLUMNS[-1:]))
+    out.print(view.first_calls, style="dim")
     out.print(view.basis, style="dim")
 
 
@@ -31,6 +42,7 @@ def _cells(row: KernelTimingRow) -> tuple[str, ...]:
         _ms(row.products_ms),
         NOTHING if row.share_of_plain is None else f"{100 * row.share_of_plain:.0f} %",
         _ms(row.head_ms),
+        NOTHING if row.first_calls_s is None else f"{row.first_calls_s:.1f}",
         row.kernel if row.note is None else f"{refused}{row.note}",
     )
 

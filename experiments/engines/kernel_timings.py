@@ -8,7 +8,7 @@ here knows which is which.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import fsum
 from typing import Any
 
@@ -54,7 +54,8 @@ class PartTiming:
     may have compiled it for this shape.
 
     `us` is None where it was not timed: `refused` says that the engine has no such kernel for it, `untimed`
-    why it could not be timed though nothing refused it.
+    why it could not be timed though nothing refused it. Of that, what is `left` is so for a limit of all that
+    was reached before it came to anything: a later timing has a go at it.
     """
 
     part: str
@@ -67,6 +68,7 @@ class PartTiming:
     first_call_s: float = 0.0
     refused: str | None = None
     untimed: str | None = None
+    left: bool = False
 
     @property
     def kind(self) -> str:
@@ -112,6 +114,12 @@ class KernelTiming:
         """Microseconds of the output head in a step; None where it was not timed."""
         return self._sum(HEAD)
 
+    @property
+    def first_calls_s(self) -> float | None:
+        """Seconds of the first calls of all products that were timed, each shape once; None of none."""
+        timed = [each.first_call_s for each in self.parts if each.us is not None]
+        return fsum(timed) if timed else None
+
     def part_us(self, part: str) -> float | None:
         """Microseconds of one part in a step; None where it was not timed."""
         found = next((each for each in self.parts if each.part == part), None)
@@ -140,6 +148,31 @@ class KernelTimings:
     record: Mapping[str, Json] | None = None
     cut_off: str | None = None
     """Why not all of it was timed, in a sentence; None where everything was tried."""
+    rounds: int = 1
+    """How many timings it is the work of, each of which went on where the one before was cut off."""
+
+    @property
+    def settled(self) -> int:
+        """Parts that came to something: a time, a refusal, a failure of their own."""
+        return sum(not part.left for part in self._parts)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a later timing has something to go on with."""
+        return any(part.left for part in self._parts)
+
+    def given_up(self, why: str) -> KernelTimings:
+        """The same with nothing left: what was is not tried again, for the reason given in a sentence."""
+
+        def settled(timing: KernelTiming) -> KernelTiming:
+            parts = (replace(each, untimed=why, left=False) if each.left else each for each in timing.parts)
+            return replace(timing, parts=tuple(parts))
+
+        return replace(self, plain=settled(self.plain), packed=tuple(map(settled, self.packed)), cut_off=why)
+
+    @property
+    def _parts(self) -> tuple[PartTiming, ...]:
+        return tuple(part for timing in (self.plain, *self.packed) for part in timing.parts)
 
     def data(self) -> dict[str, Any]:
         """As JSON data, which `of_data` reads again."""
@@ -155,6 +188,7 @@ class KernelTimings:
             packed=tuple(map(_timing, data["packed"])),
             record=data.get("record"),
             cut_off=data.get("cut_off"),
+            rounds=data.get("rounds", 1),
         )
 
 
@@ -188,9 +222,10 @@ def timed_by(configuration: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
     return {knob: configuration[knob] for knob in TIMED_BY if knob in configuration}
 
 
-def untimed(knobs: Mapping[str, KnobValue], products: Sequence[Product], why: str) -> KernelTiming:
-    """A timing of which nothing was timed, with the reason."""
-    return KernelTiming(knobs, tuple(PartTiming(each.part, each.count, untimed=why) for each in products))
+def all_left(knobs: Mapping[str, KnobValue], products: Sequence[Product], why: str) -> KernelTiming:
+    """A timing of which everything is left for a later one, with the reason."""
+    parts = (PartTiming(each.part, each.count, untimed=why, left=True) for each in products)
+    return KernelTiming(knobs, tuple(parts))
 
 
 def _timing(data: Mapping[str, Any]) -> KernelTiming:

@@ -272,10 +272,11 @@ class Engine(Protocol):
     One whose `check` looks whether the launches of a test fit side by side may have `up_at_once(launches)`:
     the same engine, for jobs that have no more of them up.
     One that can time its kernels for packed weights without loading a model may have
-    `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell)`, which gives
+    `time_kernels(configurations, checkpoint, device, rows, log_path, cache_dir, tell, known)`, which gives
     `KernelTimings` (`kernel_timings.py`) of all products in each configuration's format by its kernel, with
     so many rows of input, leaves out formats that the model can't be stored in, and raises `Infeasible` where
-    it can't time at all; it keeps to a limit of its own and ends all that it starts.
+    it can't time at all; it keeps to a limit of its own and ends all that it starts. What the limit cut off
+    is `left` in what it gives, and of `known`, what it gave before (or None), only that is timed.
     An engine whose packages are in another environment may have `tool_versions(device)`, their versions by
     name; they go into the keys of what it evaluates.
     """

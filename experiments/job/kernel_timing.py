@@ -2,14 +2,20 @@
 
 `timings.json` holds everything, raw times too (`engines.kernel_timings.KernelTimings`); the stage tells it
 without them. It is help and no measurement that a verdict rests on, so a timing that fails is a failed stage
-and the job goes on, unless the device itself is to blame. What a limit cut off is told and not kept: the next
-job has another go at it.
+and the job goes on, unless the device itself is to blame.
+
+A limit may cut a timing off. Then what it came to is an artifact all the same, the first of a chain: the next
+job finds it unfinished, times what is left, and keeps all that is known by then as an artifact whose parent
+is the one before; and so on until nothing is left. A job adds one at most. A timing that was cut off and
+settled nothing more than the one before it ends the chain, so that nothing is tried for ever.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +43,11 @@ VERSION = 2
 LOG_NAME = "kernels.log"
 
 
-class _CutOff(Exception):
-    """Not all was timed, so that it is told and not stored."""
+GOES_ON = "The next campaign times what is left."
+"""Said of a timing that was cut off."""
 
-    def __init__(self, timings: KernelTimings) -> None:
-        super().__init__(timings.cut_off)
-        self.timings = timings
+GIVEN_UP = "It was so before, and nothing more was timed since, so what is left is not tried again."
+"""Said of one that is the last, though not all of it was timed."""
 
 
 def time_kernels(job: RunningJob, spec: BaselineJob) -> None:
@@ -59,41 +64,66 @@ def time_kernels(job: RunningJob, spec: BaselineJob) -> None:
 
 
 def _time(job: RunningJob, spec: BaselineJob, told: StageTold) -> None:
+    """Follow the chain to its end, and add to it where that is unfinished."""
     configurations = [Configuration.of(each) for each in spec.kernels]
-    rows = spec.workload.concurrency
+    known: KernelTimings | None = None
+    parents: tuple[str, ...] = ()
+    while True:
+        key = timings_key(job, spec, configurations, parents)
+        artifact = job.context.artifacts.build(key, partial(_build, job, spec, configurations, known))
+        record_artifact(job, artifact)
+        data = json.loads((artifact.path / TIMINGS_NAME).read_bytes())
+        told.outcome = "done" if artifact.built else "reused"
+        told.detail = {"artifact": artifact.digest, TIMINGS: without_samples(data)}
+        known, parents = KernelTimings.of_data(data), (artifact.digest,)
+        if artifact.built or not known.is_unfinished:
+            return
+
+
+def _build(
+    job: RunningJob,
+    spec: BaselineJob,
+    configurations: Sequence[Configuration],
+    known: KernelTimings | None,
+    folder: Path,
+) -> None:
+    """Time what is not known yet, and write all of it."""
 
     def tell(done: int, planned: int, text: str) -> None:
         job.records.progress(Stage.KERNELS, done, planned, text)
 
-    def build(folder: Path) -> None:
-        job.guard.before_launches()
-        logs = job.context.folder / LAUNCH_LOGS
-        found: KernelTimings = job.engine.time_kernels(  # type: ignore[attr-defined]
-            configurations,
-            job.context.checkpoint,
-            spec.device,
-            rows,
-            logs / LOG_NAME,
-            job.context.cache_dir,
-            tell,
-        )
-        if found.cut_off is not None:
-            raise _CutOff(found)
-        (folder / TIMINGS_NAME).write_text(json.dumps(found.data()), encoding="utf-8")
-
-    try:
-        artifact = job.context.artifacts.build(timings_key(job, spec, configurations), build)
-    except _CutOff as unfinished:
-        told.detail = {TIMINGS: without_samples(unfinished.timings.data())}
-        return
-    record_artifact(job, artifact)
-    told.outcome = "done" if artifact.built else "reused"
-    data = json.loads((artifact.path / TIMINGS_NAME).read_bytes())
-    told.detail = {"artifact": artifact.digest, TIMINGS: without_samples(data)}
+    job.guard.before_launches()
+    logs = job.context.folder / LAUNCH_LOGS
+    found: KernelTimings = job.engine.time_kernels(  # type: ignore[attr-defined]
+        configurations,
+        job.context.checkpoint,
+        spec.device,
+        spec.workload.concurrency,
+        logs / LOG_NAME,
+        job.context.cache_dir,
+        tell,
+        known,
+    )
+    (folder / TIMINGS_NAME).write_text(json.dumps(going_on(known, found).data()), encoding="utf-8")
 
 
-def timings_key(job: RunningJob, spec: BaselineJob, configurations: list[Configuration]) -> ArtifactKey:
-    """What timings are the output of: a model on a device, with so many rows."""
+def going_on(known: KernelTimings | None, found: KernelTimings) -> KernelTimings:
+    """What was `found`, after what was `known` before it, with what becomes of what is left of it; pure."""
+    if not found.is_unfinished:
+        return found
+    if known is not None and found.settled <= known.settled:
+        return found.given_up(f"{found.cut_off} {GIVEN_UP}")
+    return replace(found, cut_off=f"{found.cut_off} {GOES_ON}")
+
+
+def timings_key(
+    job: RunningJob,
+    spec: BaselineJob,
+    configurations: Sequence[Configuration],
+    parents: tuple[str, ...] = (),
+) -> ArtifactKey:
+    """What timings are the output of: a model on a device, with so many rows; `parents` is the unfinished
+    timing that they went on from, none of a first one."""
     machine = job.context.material.machine()
     device = machine.get("gpu") if spec.device != "cpu" else machine.get("cpu")
     timed: list[Json] = [dict(timed_by(each)) for each in configurations]
@@ -108,7 +138,7 @@ def timings_key(job: RunningJob, spec: BaselineJob, configurations: list[Configu
             "rows": spec.workload.concurrency,
             "version": VERSION,
         },
-        (),
+        parents,
         job.context.tool_versions,
     )
 

@@ -166,6 +166,7 @@ class VllmEngine:
         log_path: Path,
         cache_dir: Path,
         tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+        known: KernelTimings | None = None,
     ) -> KernelTimings:
         """As the port says; the method is in `product_times.py`, limits are in `kernel_timer.py`."""
         profile, cases = read_profile(checkpoint), []
@@ -177,7 +178,7 @@ class VllmEngine:
             cases.append(Case(timed_by(each), str(each.get(KERNEL, "auto")), stored))
         dtype = str(chosen_knobs(configurations[0])["serving.dtype"]) if configurations else "bfloat16"
         order = Order(products_of(profile), rows, dtype, device)
-        return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell)
+        return KernelTimer(order, needed_environment(device), log_path, cache_dir).time(cases, tell, known)
 
     def serve_command(self, configuration: Configuration, checkpoint: Path, device: str) -> ServeCommand:
         """`vllm serve` with the arguments that a launch gets; starts nothing. Raises `Infeasible` as

@@ -6,7 +6,9 @@ longer than to time it (10 to 20 s a shape, on an H100's host), so several lanes
 take turns on the device, so that one product is timed at a time.
 
 All lanes are ended whole when the limit is reached, one of them when its answer takes too long, and all at
-the end. After a kernel that left a lane broken another process is begun, as long as there is time.
+the end. After a kernel that left a lane broken another process is begun, as long as there is time. What the
+limit of all cut off is left for a later timing, which is given what this one came to; what did not answer
+within the limit of one answer is not.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +33,11 @@ from experiments.engines.server_process import SOCKETS, ServerProcess
 from experiments.engines.vllm.driver_process import driver_environment
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.kernel_timing_process import BROKEN, OK_PART, TURN
+from experiments.engines.vllm.lanes import Machine, lanes_for
 from experiments.engines.vllm.timing_order import Case, Task, TimingOrder
 from experiments.measurement.evidence import Json
 from experiments.scratch import ScratchFolder
+from experiments.telemetry.free_memory import MemoryUnknown, device_memory
 
 PROCESS_MODULE = "experiments.engines.vllm.kernel_timing_process"
 
@@ -50,18 +55,14 @@ ANSWER_LIMIT_S = 45.0
 LEAST_LIMIT_S = 1.0
 """An answer that was asked for has so many seconds, though the limit of all ends sooner."""
 
-MOST_LANES = 4
 
-CORES_A_LANE, MEMORY_A_LANE = 4, 6 * 2**30
-"""What a lane wants of the machine beside others: processors, and bytes of free memory; vLLM's imports alone
-hold some gigabytes. A guess on the safe side."""
-
-
-def lanes_for(device: str, cores: int, free_bytes: int) -> int:
-    """How many lanes a machine bears: one on a CPU, where each would slow the others; pure."""
-    if device == "cpu":
-        return 1
-    return max(1, min(MOST_LANES, cores // CORES_A_LANE, free_bytes // MEMORY_A_LANE))
+def machine_for(device: str) -> Machine:
+    """This machine as it is now, for lanes on a device."""
+    on_device = None
+    if device != "cpu":
+        with suppress(MemoryUnknown):
+            on_device = device_memory(device).free_bytes
+    return Machine(os.cpu_count() or 1, psutil.virtual_memory().available, on_device)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,18 @@ class Limits:
     answer_s: float = ANSWER_LIMIT_S
 
 
+@dataclass(frozen=True)
+class Limit:
+    """Seconds that are given to one thing; `is_rest` where that is what is left of the limit of all."""
+
+    seconds: float
+    is_rest: bool = False
+
+    def ended_by(self, failure: Infeasible) -> bool:
+        """Whether the limit of all ended it, which says nothing of it."""
+        return self.is_rest and failure.kind == "timed_out"
+
+
 class Lane:
     """One process that is asked for a product at a time, and begun anew after it broke; for one thread."""
 
@@ -94,10 +107,13 @@ class Lane:
         self._process: ServerProcess | None = None
         self._killed = False
 
-    def begin(self, limit_s: float) -> dict[str, Json] | None:
-        """Begin the process and say what its times rest on; None where it runs. Raises `Infeasible`."""
-        if self._process is not None:
-            return None
+    @property
+    def is_begun(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None
+
+    def begin(self, limit_s: float) -> dict[str, Json]:
+        """Begin the process and say what its times rest on. Raises `Infeasible`."""
         sockets = str(self._folder)
         try:
             self._process = ServerProcess(
@@ -125,7 +141,7 @@ class Lane:
             raise
         return told
 
-    def part(self, task: Task, limit_s: float) -> PartTiming:
+    def part(self, task: Task, limit: Limit) -> PartTiming:
         """One product; what ends the process is told as its answer."""
         assert self._process is not None
         case, product = task.case, task.product
@@ -135,10 +151,11 @@ class Lane:
             "product": asdict(product),
         }
         try:
-            answer: dict[str, Any] = self._process.ask(request, limit_s, f"time {product.part}")
+            answer: dict[str, Any] = self._process.ask(request, limit.seconds, f"time {product.part}")
         except Infeasible as failure:
             self.close()
-            return PartTiming(product.part, product.count, untimed=failure.cause)
+            left = limit.ended_by(failure)
+            return PartTiming(product.part, product.count, untimed=failure.cause, left=left)
         if answer[BROKEN]:
             self.close()
         part = answer[OK_PART]
@@ -174,37 +191,45 @@ class KernelTimer:
         self._order, self._found = order, found
         self._log_path, self._cache_dir = log_path, cache_dir
         self._limits = limits or Limits()
-        free = psutil.virtual_memory().available
-        self._lanes = lanes or lanes_for(order.device, os.cpu_count() or 1, free)
+        self._lanes = lanes or lanes_for(order.device, machine_for(order.device), order.products)
         self._clock = clock
         self._changed = threading.Condition()
         self._running = self._under_way = 0
         self._until_s: float | None = None
         self._told: dict[str, Json] = {}
+        self._not_begun: str | None = None
 
     def time(
-        self, cases: Sequence[Case], tell: Callable[[int, int, str], None] = lambda done, planned, text: None
+        self,
+        cases: Sequence[Case],
+        tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
+        known: KernelTimings | None = None,
     ) -> KernelTimings:
-        """Time the cases; `tell` is called with what is done, of how much, and what is next.
+        """Time the cases; `tell` is called with what is done, of how much, and what is next. Of what is
+        `known` from an earlier timing of them only what is left is timed.
 
-        Raises `Infeasible` where not even weights of 16 bits could be timed, with the cause.
+        Raises `Infeasible` where not even weights of 16 bits could be timed, and where something is left and
+        no lane could be begun, with the cause.
         """
-        timing = TimingOrder(cases, self._order.products)
+        timing = TimingOrder(cases, self._order.products, known)
         with ScratchFolder(SOCKETS, Path(tempfile.gettempdir())) as folder:
             self._run_lanes(folder, timing, lambda done, text: tell(done, 1 + len(cases), text))
         plain = timing.plain()
         if plain.products_us is None:
             cause = plain.refused or plain.untimed or "no product of the layers"
             raise Infeasible("crashed", f"Not even products with 16-bit weights could be timed: {cause}")
+        if known is not None and not self._told and self._not_begun is not None:
+            raise Infeasible("crashed", self._not_begun)
         left = timing.left
         cut_off = f"The limit of {self._limits.all_s:.0f} s was reached with {left} of {len(cases)} left."
         return KernelTimings(
             rows=self._order.rows,
-            method=str(self._told.get("method", "")),
+            method=str(self._told.get("method", "" if known is None else known.method)),
             plain=plain,
             packed=timing.packed(cut_off),
             record={**self._told, "lanes": self._lanes, "vllm": self._found.version},
             cut_off=cut_off if left else None,
+            rounds=1 if known is None else 1 + known.rounds,
         )
 
     def _run_lanes(self, folder: Path, timing: TimingOrder, tell: Callable[[int, str], None]) -> None:
@@ -228,10 +253,12 @@ class KernelTimer:
                 why_not = self._begun(lane)
                 if why_not is not None and self._others_go_on(timing, task):
                     return
-                begun_s = self._clock()
-                part = PartTiming(task.product.part, task.product.count, untimed=why_not)
+                begun_s, product = self._clock(), task.product
                 if why_not is None:
-                    part = lane.part(task, min(self._limits.answer_s, max(self._left_s(), LEAST_LIMIT_S)))
+                    part = lane.part(task, self._limit(self._limits.answer_s))
+                else:
+                    cause, left = why_not
+                    part = PartTiming(product.part, product.count, untimed=cause, left=left)
                 self._ended(timing, task, part, self._clock() - begun_s)
         finally:
             lane.close()
@@ -242,15 +269,18 @@ class KernelTimer:
             self._until_s = self._clock()
             self._changed.notify_all()
 
-    def _begun(self, lane: Lane) -> str | None:
-        """Begin the lane where it is not; why it can't be begun."""
+    def _begun(self, lane: Lane) -> tuple[str, bool] | None:
+        """Begin the lane where it is not; why it can't be begun, and whether the limit of all ended that."""
+        if lane.is_begun:
+            return None
+        limit = self._limit(self._limits.begin_s)
         try:
-            told = lane.begin(self._limits.begin_s)
+            told = lane.begin(limit.seconds)
         except Infeasible as failure:
-            return failure.cause
+            self._not_begun = failure.cause
+            return failure.cause, limit.ended_by(failure)
         with self._changed:
-            if told is not None:
-                self._told = told
+            self._told = told
             if self._until_s is None:
                 self._until_s = self._clock() + self._limits.all_s
         return None
@@ -265,6 +295,13 @@ class KernelTimer:
             timing.put_back(task)
             self._changed.notify_all()
             return True
+
+    def _limit(self, own_s: float) -> Limit:
+        """So many seconds, or what is left of the limit of all where that is less."""
+        rest_s = max(self._left_s(), LEAST_LIMIT_S)
+        if self._until_s is None or own_s <= rest_s:
+            return Limit(own_s)
+        return Limit(rest_s, is_rest=True)
 
     def _left_s(self) -> float:
         return self._limits.all_s if self._until_s is None else self._until_s - self._clock()
@@ -285,7 +322,8 @@ class KernelTimer:
 
     def _ended(self, timing: TimingOrder, task: Task, part: PartTiming, took_s: float) -> None:
         with self._changed:
-            if part.untimed is None or self._left_s() > 0:
-                timing.done(task, part, took_s)  # else the limit of all ended it, which says nothing of it
+            by_limit = part.left or (part.untimed is not None and self._left_s() <= 0)
+            if not by_limit:  # the limit of all says nothing of it
+                timing.done(task, part, took_s)
             self._under_way -= 1
             self._changed.notify_all()

@@ -24,6 +24,7 @@ from experiments.engines.kernel_timings import PartTiming, Product
 from experiments.engines.messages import infeasible_data, send
 from experiments.engines.parent import requests_from
 from experiments.engines.port import Infeasible
+from experiments.engines.vllm.product_copies import TooLittleMemory, copies_that_fit
 from experiments.measurement.evidence import Json
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Timer:
                 first_call_s = self._times.first_call_s(first, inputs)  # others time theirs meanwhile
                 with self._turn():
                     size = weight_bytes(first, product)
-                    copies = self._times.copies_needed(size, self._cache)
+                    copies = copies_that_fit(size, self._cache, self._times.free_bytes(self._layers.device))
                     layers = [first, *(self._layers.layer(product, quantization) for _ in range(copies - 1))]
                     samples = self._times.product_us(layers, inputs)
                     timing = PartTiming(
@@ -108,6 +109,8 @@ class Timer:
                 return timing, False
         except Refused as reason:
             return PartTiming(product.part, product.count, refused=str(reason)), False
+        except TooLittleMemory as reason:
+            return PartTiming(product.part, product.count, untimed=str(reason)), False
         except torch.OutOfMemoryError as reason:
             why = f"not enough memory to prepare its weights: {_first_line(reason)}"
             return PartTiming(product.part, product.count, untimed=why), False

@@ -2,8 +2,7 @@
 
 On a GPU the calls are captured in one CUDA graph, as vLLM serves them, and replayed between two CUDA events,
 so that nothing of the processor's is in the time. On a CPU they are called in turn between two readings of a
-monotonic clock. There are so many copies of the weights that together they are `CACHES` times what the last
-cache holds: each call reads its own from memory, as in a model, where other layers lie between.
+monotonic clock. How many copies of the weights there are is in `product_copies.py`.
 """
 
 from __future__ import annotations
@@ -14,18 +13,13 @@ from statistics import median
 
 import torch
 
-CACHES = 4
-"""All copies of a product's weights together, over the size of the last cache: least recently used ones are
-gone long before their turn comes again."""
+from experiments.engines.vllm.product_copies import CACHES
 
 CPU_CACHE_BYTES = 16 * 2**20
 """What a CPU's last cache is taken for; it is shared, and what of it is ours is not to be had."""
 
 UNTOLD_CACHE_BYTES = 64 * 2**20
 """What a GPU's L2 cache is taken for where torch does not tell it: more than an H200's 60 MB."""
-
-MOST_COPIES = 48
-"""Copies at most: smaller weights than a cache of 50 MB over this are never alone in a model either."""
 
 CALLS = 8
 """Calls in one graph at least, so that a sample is long against the clock of events, half a microsecond."""
@@ -88,9 +82,9 @@ def give_back(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def copies_needed(weight_bytes: int, cache: int) -> int:
-    """How many copies of weights of this size the cache can't hold; pure."""
-    return max(1, min(MOST_COPIES, -(-CACHES * cache // max(1, weight_bytes))))
+def free_bytes(device: torch.device) -> int | None:
+    """Bytes of a GPU's memory that nobody holds; None on a CPU."""
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 @torch.inference_mode()

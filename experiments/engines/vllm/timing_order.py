@@ -5,21 +5,25 @@ that what is compiled for long begins at once; then their other products, and th
 kernels alone that took at most `FAR_BEHIND` times as long with the first as the fastest, and the engine's own
 choice, the soonest done first. After a product of the layers that was refused or failed the others of that
 kernel are not tried: without it nothing is served.
+
+What an earlier timing settled is taken from there, and only the rest is handed out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from typing import Any
 
 from experiments.engines.kernel_timings import (
     FORMAT,
     PRODUCTS,
     KernelTiming,
+    KernelTimings,
     PartTiming,
     Product,
-    untimed,
+    all_left,
 )
 from experiments.space.configuration import KnobValue
 
@@ -76,9 +80,12 @@ class _Course:
 class TimingOrder:
     """Hands out tasks and takes what came of them; not for several threads."""
 
-    def __init__(self, cases: Sequence[Case], products: Sequence[Product]) -> None:
+    def __init__(
+        self, cases: Sequence[Case], products: Sequence[Product], known: KernelTimings | None = None
+    ) -> None:
+        """`known` is what an earlier timing of the same cases and products came to."""
         self._cases, self._products = tuple(cases), tuple(products)
-        self._of = {number: _Course() for number in range(-1, len(self._cases))}
+        self._of = {number: self._course(number, known) for number in range(-1, len(self._cases))}
         self._numbers = {id(case): number for number, case in enumerate(self._cases)} | {id(PLAIN): -1}
         first = self._cases[0].stored if self._cases else ()
         self._first = [number for number, case in enumerate(self._cases) if case.stored == first]
@@ -121,13 +128,24 @@ class TimingOrder:
         return self._timing(-1, "It was not begun.")
 
     def packed(self, cut_off: str) -> tuple[KernelTiming, ...]:
-        """A timing of each case in their order; what was not timed for want of time is told so."""
+        """A timing of each case in their order; what is left for want of time is told so."""
         return tuple(self._timing(number, cut_off) for number in range(len(self._cases)))
 
     @property
     def left(self) -> int:
         """Cases of which a product was neither timed nor given up."""
         return sum(not self._whole(number) for number in range(len(self._cases)))
+
+    def _course(self, number: int, known: KernelTimings | None) -> _Course:
+        """What is known of a case. What its first calls took stands for the seconds that it took then."""
+        if known is None:
+            return _Course()
+        timings = [known.plain] if number < 0 else known.packed
+        knobs = dict(self._case(number).knobs)
+        asked = {each.part for each in self._products}
+        found = [part for each in timings if dict(each.knobs) == knobs for part in each.parts]
+        parts = {part.part: part for part in found if part.part in asked and not part.left}
+        return _Course(parts, set(parts), fsum(part.first_call_s for part in parts.values()))
 
     def _candidates(self) -> Iterator[tuple[int, Product]]:
         yield from ((-1, product) for product in self._products)
@@ -168,5 +186,5 @@ class TimingOrder:
 
     def _timing(self, number: int, otherwise: str) -> KernelTiming:
         parts, case = self._of[number].parts, self._case(number)
-        nothing = untimed(case.knobs, self._products, otherwise)
+        nothing = all_left(case.knobs, self._products, otherwise)
         return KernelTiming(case.knobs, tuple(parts.get(each.part, each) for each in nothing.parts))

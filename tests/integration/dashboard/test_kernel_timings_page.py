@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
@@ -16,10 +17,18 @@ from configs.settings import Settings
 from dashboard.app import create_app
 from db.models import StageRun
 from db.states import StageOutcome, VerdictOutcome
+from experiments.engines.kernel_timings import KernelTimings
 from experiments.job.kernel_timing import TIMINGS, without_samples
 from knowledge.queries.experiment_detail import experiment_detail
 from tests.history.campaign_history import History
 from tests.recorded.kernel_timings import recorded
+
+
+def compiled() -> KernelTimings:
+    """The recorded timings, of which `humming` is compiled for each of its seven products."""
+    told = recorded()
+    parts = tuple(replace(each, first_call_s=12.5) for each in told.packed[1].parts)
+    return replace(told, packed=(told.packed[0], replace(told.packed[1], parts=parts), *told.packed[2:]))
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[History]:
                 started_at=datetime(2026, 11, 25, tzinfo=UTC),
                 wall_s=31.0,
                 outcome=StageOutcome.DONE,
-                detail={TIMINGS: without_samples(recorded().data())},
+                detail={TIMINGS: without_samples(compiled().data())},
             )
         )
     yield found
@@ -55,15 +64,21 @@ def test_the_page_has_each_kernel_with_its_time_or_why_not(client: TestClient) -
     assert "1.983" in html
     assert "refused: ConchLinearKernel cannot implement" in html
     assert "No verdict rests on it." in html
+    assert '<td class="num">87.5</td>' in html
+    assert "compiled for every shape" in html
 
 
 def test_its_json_has_the_same_rows(client: TestClient) -> None:
     told = client.get("/experiments/E-0001.json").json()["kernel_timings"]
     assert [each["value"] for each in told["rows"]][:3] == ["—", "humming", "marlin"]
     assert told["took_s"] == 31.0
+    assert [each["first_calls_s"] for each in told["rows"]][:3] == [0.0, 87.5, 0.0]
+    assert "compiled for every shape" in told["first_calls"]
 
 
 def test_its_sheet_has_them_too(history: History, capsys: pytest.CaptureFixture[str]) -> None:
     with history.database.read() as session:
         print_experiment(experiment_detail(session, 1))
-    assert "Kernels for packed weights, timed alone" in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Kernels for packed weights, timed alone" in out
+    assert "87.5" in out

@@ -6,6 +6,9 @@ CPU mean nothing here: what is tried is that vLLM's own layers are built, prepar
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from configs.models import load_model_profile
@@ -50,27 +53,28 @@ def packed(kernel: str, **knobs: KnobValue) -> Configuration:
     return Configuration.of({**told, **{f"quantization.{name}": value for name, value in knobs.items()}})
 
 
-@pytest.fixture(scope="module")
-def timings(tmp_path_factory: pytest.TempPathFactory) -> KernelTimings:
-    folder = tmp_path_factory.mktemp("kernels")
+ASKED = (
+    packed("auto"),
+    packed("no_such_backend"),
+    packed("auto", bits=REFUSED_BITS),
+    packed("auto", symmetric=False),
+)
+
+
+def timed(folder: Path, known: KernelTimings | None = None) -> KernelTimings:
     before = children()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")  # others' work shares the cores
         found = VllmEngine().time_kernels(
-            [
-                packed("auto"),
-                packed("no_such_backend"),
-                packed("auto", bits=REFUSED_BITS),
-                packed("auto", symmetric=False),
-            ],
-            reference_model_path(),
-            "cpu",
-            2,
-            folder / "log",
-            folder,
+            ASKED, reference_model_path(), "cpu", 2, folder / "log", folder, known=known
         )
     assert not begun_beside(before), "nothing is left of what it began"
     return found
+
+
+@pytest.fixture(scope="module")
+def timings(tmp_path_factory: pytest.TempPathFactory) -> KernelTimings:
+    return timed(tmp_path_factory.mktemp("kernels"))
 
 
 def test_every_product_of_the_model_is_timed_by_vllms_own_kernel(timings: KernelTimings) -> None:
@@ -104,3 +108,14 @@ def test_what_the_times_rest_on_is_told(timings: KernelTimings) -> None:
     assert timings.record is not None
     assert {"device", "cache_bytes", "torch", "vllm"} <= set(timings.record)
     assert timings.cut_off is None
+
+
+def test_what_was_left_is_timed_later_beside_what_was_known(timings: KernelTimings, tmp_path: Path) -> None:
+    last = timings.packed[3]
+    parts = (last.parts[0], *(replace(each, us=None, left=True) for each in last.parts[1:]))
+    known = replace(timings, packed=(*timings.packed[:3], replace(last, parts=parts)))
+    found = timed(tmp_path, known)
+    assert (found.plain, found.packed[:3]) == (timings.plain, timings.packed[:3])
+    assert found.packed[3].parts[0] == last.parts[0]
+    assert all(each.us is not None for each in found.packed[3].parts)
+    assert (found.rounds, found.is_unfinished, found.cut_off) == (2, False, None)

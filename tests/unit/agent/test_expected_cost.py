@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.campaign.builds import measured_builds
-from agent.campaign.expected_cost import PAIRS_PRIOR, cost_priors
+from agent.campaign.expected_cost import cost_priors
 from agent.campaign.measured import Baseline
-from agent.surrogate.cost_priors import MEASURE_PRIOR_S, QUANTIZATION_S, CostPriors
+from agent.surrogate.cost_priors import MEASURE_PRIOR_S, PAIRS_PRIOR, QUANTIZATION_S, CostPriors
 from configs.campaign import load_campaign
 from configs.models import load_model_profile
 from db.models import Artifact

@@ -8,13 +8,14 @@ from itertools import permutations
 
 import pytest
 
-from agent.campaign.expected_cost import PAIRS_PRIOR, cost_priors
+from agent.campaign.expected_cost import cost_priors
 from agent.campaign.measured import Baseline
 from agent.proposers.port import CampaignView, Draft
 from agent.proposers.rules import RulesProposer
 from agent.ranking.candidates import candidate_of
 from agent.ranking.ranking import rank
 from agent.surrogate.beliefs import Beliefs
+from agent.surrogate.cost_priors import PAIRS_PRIOR
 from agent.surrogate.kernel_parts import HEAD, PRODUCTS
 from agent.surrogate.physics import Physics
 from agent.surrogate.timed_kernels import OTHER_FORMAT_SD_LOG, TIMED_SD_LOG, TimedKernels, refused_by
@@ -100,13 +101,13 @@ def in_order(timings: KernelTimings | None) -> list[Draft]:
         if all(each.candidate.get(f"{lever}.method") == "none" for lever in ("drafting", "pruning"))
     ]
     priors = cost_priors(SHAPE.plan, measured(), BASELINE.digest, None, {}, made_up=True, timed=asked.timed)
-    anew_s = priors.compiled_s
+    compiled_s = priors.compiled_s
     about = beliefs(timings).about([(asked.incumbent, each.candidate) for each in drafts])
     candidates = [
         candidate_of(
             number,
             SPACE.levers_between(asked.incumbent, draft.candidate),
-            replace(belief, cost_s=100.0 + anew_s(draft.candidate), builds_s={}),
+            replace(belief, cost_s=100.0 + PAIRS_PRIOR * compiled_s(draft.candidate), builds_s={}),
         )
         for number, (draft, belief) in enumerate(zip(drafts, about, strict=True))
     ]

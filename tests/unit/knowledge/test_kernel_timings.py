@@ -1,9 +1,11 @@
 """Kernels timed alone are shown by format, the fastest first, with what was refused and why."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from agent.campaign.kernels_told import kernels_sentence
 from cli.sheets.kernel_timings import print_kernel_timings
 from experiments.job.kernel_timing import TIMINGS
 from knowledge.queries.kernel_timings import KernelTimingsView, kernel_timings
@@ -62,6 +64,41 @@ def test_a_timing_that_failed_says_why_and_one_that_was_not_begun_shows_nothing(
     print_kernel_timings(view)
     assert "could not be timed: No module named 'torch'." in capsys.readouterr().out
     assert kernel_timings([]) is None
+
+
+def test_first_calls_of_all_timed_products_are_summed_and_it_is_said_why_they_matter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = recorded()
+    slow = [replace(each, first_call_s=12.5) for each in told.packed[1].parts]
+    slow[-1] = replace(slow[-1], us=None, untimed="it hung", first_call_s=0.0)
+    first, second, *others = told.packed
+    timings = replace(told, packed=(first, replace(second, parts=tuple(slow)), *others))
+    view = kernel_timings([stage(**{TIMINGS: timings.data()})])
+    assert view is not None
+    shown = {each.value: each.first_calls_s for each in view.rows}
+    assert (shown["humming"], shown["marlin"], shown["conch"]) == (75.0, 0.0, None)
+    assert "compiled for every shape" in view.first_calls
+    print_kernel_timings(view)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "first calls, s" in printed
+    assert " 75.0 " in printed
+    assert view.first_calls in printed
+
+
+def test_what_was_timed_before_is_shown_with_why_the_rest_could_not_be_timed_now() -> None:
+    timings = replace(recorded(), cut_off="The limit of 75 s was reached with 3 of 21 left.", rounds=2)
+    view = kernel_timings([stage(kind="crashed", cause="No torch.", **{TIMINGS: timings.data()})])
+    assert view is not None
+    assert (len(view.rows), view.failed) == (7, None)
+    assert (
+        "; timed by 2 campaigns, one after the other; The limit of 75 s was reached with 3 of 21"
+        in view.basis
+    )
+    assert view.basis.endswith("What an earlier timing left could not be timed now: No torch")
+    sentence = kernels_sentence(timings, "No torch.")
+    assert sentence.startswith("Kernels timed alone")
+    assert sentence.endswith("3 of 21 left. What an earlier timing left could not be timed now: No torch.")
 
 
 def test_the_printed_table_has_every_kernel(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,7 @@ from configs.models import load_model_profile
 from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, products_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import VllmEnvironment
-from experiments.engines.vllm.kernel_timer import MOST_LANES, KernelTimer, Limits, Order, lanes_for
-from experiments.engines.vllm.product_times import copies_needed
+from experiments.engines.vllm.kernel_timer import KernelTimer, Limits, Order
 from experiments.engines.vllm.timing_order import Case
 
 PRODUCTS = products_of(load_model_profile("qwen3.5-9b"))
@@ -82,6 +81,7 @@ class Timing:
         tell: Callable[[int, int, str], None] = lambda done, planned, text: None,
         lanes: int = 1,
         limits: Mapping[str, float] | None = None,
+        known: KernelTimings | None = None,
         **given: Any,
     ) -> KernelTimings:
         python = self._folder / "python"
@@ -91,6 +91,7 @@ class Timing:
             Case({**stored, KERNEL: kernel}, kernel, {"format": dict(stored)})
             for stored in formats
             for kernel in told
+            if kernel != "begins"
         ]
         found = VllmEnvironment(python, "0.32.0", for_cpu=True)
         timer = KernelTimer(
@@ -103,7 +104,7 @@ class Timing:
             **given,
         )
         try:
-            return timer.time(cases, tell)
+            return timer.time(cases, tell, known)
         finally:
             pids = [int(pid) for pid in self.begun.read_text().split()]
             assert not any(psutil.pid_exists(pid) for pid in pids), "nothing is left of what it began"
@@ -173,6 +174,57 @@ def test_the_whole_has_a_limit_after_which_nothing_more_is_asked(timing: Timing)
     assert one.part_us("gate_up_proj") is not None
     told = "The limit of 2 s was reached with 3 of 3 left."
     assert one.untimed == two.untimed == three.untimed == found.cut_off == told
+    assert [each.left for each in (*one.parts[:2], *two.parts, *three.parts)] == [False] + [True] * 15
+
+
+def test_a_later_timing_asks_for_what_is_left_alone_and_keeps_the_rest(timing: Timing) -> None:
+    first = timing({"one": 5.0, "two": "hangs", "three": 5.0}, limits={"all_s": 1.5})
+    asked: list[str] = []
+    whole = timing(
+        {"one": 8.0, "two": 7.0, "three": 9.0},
+        known=first,
+        tell=lambda done, planned, text: asked.append(text.partition(",")[0]),
+    )
+    assert asked == ["two", "three"] + ["one"] * 6 + ["two"] * 6 + ["three"] * 6
+    assert (whole.cut_off, whole.is_unfinished, whole.rounds) == (None, False, 2)
+    assert whole.plain == first.plain
+    assert whole.packed[0].parts[0] == first.packed[0].parts[0]
+    assert [part.us for part in whole.packed[0].parts] == [5.0] + [8.0] * 6
+    assert first.settled < whole.settled == len(PRODUCTS) * 4
+    again = timing({"one": 1.0, "two": 1.0, "three": 1.0}, known=whole)
+    assert (again.packed, again.method) == (whole.packed, "by script")
+    assert timing.processes == 2, "where nothing is left no process is begun"
+
+
+def test_a_refusal_and_what_came_after_it_are_kept_by_a_later_timing(timing: Timing) -> None:
+    first = timing({"one": "no such kernel", "two": "hangs"}, limits={"all_s": 1.5})
+    assert first.is_unfinished
+    later = timing({"one": 5.0, "two": 7.0}, known=first)
+    assert later.packed[0] == first.packed[0]
+    assert later.packed[1].products_us is not None
+
+
+def test_what_did_not_answer_within_its_own_limit_is_not_left(timing: Timing) -> None:
+    found = timing({"one": "hangs"}, limits={"answer_s": 0.5})
+    assert "did not time gate_up_proj within" in str(found.packed[0].untimed)
+    assert (found.is_unfinished, found.cut_off) == (False, None)
+
+
+def test_the_rest_of_the_limit_of_all_is_nobodys_own_limit(timing: Timing) -> None:
+    found = timing({"one": 5.0, "two": "hangs"}, limits={"all_s": 1.5, "answer_s": 1.5})
+    assert all(part.left for part in found.packed[1].parts)
+    assert found.is_unfinished
+
+
+def test_where_no_process_begins_what_is_left_has_not_failed(timing: Timing, tmp_path: Path) -> None:
+    first = timing({"one": 5.0, "two": "hangs"}, limits={"all_s": 1.5})
+    python = tmp_path / "broken"
+    python.write_text("#!/bin/sh\necho \"No module named 'torch'\" >&2; exit 1\n")
+    python.chmod(0o755)
+    timer = KernelTimer(ORDER, VllmEnvironment(python, "0.32.0", for_cpu=True), tmp_path / "log", tmp_path)
+    cases = [Case(each.knobs, str(each.knobs[KERNEL]), {}) for each in first.packed]
+    with pytest.raises(Infeasible, match="No module named 'torch'"):
+        timer.time(cases, known=first)
 
 
 def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines_choice(
@@ -242,14 +294,6 @@ def test_an_error_ends_all_lanes_at_once(timing: Timing) -> None:
     assert time.monotonic() - begun_s < 20, "it waits for no limit"
 
 
-def test_lanes_are_as_many_as_the_machine_bears() -> None:
-    lots = 2**40
-    assert lanes_for("cpu", 64, lots) == 1
-    assert lanes_for("cuda:0", 64, lots) == MOST_LANES
-    assert [lanes_for("cuda:0", cores, lots) for cores in (1, 4, 8, 12)] == [1, 1, 2, 3]
-    assert lanes_for("cuda:0", 64, 8 * 2**30) == 1
-
-
 def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho \"No module named 'torch'\" >&2; exit 1\n")
@@ -257,9 +301,3 @@ def test_where_not_even_sixteen_bits_can_be_timed_the_cause_is_told(tmp_path: Pa
     timer = KernelTimer(ORDER, VllmEnvironment(python, "0.32.0", for_cpu=True), tmp_path / "log", tmp_path)
     with pytest.raises(Infeasible, match="No module named 'torch'"):
         timer.time([])
-
-
-def test_copies_are_more_than_a_cache_holds_and_never_none() -> None:
-    assert copies_needed(50 * 2**20, 60 * 2**20) == 5
-    assert copies_needed(500 * 2**20, 60 * 2**20) == 1
-    assert copies_needed(1, 60 * 2**20) == 48
