@@ -18,7 +18,7 @@ from tests.unit.agent.proposers.conformance import ProposerConformance
 
 
 def proposal(knob: str, value: KnobValue) -> Proposal:
-    (found,), _ = read_answer(answer(entry(change=[{"knob": knob, "value": value}])), ALLOWED)
+    (found,), _ = read_answer(answer(entry(change={knob: value})), ALLOWED)
     return found
 
 
