@@ -24,7 +24,7 @@ MOST_BUILT_ON = 8
 
 LEAST_GAIN_PERCENT, MOST_GAIN_PERCENT = -1000.0, 99.0
 """No change is believed to add or to take away more of the time. Gains are asked for, more than 0 where it
-gets faster, for small models write a loss where they are asked for a change."""
+gets faster: a small model that was asked for signed changes wrote losses alone."""
 
 SYSTEM = (
     "You propose hypotheses to an agent that makes a language model answer faster on given hardware. Each is "
@@ -54,7 +54,7 @@ FORM = (
 """How an answer is made, where no schema holds it to that. It holds no figure that could be repeated."""
 
 END = "Now answer with the object."
-"""What comes after the data: a small model goes on with what it read last."""
+"""What comes after the data, which may be long."""
 
 
 def question(

@@ -73,12 +73,10 @@ def job_seconds(spec: AnyJob, target: str, model: ModelFound, stored: Stored) ->
     if isinstance(spec, TestJob):
         plan = _plan(spec.plan)
         compiles_s = _compiles_s(stored, spec.control, spec.candidate, in_turn=spec.in_turn)
-        return (
-            first_s
-            + test_seconds(plan, _NO_BUDGET_S, load_s, request, in_turn=spec.in_turn, compiles_s=compiles_s)[
-                1
-            ]
+        _, most_s = test_seconds(
+            plan, _NO_BUDGET_S, load_s, request, in_turn=spec.in_turn, compiles_s=compiles_s
         )
+        return first_s + most_s
     blocks_s = warm_seconds(workload, request) + spec.blocks * block_seconds(workload, request)
     compiles_s = _compiles_s(stored, spec.configuration, spec.configuration, in_turn=True)
     return first_s + ARMS * (load_s + blocks_s) + compiles_s
