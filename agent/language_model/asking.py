@@ -134,7 +134,8 @@ class Options:
             form = dict(question.schema) if self.bounds else without_bounds(question.schema)
             asked["response_format"] = {
                 "type": SCHEMA,
-                SCHEMA: {"name": "hypotheses", "strict": True, "schema": form},
+                # Strict, OpenAI's servers refuse a schema with a property that may be left out.
+                SCHEMA: {"name": "hypotheses", "strict": False, "schema": form},
             }
         elif self.form == OBJECT:
             asked["response_format"] = {"type": OBJECT}
