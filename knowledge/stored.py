@@ -67,15 +67,17 @@ which it was proposed."""
 def findings_behind(change: Mapping[str, object]) -> tuple[str, ...]:
     """Return the labels of the findings that a hypothesis builds on or whose dispute it takes apart."""
     parts = [each for each in change.values() if isinstance(each, dict)]
-    told = change.get(DISPUTES)
-    found = [
-        change.get(BUILDS_ON),
-        *(each.get(BUILDS_ON) for each in parts),
-        told.get("findings") if isinstance(told, dict) else None,
-    ]
+    found = [change.get(BUILDS_ON), *(each.get(BUILDS_ON) for each in parts), disputes_of(change)]
     lists = [each for each in found if isinstance(each, list | tuple)]
     named = (str(label) for each in lists for label in each)
     return tuple(dict.fromkeys(each for each in named if _FINDING.fullmatch(each)))
+
+
+def disputes_of(change: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the labels of the findings whose dispute a hypothesis takes apart, from its `change`."""
+    told = change.get(DISPUTES)
+    named = told.get("findings") if isinstance(told, dict) else None
+    return tuple(str(each) for each in named) if isinstance(named, list | tuple) else ()
 
 
 def separates_of(change: Mapping[str, object]) -> str | None:

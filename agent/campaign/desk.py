@@ -14,7 +14,7 @@ from agent.campaign.facts import Facts, Queued
 from agent.campaign.incumbent import Incumbent, is_on
 from agent.campaign.measured import Baseline
 from agent.campaign.ruled_out import rules_out
-from agent.campaign.steered import settling, used_by, used_up
+from agent.campaign.steered import disputed_next, settling, used_by, used_up
 from agent.ground.legal import Legal
 from agent.ground.shape import refused_on_a_shape
 from agent.ground.sweep import swept
@@ -198,6 +198,11 @@ class Desk:
         return settling(self.facts, self.directives)
 
     @cached_property
+    def disputed_next(self) -> int | None:
+        """What takes a dispute apart and has its turn, by hypothesis."""
+        return disputed_next(self.facts)
+
+    @cached_property
     def ranking(self) -> Ranking:
         """The order of the queue now."""
         return self.ranking_of(self.facts.queue)
@@ -238,6 +243,7 @@ class Desk:
                     pinned=each.pinned,
                     asked=each.question is not None,
                     separates=each.separates,
+                    takes_apart=each.disputes if each.id == self.disputed_next else (),
                     metric=metric,
                     most_s=most_s,
                     usd=self.facts.usd_per_s and self.facts.usd_per_s * belief.cost_s,

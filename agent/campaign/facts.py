@@ -30,7 +30,8 @@ UNDECIDED = frozenset({HypothesisState.PROPOSED, HypothesisState.QUEUED, Hypothe
 @dataclass(frozen=True)
 class Queued:
     """A hypothesis that waits for its test; `question` is the campaign's question that it answers,
-    `separates` the label of the confounded experiment whose causes it takes apart."""
+    `separates` the label of the confounded experiment whose causes it takes apart, `disputes` those of the
+    findings whose dispute it does."""
 
     id: int
     claim: str
@@ -45,6 +46,7 @@ class Queued:
     metric: str
     question: str | None = None
     separates: str | None = None
+    disputes: tuple[str, ...] = ()
     target: str = ""
     """Where it is to be confirmed; empty for the campaign's own target."""
     confirms: int | None = None
@@ -95,6 +97,8 @@ class Facts:
     """What is under test, each as its control and its candidate."""
     flying_ids: tuple[int, ...] = ()
     """The hypotheses of these."""
+    disputes_tested: int = 0
+    """How many tests, done and under way, were to take a dispute between findings apart."""
     targets: tuple[OtherTarget, ...] = ()
     """Those that it confirms on."""
     confirmed: frozenset[tuple[int, str]] = frozenset()

@@ -22,6 +22,7 @@ from agent.campaign.ran import resolved_by_experiment, resolved_of
 from agent.campaign.ruled_out import read_ruled_out
 from agent.campaign.settling import settled, stored_digests
 from agent.ground.stored_spec import AT_ONCE, FOUND, GPU, START, asked_of, terms_now
+from agent.proposers.dispute import PROPOSER as DISPUTE
 from agent.proposers.port import Trial
 from configs.campaign import CampaignSpec
 from configs.errors import UsageError
@@ -36,7 +37,7 @@ from experiments.measurement.plan import Prediction
 from experiments.space.configuration import Configuration
 from knowledge.directives import WAITING
 from knowledge.queries.proposers import records
-from knowledge.stored import separates_of
+from knowledge.stored import disputes_of, separates_of
 
 STEP_LENGTH = "acceptance_length"
 """Where a verdict's `judge` keeps the candidate's mean number of tokens a verification step."""
@@ -49,6 +50,7 @@ _OF_HYPOTHESIS = (
     Hypothesis.candidate_configuration_id,
     Hypothesis.lever,
     Hypothesis.metric,
+    Hypothesis.proposer,
     Hypothesis.question,
     Hypothesis.state,
     Hypothesis.target,
@@ -140,6 +142,7 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         and experiment.hypothesis_id is not None
         and experiment.id in verdicts
     )
+    tested = {each.hypothesis_id for each in trials}
     baseline_run = [
         experiment.id
         for experiment in experiments
@@ -180,6 +183,10 @@ def read_facts(session: Session, campaign_id: int) -> Facts:
         at_once=found.get(AT_ONCE),
         built_s=measured_builds(session, campaign.model_fingerprint),
         usd_per_s=usd_per_s(session, campaign.id, spec.target) if is_rented(spec.target) else None,
+        disputes_tested=sum(
+            h.proposer == DISPUTE and (h.id in tested or h.state == HypothesisState.TESTING)
+            for h in hypotheses
+        ),
         targets=read_targets(session, campaign_id, spec.confirm_on, found, trials),
         confirmed=confirmed_before(session, campaign_id) if spec.confirm_on else frozenset(),
         gpu_name=(found.get(GPU) or {}).get("name"),
@@ -217,6 +224,7 @@ def _queued(row: Hypothesis, known: Mapping[int, Configuration]) -> Queued:
         metric=row.metric,
         question=row.question,
         separates=separates_of(row.change),
+        disputes=disputes_of(row.change),
         target=row.target,
         confirms=row.confirms_experiment_id,
     )

@@ -1,5 +1,5 @@
-"""What steering asks of the campaign's facts: how much each lever has used, and what settles a question.
-Pure."""
+"""What steering asks of the campaign's facts: how much each lever has used, what settles a question, and
+which dispute between findings has its turn. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from agent.campaign.facts import Facts
 from agent.ranking.shares import is_used_up
-from agent.ranking.values import Directive, Used
+from agent.ranking.values import DISPUTE_EVERY, Directive, Used
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
 from experiments.space.configuration import Configuration
@@ -37,6 +37,16 @@ def used_up(directives: Sequence[Directive], used: Used) -> frozenset[str]:
     """The levers of which a cap lets nothing more run, so that nothing need be proposed of them."""
     caps = [each for each in directives if each.kind == DirectiveKind.CAP and is_used_up(each, used)]
     return frozenset(each.lever for each in caps if each.lever is not None)
+
+
+def disputed_next(facts: Facts) -> int | None:
+    """The hypothesis that takes a dispute between findings apart and has its turn: of `DISPUTE_EVERY` tests
+    one, once the others have been; the oldest that waits."""
+    waiting = [each.id for each in facts.queue if each.disputes]
+    tests = len(facts.trials) + len(facts.flying)
+    if (facts.disputes_tested + 1) * DISPUTE_EVERY > tests + 1:
+        return None
+    return min(waiting, default=None)
 
 
 def settling(facts: Facts, directives: Sequence[Directive]) -> dict[int, str]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.sentences import LEAST_CHANCE, LEAST_GAIN, ordinal
-from agent.ranking.values import Cause, Move, Place, Ranking, Shift, Steering
+from agent.ranking.values import DISPUTE_EVERY, Cause, Move, Place, Ranking, Shift, Steering
 from configs.quantities import format_usd
 from db.labels import Noun, format_label
 
@@ -139,6 +139,9 @@ def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> tu
     steered = _by_directive(was, now)
     if steered is not None:
         return steered, True
+    if was.asked != now.asked:
+        turn = f"one test in {DISPUTE_EVERY} takes a dispute apart"
+        return f"its turn has come, {turn}" if now.asked else f"another had its turn, {turn}", False
     own = _own_change(was, now)
     if own is None:
         return crowd.others(number), False

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agent.ranking.sharing import Shared
-from agent.ranking.values import Beside, Candidate, Directive, Used
+from agent.ranking.values import DISPUTE_EVERY, Beside, Candidate, Directive, Used
 from configs.quantities import format_duration, format_usd
 from db.labels import Noun, format_label
 from db.states import DirectiveKind
@@ -67,6 +67,9 @@ def place_reason(
     asked = "asked by the campaign; " if candidate.asked else ""
     if candidate.separates is not None:
         asked = f"separates the causes of {candidate.separates}; "
+    if candidate.takes_apart:
+        findings = " and ".join(candidate.takes_apart)
+        asked = f"takes the dispute of {findings} apart, one test in {DISPUTE_EVERY}; "
     if candidate.settles is not None:
         own = candidate.settles == format_label(Noun.HYPOTHESIS, candidate.hypothesis_id)
         night = "the question of the night"

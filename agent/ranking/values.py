@@ -10,6 +10,10 @@ from typing import NamedTuple
 from db.states import DirectiveKind
 from experiments.measurement.evidence import Metric
 
+DISPUTE_EVERY = 10
+"""Of so many tests one may be of what takes a dispute between findings apart; judgement: it teaches where a
+finding holds, and makes no token faster."""
+
 
 @dataclass(frozen=True)
 class There:
@@ -49,6 +53,7 @@ class Candidate:
     `judges_quality`: it measures quality too. `asked`: the campaign's file asks it. `separates`: the label
     of the confounded experiment whose causes it takes apart. Where `metric` is another one than the
     campaign's objective (None), the belief is of that metric, candidate over its own control.
+    `takes_apart`: the findings whose dispute it takes apart, where it is such a test's turn.
     """
 
     hypothesis_id: int
@@ -62,6 +67,7 @@ class Candidate:
     asked: bool = False
     metric: Metric | None = None
     separates: str | None = None
+    takes_apart: tuple[str, ...] = ()
     most_s: float | None = None
     judges_quality: bool = True
     usd: float | None = None
@@ -86,7 +92,7 @@ class Candidate:
     @property
     def is_due(self) -> bool:
         """Whether it goes before what the agent would try next, whatever it may pay."""
-        return self.asked or self.separates is not None
+        return self.asked or self.separates is not None or bool(self.takes_apart)
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,13 @@ def test_a_finding_that_another_card_disputes_is_tested_with_the_kernel_that_ran
         }
         (dispute,) = finding_detail(session, 1).disputes
         assert (dispute.other, dispute.hypotheses) == ("F-002", (f"H-{number:03d}",))
+        facts = read_facts(session, campaign_id)
+        assert next(each.disputes for each in facts.queue if each.id == number) == ("F-002", "F-001")
+        assert facts.disputes_tested == 0
+    with database.write() as session:
+        session.get_one(Hypothesis, number).state = HypothesisState.TESTING
+    with database.read() as session:
+        assert read_facts(session, campaign_id).disputes_tested == 1
 
 
 def test_where_the_same_kernel_ran_there_is_nothing_that_a_knob_could_take_apart(

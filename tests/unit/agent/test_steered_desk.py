@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from agent.campaign.choosing import choose
 from agent.campaign.desk import Desk
 from agent.campaign.order import proposals
 from agent.campaign.steered import settling, used_by
-from agent.ranking.values import Directive
+from agent.ranking.moves import moves
+from agent.ranking.values import Cause, Directive
 from db.states import DirectiveKind
 from experiments.measurement.judging import Outcome
 from tests.unit.agent.test_desk import BASELINE, COMPILED, PRUNED, SPACE, desk, queued, trial
@@ -119,3 +122,44 @@ def test_what_separates_the_causes_of_the_question_settles_it_too() -> None:
     assert settling(found.facts, [asked]) == {2: "H-008"}
     assert settling(found.facts, []) == {}
     assert steered(found, asked).ranking.order[0] == 2
+
+
+def of_ten(tests: int, disputes_tested: int = 0) -> Desk:
+    """A desk with a great hypothesis and two that take disputes apart, after so many tests."""
+    disputed = [replace(queued(each, PRUNED), disputes=("F-002", "F-001")) for each in (6, 5)]
+    trials = tuple(trial(20 + each, BASELINE, THREADS, Outcome.REFUTED, 0.0) for each in range(tests))
+    found = desk(queued(1, COMPILED), *disputed, trials=trials)
+    return replace(found, facts=replace(found.facts, disputes_tested=disputes_tested))
+
+
+@pytest.mark.parametrize(
+    ("tests", "disputes_tested", "first"),
+    [(8, 0, 1), (9, 0, 5), (12, 0, 5), (12, 1, 1), (18, 1, 1), (19, 1, 5), (19, 2, 1)],
+)
+def test_one_test_in_ten_takes_a_dispute_apart_once_the_others_have_been(
+    tests: int, disputes_tested: int, first: int
+) -> None:
+    places = of_ten(tests, disputes_tested).ranking.places
+    assert places[0].hypothesis_id == first
+    assert places[0].asked == (first == 5)
+    assert [place.asked for place in places[1:]] == [False, False]  # one at a time
+    assert ("takes the dispute of F-002 and F-001 apart, one test in 10; " in places[0].reason) == (
+        first == 5
+    )
+
+
+def test_what_is_under_test_counts_and_a_ban_holds_over_a_turn() -> None:
+    found = of_ten(8)
+    flying = replace(found, facts=replace(found.facts, flying=((BASELINE, THREADS),)))
+    assert flying.ranking.places[0].hypothesis_id == 5
+    assert steered(flying, about(DirectiveKind.BAN, "pruning")).ranking.places[0].hypothesis_id == 1
+
+
+def test_a_turn_that_has_come_is_why_it_moved() -> None:
+    found = moves(of_ten(8).ranking, of_ten(9).ranking, Cause(7, "E-0009 was refuted"))
+    told = {move.hypothesis_id: (move.from_place, move.to_place, move.reason) for move in found}
+    came, to, why = told[5]
+    assert (came, to) == (2, 1)
+    assert why.startswith("its turn has come, one test in 10 takes a dispute apart, after E-0009 was refuted")
+    back = moves(of_ten(9).ranking, of_ten(10, 1).ranking, Cause(8, "E-0010 was refuted"))
+    assert next(each for each in back if each.hypothesis_id == 5).reason.startswith("another had its turn, ")
