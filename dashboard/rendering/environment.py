@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from configs.authors import author_words
 from configs.quantities import format_usd
 from dashboard.rendering import figures
-from dashboard.rendering.linking import breakable, came_up, coded, pieces, together
+from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces, together
 from dashboard.rendering.subjects import subject_url
 from knowledge.figures import margin, metric_word, size
 from knowledge.stored import judge_words
@@ -60,6 +60,7 @@ def environment() -> Environment:
     found.filters["size"], found.filters["whole"] = size, figures.whole
     found.filters["pieces"], found.filters["coded"] = pieces, coded
     found.filters["breakable"], found.filters["came_up"] = breakable, came_up
+    found.filters["levers"] = levers_told
     found.globals["static"] = static
     found.globals["is_installed"] = is_installed
     found.globals["subject_url"] = subject_url

@@ -15,6 +15,8 @@ CODE = re.compile(r"`([^`]+)`")
 BREAKS = re.compile(r"(?<=[._+])(?=\w)")
 UNITS = re.compile(r" (?<=\d )(?=(?:%|ms\b|s\b|points?\b)[^<>]*<(?!/(?:code|pre|option|textarea)>))")
 """Begins with the space itself, for which a text is searched much faster than for what stands before it."""
+MOST_LEVERS = 3
+"""More levers than this, changed together, are told as the first two and a number."""
 LABEL = re.compile(r"\b[CEFH]-\d{1,9}\b")
 
 
@@ -50,6 +52,15 @@ def came_up(text: str) -> str:
 def breakable(text: str) -> Markup:
     """The text as HTML, where a line may end behind a dot, an underscore or a plus, as in names of knobs."""
     return Markup("<wbr>").join(BREAKS.split(text))
+
+
+def levers_told(lever: str) -> Markup:
+    """Levers that are changed together, `caching+graphs`, as HTML that may break; of more than
+    `MOST_LEVERS` the first two and how many more, since random search changes a dozen at once."""
+    names = lever.split("+")
+    if len(names) <= MOST_LEVERS:
+        return breakable(lever)
+    return breakable("+".join(names[:2])) + Markup(" and {} more").format(len(names) - 2)
 
 
 def together(html: str) -> str:

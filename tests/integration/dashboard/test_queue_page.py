@@ -82,6 +82,21 @@ def test_the_page_shows_order_reason_cause_score_and_where_the_budget_ends(clien
     assert "<b>Claim" not in page
 
 
+def test_of_what_changes_many_knobs_at_once_six_stand_in_the_row(
+    client: TestClient, history: History
+) -> None:
+    many = {"drafting.method": "mtp", "pruning.method": "depth", "serving.threads": 1}
+    many |= {"serving.dtype": "bfloat16", "serving.compile": "default"}
+    number = history.propose(many, claim="A dozen knobs.", rank=4, rank_reason="4: it pays")
+    page = client.get("/queue").text
+    row = page[page.index(f'id="H-{number:03d}"') :]
+    more = int(re.findall(rf'<a href="/hypotheses/H-{number:03d}">and (\d+) more</a>', row)[0])
+    shown = row[: row.index(" more</a>")].count('<p class="diff"><code>')
+    assert shown == 6
+    changed = client.get(f"/hypotheses/H-{number:03d}.json").json()["change"]
+    assert more == len(changed) - shown > 0
+
+
 def test_the_twins_say_the_same_and_filters_are_done_by_the_database(client: TestClient) -> None:
     assert [row["id"] for row in client.get("/queue.json?lever=dtype").json()["board"]["rows"]["items"]] == [
         "H-002"

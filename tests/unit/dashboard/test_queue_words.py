@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dashboard.pages.queue_words import arithmetic, place_change, steered, why
-from dashboard.rendering.linking import breakable, came_up, coded, pieces
+from dashboard.rendering.linking import breakable, came_up, coded, levers_told, pieces
 from db.states import HypothesisState
 from knowledge.queries.queue import QueueRow
 
@@ -77,6 +77,11 @@ def test_a_move_in_figures(before: int | None, after: int | None, words: str) ->
 
 def test_a_line_may_end_behind_the_parts_of_a_knob_and_what_it_holds_is_escaped() -> None:
     assert breakable("drafting.draft_tokens+<b>") == "drafting.<wbr>draft_<wbr>tokens+&lt;b&gt;"
+
+
+def test_a_dozen_levers_at_once_are_told_as_two_and_how_many_more() -> None:
+    assert levers_told("caching+graphs+kernel") == "caching+<wbr>graphs+<wbr>kernel"
+    assert levers_told("<b>+graphs+kernel+kv_cache") == "&lt;b&gt;+<wbr>graphs and 2 more"
 
 
 def test_a_knob_that_was_not_there_before_stands_without_a_value_before() -> None:
