@@ -26,6 +26,15 @@ FORMAT = ("quantization.bits", "quantization.group_size", "quantization.symmetri
 TIMED_BY = (*FORMAT, KERNEL)
 """The knobs that a timing is told by."""
 
+
+def packed_words(knobs: Mapping[str, KnobValue]) -> str:
+    """The format of weights, such as `4 bits, groups of 128, zero points`."""
+    bits, group, symmetric = (knobs.get(knob) for knob in FORMAT)
+    if bits is None:
+        return "16 bits"
+    return f"{bits} bits, groups of {group}{', zero points' if symmetric is False else ''}"
+
+
 HEAD_MULTIPLE = 64
 """Rows to whose multiple the output head is padded (vLLM's `DEFAULT_VOCAB_PADDING_SIZE`)."""
 

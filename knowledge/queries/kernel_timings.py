@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTiming, KernelTimings
+from experiments.engines.kernel_timings import KERNEL, KernelTiming, KernelTimings, packed_words
 from experiments.job.kernel_timing import TIMINGS
 from experiments.measurement.evidence import Stage
 from knowledge.figures import counted
@@ -83,21 +83,13 @@ def kernel_timings(stages: Sequence[StageView]) -> KernelTimingsView | None:
     )
 
 
-def format_words(timing: KernelTiming) -> str:
-    """The format of weights, such as `4 bits, groups of 128, zero points`."""
-    bits, group, symmetric = (timing.knobs.get(knob) for knob in FORMAT)
-    if bits is None:
-        return "16 bits"
-    return f"{bits} bits, groups of {group}{', zero points' if symmetric is False else ''}"
-
-
 def _rows(timings: KernelTimings) -> list[KernelTimingRow]:
     plain = timings.plain.products_us
-    formats = list(dict.fromkeys(map(format_words, timings.packed)))
+    formats = list(dict.fromkeys(packed_words(each.knobs) for each in timings.packed))
     packed = sorted(
         timings.packed,
         key=lambda each: (
-            formats.index(format_words(each)),
+            formats.index(packed_words(each.knobs)),
             each.products_us is None,
             each.products_us or 0.0,
         ),
@@ -111,7 +103,7 @@ def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
     if note is None and timing.head_refused is not None:
         note = f"the output head: {timing.head_refused}"
     return KernelTimingRow(
-        stored=format_words(timing),
+        stored=packed_words(timing.knobs),
         value=str(timing.knobs.get(KERNEL, "—")),
         kernel=timing.kernel,
         products_ms=None if products is None else products / US_PER_MS,

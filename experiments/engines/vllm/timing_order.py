@@ -24,6 +24,7 @@ from experiments.engines.kernel_timings import (
     PartTiming,
     Product,
     all_left,
+    packed_words,
 )
 from experiments.space.configuration import KnobValue
 
@@ -51,9 +52,8 @@ class Case:
     def words(self) -> str:
         """Kernel and format, to be told as what is done now."""
         if self.quantization is None:
-            return "weights of 16 bits"
-        stored = (f"{knob.rpartition('.')[2]} {self.knobs[knob]}" for knob in FORMAT if knob in self.knobs)
-        return ", ".join((self.backend, *stored))
+            return "time products with weights of 16 bits"
+        return f"time the kernel {self.backend}: {packed_words(self.knobs)}"
 
 
 PLAIN = Case({}, AUTO, None)
