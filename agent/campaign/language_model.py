@@ -27,7 +27,7 @@ from agent.language_model.asking import Question, Reply
 from agent.language_model.beside import Asked
 from agent.language_model.digest import tokens_of
 from agent.language_model.exchange import GIVEN_UP
-from agent.language_model.question import MOST_ASKED, question
+from agent.language_model.question import MOST_ASKED, can_change, question
 from agent.proposers.dedupe import refusal
 from agent.proposers.language_model import LanguageModelProposer, Ready, draft_from, most_standing
 from agent.proposers.port import Draft
@@ -159,7 +159,7 @@ class LanguageModel:
             return
         knobs = turnable(desk)
         with self._database.read() as session:
-            if _room(session, desk, more_tested=1) < 1 or not knobs:
+            if _room(session, desk, more_tested=1) < 1 or not can_change(knobs, desk.view.incumbent):
                 return
             findings = findings_in_scope(session, desk)
             told = known(session, desk, findings)

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from agent.campaign.desk import Desk
 from agent.campaign.refused_told import refused_of_answers
-from agent.language_model.digest import Known
+from agent.language_model.digest import REFUSED, Known
 from agent.language_model.quoting import plain
 from agent.proposers.neighbours import QUANTIZATION
 from agent.proposers.port import Trial
@@ -120,7 +120,7 @@ def known(session: Session, desk: Desk, findings: Sequence[Finding]) -> Known:
             for each in facts.queue[:MOST_WAITING]
             if not each.target
         ],
-        "refused": refused_of_answers(session, facts.id, {each.name: each for each in view.space.knobs}),
+        REFUSED: refused_of_answers(session, facts.id, {each.name: each for each in view.space.knobs}),
         "notes": _notes(session, facts.id),
     }
     return Known(always, lists)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -285,7 +284,7 @@ def _min_effect(said: ProposalSaid, least: float) -> float:
             f"min_effect_percent is {said.min_effect_percent:g}, and from {100 * least:g} on is worth it."
         )
     share = max(least, share)
-    if said.gain_percent < 100 * share:
+    if said.gain_percent < 100 * share - 1e-9:
         raise _No(
             f"It predicts a gain of {said.gain_percent:g} % where at least {100 * share:g} % is worth "
             "having: it refutes itself."
@@ -297,8 +296,8 @@ def _words(name: str, text: str) -> str:
     line = plain(text, MOST_WORDS)
     if len(line.split()) < 2:
         raise _No(f"Its {name} says nothing.")
-    # as it was written, and without what is not seen and what only looks otherwise
-    why = instructs(text) or instructs(unicodedata.normalize("NFKC", line))
+    # as it was written, and without what is not seen
+    why = instructs(text) or instructs(line)
     if why is not None:
         raise _No(f"Its {name} {why}, which is no reason.")
     return line if line[-1] in ".!?…" else f"{line}."
@@ -315,7 +314,7 @@ def _what(entry: object, at: int) -> str:
     """What a refused entry was about, as far as it can be told."""
     changes = entry.get("change") if isinstance(entry, dict) else None
     named = [
-        f"{plain(str(name), 60)}={plain(str(value), 40)}"
+        f"{plain(str(name), 60)}={plain(written(value) if isinstance(value, bool) else str(value), 40)}"
         for name, value in list(changes.items() if isinstance(changes, dict) else ())[:MOST_CHANGES]
     ]
     return ", ".join(named) or f"hypothesis {at} of its answer"

@@ -21,6 +21,9 @@ from agent.language_model.quoting import encoded
 from configs.errors import UsageError
 from experiments.measurement.evidence import Json
 
+REFUSED = "refused"
+"""The list of what was refused of the model's own answers: it says no more of the campaign."""
+
 CHARACTERS_PER_TOKEN = 2
 """Of a text in ASCII that is mostly JSON; see the module's page."""
 
@@ -38,16 +41,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Digest:
-    """The JSON, the tokens that it counts as, and how many entries of each list were left out."""
+    """The JSON, the tokens that it counts as, and how many entries of each list were left out.
+
+    `content` is the fingerprint of all that is known, but for what was refused of answers: by it a question
+    is the same one as before, and an answer that was refused is no reason to put it again.
+    """
 
     text: str
     tokens: int
     left_out: Mapping[str, int]
-
-    @property
-    def content(self) -> str:
-        """Fingerprint of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+    content: str
 
 
 def tokens_of(text: str) -> int:
@@ -80,7 +83,12 @@ def digest(known: Known, most_tokens: int) -> Digest:
             if taken[name] == len(known.lists[name]):
                 open_lists.remove(name)
     left = {name: len(entries) - taken[name] for name, entries in known.lists.items()}
-    return Digest(text, tokens_of(text), left)
+    return Digest(text, tokens_of(text), left, _fingerprint(known))
+
+
+def _fingerprint(known: Known) -> str:
+    lists = {name: list(entries) for name, entries in known.lists.items() if name != REFUSED}
+    return hashlib.sha256(encoded({**known.always, **lists}).encode()).hexdigest()
 
 
 def _written(known: Known, taken: Mapping[str, int]) -> str:

@@ -8,6 +8,7 @@ model that is told them, might follow.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _SIGNS: tuple[tuple[str, str], ...] = (
     ("names an address", r"\b[a-z][a-z0-9+.-]{1,20}://|\bwww\.|\bmailto:|\bdata:[a-z]+/|\bjavascript:"),
@@ -33,5 +34,9 @@ _COMPILED = tuple((why, re.compile(sign, re.IGNORECASE | re.MULTILINE)) for why,
 
 
 def instructs(text: str) -> str | None:
-    """What the words try, as the end of a sentence (`names an address`); None for a plain reason."""
-    return next((why for why, sign in _COMPILED if sign.search(text)), None)
+    """What the words try, as the end of a sentence (`names an address`); None for a plain reason.
+
+    They are read as they are written, and as what only looks otherwise (full-width letters) stands for.
+    """
+    meant = unicodedata.normalize("NFKC", text)
+    return next((why for why, sign in _COMPILED if sign.search(text) or sign.search(meant)), None)

@@ -120,6 +120,11 @@ def schema(
     return _object({"hypotheses": {"type": "array", "items": entry, "maxItems": asked}})
 
 
+def can_change(knobs: Sequence[Knob], best: Mapping[str, KnobValue]) -> bool:
+    """Whether any of these knobs has a value that the best does not have: without one there is no answer."""
+    return any(_other_values(each, best.get(each.name)) for each in knobs)
+
+
 def _other_values(knob: Knob, now: KnobValue | None) -> list[Json]:
     """The values that a knob may be set to, without the one that it has now (None: it is not active)."""
     return [each for each in knob.values if now is None or not is_among(each, (now,))]

@@ -43,6 +43,9 @@ ADJACENT = 0.7
 """Correlation of what is open of two adjacent values: what comes out of one explains half (0.7²) of what is
 open of its neighbour, a quarter two steps on, next to nothing six steps on. Judgement, before any replay."""
 
+TOGETHER = 1e-6
+"""Steps: a scale on which values lie nearer together than this tells them apart no better than rounding."""
+
 LEAST = 1e-6
 """Below this the weight of an unknown is rounding, such as of what a value of the domain has of its own."""
 
@@ -61,7 +64,8 @@ class OrderedKnob:
 
     @classmethod
     def of(cls, knob: Knob, start: KnobValue | None) -> OrderedKnob | None:
-        """The knob as a scale; None of one that chooses between things, or has but one value."""
+        """The knob as a scale; None of one that chooses between things, has but one value, or has values that
+        no scale tells apart."""
         domain = sorted({value for value in map(_number, knob.values) if value is not None})
         if len(domain) < max(2, len(knob.values)):
             return None
@@ -70,6 +74,8 @@ class OrderedKnob:
         begins = _number(start)
         kept = tuple(value for value in domain if value != begins)
         places = tuple((math.log(value) if in_logs else value) / step for value in kept)
+        if min(_gaps(places), default=math.inf) < TOGETHER:
+            return None
         return cls(knob.name, kept, places, step, in_logs, begins)
 
     def unknowns(self, value: float) -> Features | None:

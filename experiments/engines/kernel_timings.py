@@ -114,6 +114,11 @@ class KernelTiming:
         return self._first("untimed", PRODUCTS)
 
     @property
+    def head_untimed(self) -> str | None:
+        """The same of the output head."""
+        return self._first("untimed", HEAD)
+
+    @property
     def products_us(self) -> float | None:
         """Microseconds of all products of the layers in a step; None where one was not timed."""
         return self._sum(PRODUCTS)

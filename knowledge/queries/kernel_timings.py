@@ -100,8 +100,9 @@ def _rows(timings: KernelTimings) -> list[KernelTimingRow]:
 def _row(timing: KernelTiming, plain_us: float | None) -> KernelTimingRow:
     products, head = timing.products_us, timing.head_us
     note = timing.refused or timing.untimed
-    if note is None and timing.head_refused is not None:
-        note = f"the output head: {timing.head_refused}"
+    head_note = timing.head_refused or timing.head_untimed
+    if note is None and head_note is not None:
+        note = f"the output head: {head_note}"
     return KernelTimingRow(
         stored=packed_words(timing.knobs),
         value=str(timing.knobs.get(KERNEL, "—")),

@@ -221,7 +221,7 @@ class KernelTimer:
         if known is not None and not self._told and self._not_begun is not None:
             raise Infeasible("crashed", self._not_begun)
         left = timing.left
-        cut_off = f"The limit of {self._limits.all_s:.0f} s was reached with {left} of {len(cases)} left."
+        cut_off = f"The limit of {self._limits.all_s:.0f} s was reached with {left} of {1 + len(cases)} left."
         return KernelTimings(
             rows=self._order.rows,
             method=str(self._told.get("method", "" if known is None else known.method)),

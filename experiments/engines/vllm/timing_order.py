@@ -1,9 +1,10 @@
 """Which product of which kernel is timed next, by what came of those before. Pure; nothing goes by a name.
 
-Weights of 16 bits come first. Of the first format's kernels the first product comes before all others, so
-that what is compiled for long begins at once; then their other products, and then further formats: those
-kernels alone that took at most `FAR_BEHIND` times as long with the first as the fastest, and the engine's own
-choice, the soonest done first. After a product of the layers that was refused or failed the others of that
+Weights of 16 bits come first. Of each kernel's first format the first product comes before all others, so
+that what is compiled for long begins at once; then the other products, and then further formats: those
+kernels alone that took at most `FAR_BEHIND` times as long with the first as the fastest, those that refused
+the first, which may take another, and the engine's own choice; the soonest done first. A kernel that failed
+with the first is not tried again. After a product of the layers that was refused or failed the others of that
 kernel are not tried: without it nothing is served.
 
 What an earlier timing settled is taken from there, and only the rest is handed out.
@@ -17,7 +18,6 @@ from math import fsum
 from typing import Any
 
 from experiments.engines.kernel_timings import (
-    FORMAT,
     PRODUCTS,
     KernelTiming,
     KernelTimings,
@@ -42,11 +42,6 @@ class Case:
     knobs: Mapping[str, KnobValue]
     backend: str
     quantization: Mapping[str, Any] | None
-
-    @property
-    def stored(self) -> tuple[KnobValue | None, ...]:
-        """The format."""
-        return tuple(self.knobs.get(knob) for knob in FORMAT)
 
     @property
     def words(self) -> str:
@@ -87,8 +82,10 @@ class TimingOrder:
         self._cases, self._products = tuple(cases), tuple(products)
         self._of = {number: self._course(number, known) for number in range(-1, len(self._cases))}
         self._numbers = {id(case): number for number, case in enumerate(self._cases)} | {id(PLAIN): -1}
-        first = self._cases[0].stored if self._cases else ()
-        self._first = [number for number, case in enumerate(self._cases) if case.stored == first]
+        first: dict[str, int] = {}
+        for number, case in enumerate(self._cases):
+            first.setdefault(case.backend, number)
+        self._first = list(first.values())
         self._others = [number for number in range(len(self._cases)) if number not in self._first]
 
     def next(self) -> Task | None:
@@ -133,8 +130,8 @@ class TimingOrder:
 
     @property
     def left(self) -> int:
-        """Cases of which a product was neither timed nor given up."""
-        return sum(not self._whole(number) for number in range(len(self._cases)))
+        """Cases of which a product was neither timed nor given up, weights of 16 bits counted as one."""
+        return len(self._of) - self.cases_done
 
     def _course(self, number: int, known: KernelTimings | None) -> _Course:
         """What is known of a case. What its first calls took stands for the seconds that it took then."""
@@ -168,7 +165,9 @@ class TimingOrder:
         if backend == AUTO:  # that one all others are held against
             return None
         took_us = {name: self._timing(first, "").products_us for name, first in known.items()}
-        own = took_us[backend]
+        own, first = took_us[backend], self._timing(known[backend], "")
+        if first.refused is None and first.untimed is not None:
+            return f"It failed with the first format: {first.untimed}"
         fastest = min((each for each in took_us.values() if each is not None), default=0.0)
         if own is None or own <= FAR_BEHIND * fastest:
             return None

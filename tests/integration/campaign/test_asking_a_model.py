@@ -363,10 +363,10 @@ def test_a_question_that_was_answered_or_given_up_is_no_more_under_way(ground: G
 def test_a_campaign_that_is_continued_does_not_ask_the_same_again(ground: Ground) -> None:
     first = ground.model()
     first.ask(ground.desk(), idle=True)
-    ground.put[0].reply = Reply(text='{"hypotheses": []}')
+    ground.put[0].reply = Reply(text='{"hypotheses": [{"change": {"knob.of_nobody": 1}}]}')
     first.proposer(ground.desk())
     again = ground.model()
     again.ask(ground.desk(), idle=True)
-    assert len(ground.put) == 1
+    assert len(ground.put) == 1, "an answer that was refused is no reason to ask again"
     again.ask(ground.desk(1), idle=True)
     assert len(ground.put) == 2

@@ -7,6 +7,7 @@ import pytest
 
 from agent.campaign.kernels_told import kernels_sentence
 from cli.sheets.kernel_timings import print_kernel_timings
+from experiments.engines.kernel_timings import HEAD
 from experiments.job.kernel_timing import TIMINGS
 from knowledge.queries.kernel_timings import KernelTimingsView, kernel_timings
 from knowledge.queries.stages import StageView
@@ -44,6 +45,22 @@ def test_what_was_refused_has_its_reason_and_no_time() -> None:
     row = shown().rows[-1]
     assert (row.refused, row.products_ms, row.share_of_plain) == (True, None, None)
     assert "conch-triton-kernels is not installed" in str(row.note)
+
+
+@pytest.mark.parametrize("why", ["refused", "untimed"])
+def test_an_output_head_without_a_time_has_its_reason_too(why: str) -> None:
+    timings = recorded()
+    first = timings.packed[0]
+    told = "The head takes 2 GB, and 1 GB are free."
+    parts = tuple(
+        replace(each, us=None, **{why: told}) if each.part == HEAD else each for each in first.parts
+    )
+    one = replace(timings, packed=(replace(first, parts=parts), *timings.packed[1:]))
+    view = kernel_timings([stage(artifact="ab" * 32, **{TIMINGS: one.data()})])
+    assert view is not None
+    (row,) = (each for each in view.rows if each.note and "output head" in each.note)
+    assert (row.head_ms, row.note) == (None, f"the output head: {told}")
+    assert row.products_ms is not None
 
 
 def test_the_basis_says_how_it_was_timed_and_where_raw_times_are() -> None:

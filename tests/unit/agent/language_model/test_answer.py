@@ -162,6 +162,18 @@ def test_a_proposal_beyond_its_bounds_is_refused_with_its_reason(changes: dict[s
     assert why in refused(answer(entry(**changes)))
 
 
+@pytest.mark.parametrize("percent", range(3, 100))
+def test_a_gain_may_be_the_smallest_that_is_worth_having(percent: int) -> None:
+    said = {"least_gain_percent": 1, "gain_percent": percent, "most_gain_percent": 99}
+    found, no = read_answer(answer(entry(**said, min_effect_percent=percent)), ALLOWED)
+    assert (len(found), no) == (1, [])
+
+
+def test_a_switch_of_a_refused_change_is_told_as_it_is_written() -> None:
+    _, (no,) = read_answer(answer(entry(change=knob("serving.threads", True))), ALLOWED)
+    assert no.what == "serving.threads=true"
+
+
 def test_a_value_that_only_a_person_may_give_such_as_a_path_is_refused() -> None:
     space = load_space("levers")
     path = "user:/etc/passwd"

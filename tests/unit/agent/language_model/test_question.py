@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.language_model.digest import Digest, Known, digest, tokens_of
-from agent.language_model.question import END, FORM, question, schema
+from agent.language_model.question import END, FORM, can_change, question, schema
 from agent.language_model.quoting import encoded, masked, plain, readable
 from agent.language_model.schema_bounds import BOUNDS, without_bounds
 from configs.errors import UsageError
@@ -115,6 +116,24 @@ def test_the_schema_allows_what_the_answer_may_say_and_no_other_value() -> None:
     ):
         assert not validator.is_valid({"hypotheses": [wrong]})
     assert not validator.is_valid({"hypotheses": [entry()] * 3})
+
+
+def test_what_was_refused_of_answers_makes_no_other_question() -> None:
+    lists = {"verdicts": [{"id": "E-0002"}], "refused": []}
+    one = asked(Known({}, lists))[1]
+    other = asked(Known({}, {**lists, "refused": [{"change": None, "why": "It is malformed."}]}))[1]
+    assert one.text != other.text
+    assert one.content == other.content
+    assert one.content != asked(Known({}, {**lists, "verdicts": []}))[1].content
+
+
+def test_where_no_knob_has_another_value_there_is_nothing_to_ask() -> None:
+    one = replace(SPACE.knobs[0], values=SPACE.knobs[0].values[:1])
+    now = {one.name: one.values[0]}
+    assert not can_change([one], now)
+    assert can_change([one], {})
+    assert can_change([one, SPACE.knobs[1]], now)
+    assert not can_change([], now)
 
 
 def test_the_schema_bounds_what_the_reader_bounds() -> None:

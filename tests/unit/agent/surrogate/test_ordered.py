@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.surrogate.beliefs import Beliefs
 from agent.surrogate.carried import Carried
 from agent.surrogate.levers import LeverView
-from agent.surrogate.ordered import ADJACENT, Resemblance
+from agent.surrogate.ordered import ADJACENT, OrderedKnob, Resemblance
 from agent.surrogate.physics import Physics
 from agent.surrogate.quality import QualityBelief
 from agent.surrogate.residual import LatencyBelief
@@ -293,3 +293,9 @@ def test_one_value_over_its_neighbour_is_less_open_than_over_one_far_away() -> N
         math.hypot(*(value for name, value in each.items() if "draft_tokens" in name)) for each in features
     ]
     assert 0 < spreads[0] < spreads[1]
+
+
+@pytest.mark.parametrize("values", [(0, 1, 1e308), (0, 1e-9, 1), (-1e308, 0, 1)])
+def test_values_that_no_scale_tells_apart_are_told_apart_by_nothing(values: tuple[float, ...]) -> None:
+    knob = Knob(name=KNOB, values=values, default=values[0], lever="any")
+    assert OrderedKnob.of(knob, None) is None

@@ -17,11 +17,11 @@ import psutil
 import pytest
 
 from configs.models import load_model_profile
-from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, products_of
+from experiments.engines.kernel_timings import FORMAT, KERNEL, KernelTimings, PartTiming, products_of
 from experiments.engines.port import Infeasible
 from experiments.engines.vllm.environment import VllmEnvironment
 from experiments.engines.vllm.kernel_timer import KernelTimer, Limits, Order
-from experiments.engines.vllm.timing_order import Case
+from experiments.engines.vllm.timing_order import Case, Task, TimingOrder
 
 PRODUCTS = products_of(load_model_profile("qwen3.5-9b"))
 ORDER = Order(PRODUCTS, rows=1, dtype="bfloat16", device="cpu")
@@ -177,7 +177,7 @@ def test_the_whole_has_a_limit_after_which_nothing_more_is_asked(timing: Timing)
     found = timing({"one": 5.0, "two": "hangs", "three": 5.0}, limits={"all_s": 1.5})
     one, two, three = found.packed
     assert one.part_us("gate_up_proj") is not None
-    told = "The limit of 2 s was reached with 3 of 3 left."
+    told = "The limit of 2 s was reached with 3 of 4 left."
     assert one.untimed == two.untimed == three.untimed == found.cut_off == told
     assert [each.left for each in (*one.parts[:2], *two.parts, *three.parts)] == [False] + [True] * 15
 
@@ -241,6 +241,41 @@ def test_with_further_formats_what_is_far_behind_is_left_out_but_for_the_engines
     assert timed["slow"].untimed == (
         "It took 6.0 times as long as the fastest with weights of the first format."
     )
+
+
+@pytest.mark.parametrize("how", ["hangs", "dies"])
+def test_what_failed_with_the_first_format_is_not_tried_with_a_further_one(timing: Timing, how: str) -> None:
+    found = timing({"one": 5.0, "bad": how}, (FIRST, SECOND), limits={"answer_s": 1.0})
+    first, further = (each for each in found.packed if each.knobs[KERNEL] == "bad")
+    assert further.untimed == f"It failed with the first format: {first.untimed}"
+    assert not further.refused
+    assert not found.is_unfinished
+
+
+def test_what_refused_the_first_format_is_asked_for_a_further_one(timing: Timing) -> None:
+    found = timing({"one": 5.0, "no": "no such format"}, (FIRST, SECOND))
+    assert [each.refused for each in found.packed if each.knobs[KERNEL] == "no"] == ["no such format"] * 2
+
+
+def test_a_kernel_that_is_offered_with_a_further_format_alone_is_timed_with_that() -> None:
+    formats = ({"quantization.bits": bits} for bits in (4, 4, 8, 8))
+    backends = ("auto", "one", "auto", "other")
+    cases = [Case({**each, KERNEL: name}, name, {}) for each, name in zip(formats, backends, strict=True)]
+    order, asked = TimingOrder(cases, PRODUCTS[:1]), []
+    while (task := order.next()) is not None:
+        asked.append((task.case.backend, task.case.knobs.get("quantization.bits")))
+        order.done(task, PartTiming(PRODUCTS[0].part, 1, us=1.0), 1.0)
+    assert asked == [("auto", None), ("auto", 4), ("one", 4), ("other", 8), ("auto", 8)]
+    assert order.left == 0
+
+
+def test_weights_of_sixteen_bits_that_are_left_count_as_left() -> None:
+    case = Case({KERNEL: "one"}, "one", {})
+    order = TimingOrder([case], PRODUCTS)
+    assert order.left == 2
+    for product in PRODUCTS:
+        order.done(Task(case, product), PartTiming(product.part, 1, us=1.0), 1.0)
+    assert order.left == 1
 
 
 class Costly:
