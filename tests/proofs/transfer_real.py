@@ -1,6 +1,6 @@
 """Transfer on the real engine: a campaign on a pruned variant of the packaged model, after one on the model.
 
-python -m tests.proofs.transfer_real FOLDER [--seeds N] [--budget TIME]
+python -m tests.proofs.transfer_real FOLDER [--seeds N] [--first-seed N] [--budget TIME]
 
 For each seed three campaigns on the reference engine, one after the other: the packaged model; the variant
 with one layer pruned, in the same database; and the variant in a database of its own. Told are the trials
@@ -51,13 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs.transfer_real", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--budget", default="9m40s")
     asked = parser.parse_args(arguments)
     asked.folder.mkdir(parents=True, exist_ok=True)
     variant = asked.folder.resolve() / "pruned"
     if not (variant / "config.json").is_file():
         _prune(variant)
-    for seed in range(asked.seeds):
+    for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
         after, alone = asked.folder / f"after-{seed}", asked.folder / f"alone-{seed}"
         runs = ((after, "reference"), (after, str(variant)), (alone, str(variant)))
         for place, (data, model) in enumerate(runs):
