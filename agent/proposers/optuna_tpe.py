@@ -13,7 +13,6 @@ that the parameter budget refuses is proposed together with the fewest pruned la
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 
 import optuna
@@ -22,6 +21,7 @@ from optuna.trial import create_trial
 
 from agent.proposers.draft import draft_of, predicted
 from agent.proposers.port import CampaignView, Draft, Trial
+from agent.proposers.tpe_sampler import tpe_sampler
 from agent.surrogate.levers import NOISE_KNOBS
 from experiments.measurement.judging import Outcome
 from experiments.space.budget import with_pruning_that_pays
@@ -149,17 +149,9 @@ def _penalised(trial: Trial, min_effect: float) -> bool:
 
 
 def _study(view: CampaignView) -> optuna.Study:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # multivariate and group are marked experimental
-        sampler = optuna.samplers.TPESampler(
-            seed=(view.seed + len(view.trials)) % SEED_RANGE,
-            n_startup_trials=STARTUP_TRIALS,
-            multivariate=True,
-            group=True,
-            constant_liar=True,
-        )
-        study = optuna.create_study(direction="minimize", sampler=sampler)
+    seed = (view.seed + len(view.trials)) % SEED_RANGE
+    sampler = tpe_sampler(seed, STARTUP_TRIALS, constant_liar=True)
+    study = optuna.create_study(direction="minimize", sampler=sampler)
     for configuration, value in values_told(view):
         if view.space.is_legal(configuration) and _enumerated(view.space, configuration):
             distributions = _distributions(view.space, configuration)

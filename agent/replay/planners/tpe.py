@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Sequence
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import TrialState, create_trial
 
+from agent.proposers.tpe_sampler import tpe_sampler
 from agent.replay.planners.nearest import settled
 from agent.replay.planners.values import log_ratios
 from agent.replay.port import Problem, Told, untried
@@ -23,13 +23,8 @@ class TpePlanner:
     """TPE told of every trial, trial 0 first; a point that is not in the table becomes the nearest one."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._problem, self._random = problem, random.Random(seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # multivariate and group are marked experimental
-            self._sampler = optuna.samplers.TPESampler(
-                seed=seed, n_startup_trials=STARTUP_TRIALS, multivariate=True, group=True
-            )
+        self._sampler = tpe_sampler(seed, STARTUP_TRIALS)
 
     def ask(self, history: Sequence[Told]) -> Configuration | None:
         """What the sampler draws, given all that was told; None after the last configuration."""
