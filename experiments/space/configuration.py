@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 KnobValue = str | int | float | bool
 """What a knob may hold. Whole floats are not integers: 1.0 and 1 are different values."""
@@ -41,6 +42,13 @@ class Configuration(Mapping[str, KnobValue]):
 
     def __getitem__(self, knob: str) -> KnobValue:
         return self._values[knob]
+
+    def get(self, knob: str, default: Any = None) -> Any:
+        """The value of a knob, `default` where it is not active: planners ask by the million."""
+        return self._values.get(knob, default)
+
+    def __contains__(self, knob: object) -> bool:
+        return knob in self._values
 
     @cached_property
     def _values(self) -> dict[str, KnobValue]:
