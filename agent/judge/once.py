@@ -20,11 +20,14 @@ def once(
     Nobody may change what it returns.
     """
 
+    name = f"{work.__module__}.{work.__qualname__}"
+
     @wraps(work)
     def kept(record: LaunchRecord, /, *words: Words.args, **named: Words.kwargs) -> Found:
-        key = (work.__module__, work.__qualname__, words, *sorted(named.items()))
-        if key not in record.kept:
-            record.kept[key] = work(record, *words, **named)
-        return cast(Found, record.kept[key])
+        key = (name, words, *sorted(named.items())) if named else (name, words)
+        found = record.kept
+        if key not in found:
+            found[key] = work(record, *words, **named)
+        return cast(Found, found[key])
 
     return cast("Callable[Concatenate[LaunchRecord, Words], Found]", kept)

@@ -37,9 +37,18 @@ from agent.judge.noninferiority import (
     lost_and_gained,
     task_bound,
 )
+from agent.judge.once import once
 from configs.quality_tasks import AskedTask, asked_tasks
 from experiments.job.evaluation import DECODE_ITEM_PREFIX
-from experiments.measurement.evidence import QUALITY_METRICS, Arm, Evidence, Json, Metric, Stage
+from experiments.measurement.evidence import (
+    QUALITY_METRICS,
+    Arm,
+    Evidence,
+    Json,
+    LaunchRecord,
+    Metric,
+    Stage,
+)
 from experiments.measurement.plan import StoppingPlan
 from knowledge.figures import signed
 
@@ -246,9 +255,16 @@ def by_item(evidence: Evidence, arm: Arm, metric: Metric, stages: tuple[Stage, .
 
     A document that an engine scored once more through its timed path is left out: it is no further one.
     """
+    found: dict[str, float] = {}
+    for record in evidence.of(arm, *stages):
+        found.update(_by_item_of(record, metric))
+    return found
+
+
+@once
+def _by_item_of(record: LaunchRecord, metric: Metric) -> Mapping[str, float]:
     return {
         sample.item: sample.value
-        for record in evidence.of(arm, *stages)
         for sample in record.of(metric)
         if not sample.item.startswith(DECODE_ITEM_PREFIX)
     }

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import fmean, pstdev
 
@@ -69,8 +69,7 @@ class OrderedKnob:
         domain = sorted({value for value in map(_number, knob.values) if value is not None})
         if len(domain) < max(2, len(knob.values)):
             return None
-        in_logs = domain[0] > 0 and _unevenness([*map(math.log, domain)]) < _unevenness(domain)
-        step = fmean(_gaps([*map(math.log, domain)] if in_logs else domain))
+        in_logs, step = _scale(tuple(domain))
         begins = _number(start)
         kept = tuple(value for value in domain if value != begins)
         places = tuple((math.log(value) if in_logs else value) / step for value in kept)
@@ -148,6 +147,15 @@ class Resemblance:
 def _number(value: KnobValue | None) -> float | None:
     """The value as a number; None of words and switches."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+@lru_cache(maxsize=4096)
+def _scale(domain: tuple[float, ...]) -> tuple[bool, float]:
+    """Whether values lie evenly in their logarithms, and the mean step of them; known after the first look,
+    for every belief is built over the same few domains."""
+    logs = [*map(math.log, domain)] if domain[0] > 0 else []
+    in_logs = bool(logs) and _unevenness(logs) < _unevenness(domain)
+    return in_logs, fmean(_gaps(logs if in_logs else domain))
 
 
 def _gaps(domain: Sequence[float]) -> list[float]:

@@ -7,9 +7,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar, overload
 
 KnobValue = str | int | float | bool
 """What a knob may hold. Whole floats are not integers: 1.0 and 1 are different values."""
+
+Other = TypeVar("Other")
 
 
 @dataclass(frozen=True, order=True)
@@ -41,6 +44,19 @@ class Configuration(Mapping[str, KnobValue]):
 
     def __getitem__(self, knob: str) -> KnobValue:
         return self._values[knob]
+
+    @overload
+    def get(self, knob: str, /) -> KnobValue | None: ...
+
+    @overload
+    def get(self, knob: str, /, default: KnobValue | Other) -> KnobValue | Other: ...
+
+    def get(self, knob: str, /, default: KnobValue | Other | None = None) -> KnobValue | Other | None:
+        """The value of a knob, `default` where it is not active: planners ask by the million."""
+        return self._values.get(knob, default)
+
+    def __contains__(self, knob: object) -> bool:
+        return knob in self._values
 
     @cached_property
     def _values(self) -> dict[str, KnobValue]:

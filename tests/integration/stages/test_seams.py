@@ -123,6 +123,8 @@ def knobs(order: str, **drafting: KnobValue) -> Configuration:
             "quantization.bits": 4,
             "quantization.group_size": 32,
             "quantization.corpus": "self",
+            "quantization.samples": 4,
+            "quantization.sample_tokens": 64,
             "serving.threads": 1,
             **{f"drafting.{name}": value for name, value in drafting.items()},
         }

@@ -316,12 +316,10 @@ def test_predictions_cover_outcomes_that_the_prior_itself_generates() -> None:
     """Self-consistency: outcomes drawn from the belief lie inside its 80 % interval four times of five."""
     rng = np.random.default_rng(11)
     inside = total = 0
+    latency = beliefs().latency
+    named = [name for point in POINTS[::7] for name in latency.contrast(BASELINE, point)[1]]
     for _ in range(60):
-        truth = {
-            name: rng.normal()
-            for point in POINTS[::7]
-            for name in beliefs().latency.contrast(BASELINE, point)[1]
-        }
+        truth = {name: rng.normal() for name in named}
         trials = []
         for number, k in enumerate(rng.permutation(len(POINTS))[:6]):
             point = POINTS[k]
