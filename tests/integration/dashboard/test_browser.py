@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
+from sqlalchemy import select
 
 from db import events
 from db.event_kinds import EventKind
 from db.labels import Noun
+from db.models import Hypothesis
 from db.session import open_database
 from tests.history.large_history import large_history
 from tests.history.large_story import Size
@@ -43,10 +45,21 @@ LOOKS = [Look(theme, width) for theme in THEMES for width in (390, 1440)]
 """Each theme of a phone and a laptop: all of them are looked at by `make looks`."""
 
 
+DOZEN = (
+    *("caching", "chunking", "context", "drafting", "gdn_prefill", "gdn_state"),
+    *("graphs", "kernel", "kv_cache", "pruning", "quantization", "sequences"),
+)
+"""Levers that one hypothesis changes together."""
+
+
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("full")
-    large_history(folder, SIZE).close()
+    database = large_history(folder, SIZE)
+    with database.write() as session:
+        for row in session.scalars(select(Hypothesis).where(Hypothesis.rank.is_not(None)).limit(2)):
+            row.lever = "+".join(DOZEN)  # as random search proposes them
+    database.close()
     return folder
 
 
