@@ -200,7 +200,7 @@ class Desk:
     @cached_property
     def disputed_next(self) -> int | None:
         """What takes a dispute apart and has its turn, by hypothesis."""
-        return disputed_next(self.facts)
+        return disputed_next(self.facts, self.view.banned_levers)
 
     @cached_property
     def ranking(self) -> Ranking:

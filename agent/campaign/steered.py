@@ -4,7 +4,7 @@ which dispute between findings has its turn. Pure."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from agent.campaign.facts import Facts
 from agent.ranking.shares import is_used_up
@@ -39,10 +39,12 @@ def used_up(directives: Sequence[Directive], used: Used) -> frozenset[str]:
     return frozenset(each.lever for each in caps if each.lever is not None)
 
 
-def disputed_next(facts: Facts) -> int | None:
+def disputed_next(facts: Facts, banned: Collection[str]) -> int | None:
     """The hypothesis that takes a dispute between findings apart and has its turn: of `DISPUTE_EVERY` tests
-    one, once the others have been; the oldest that waits."""
-    waiting = [each.id for each in facts.queue if each.disputes]
+    one, once the others have been; the oldest that waits and changes no `banned` lever."""
+    waiting = [
+        each.id for each in facts.queue if each.disputes and not set(each.lever.split("+")) & set(banned)
+    ]
     tests = len(facts.trials) + len(facts.flying)
     if (facts.disputes_tested + 1) * DISPUTE_EVERY > tests + 1:
         return None

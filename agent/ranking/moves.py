@@ -139,9 +139,11 @@ def _why(number: int, was: Place | None, now: Place | None, crowd: _Crowd) -> tu
     steered = _by_directive(was, now)
     if steered is not None:
         return steered, True
-    if was.asked != now.asked:
-        turn = f"one test in {DISPUTE_EVERY} takes a dispute apart"
-        return f"its turn has come, {turn}" if now.asked else f"another had its turn, {turn}", False
+    turn = f"one test in {DISPUTE_EVERY} takes a dispute apart"
+    if now.asked and not was.asked and now.place < was.place:
+        return f"its turn has come, {turn}", False
+    if was.asked and not now.asked and now.place > was.place:
+        return f"another had its turn, {turn}", False
     own = _own_change(was, now)
     if own is None:
         return crowd.others(number), False

@@ -164,7 +164,7 @@ class TimingOrder:
         backend = self._cases[number].backend
         if backend == AUTO:  # that one all others are held against
             return None
-        took_us = {name: self._timing(first, "").products_us for name, first in known.items()}
+        took_us = {name: self._timing(each, "").products_us for name, each in known.items()}
         own, first = took_us[backend], self._timing(known[backend], "")
         if first.refused is None and first.untimed is not None:
             return f"It failed with the first format: {first.untimed}"

@@ -152,7 +152,11 @@ def test_what_is_under_test_counts_and_a_ban_holds_over_a_turn() -> None:
     found = of_ten(8)
     flying = replace(found, facts=replace(found.facts, flying=((BASELINE, THREADS),)))
     assert flying.ranking.places[0].hypothesis_id == 5
-    assert steered(flying, about(DirectiveKind.BAN, "pruning")).ranking.places[0].hypothesis_id == 1
+    banned = steered(flying, about(DirectiveKind.BAN, "pruning"))
+    assert (banned.disputed_next, banned.ranking.places[0].hypothesis_id) == (None, 1)
+    third = replace(queued(7, THREADS), disputes=("F-004", "F-003"))
+    facts = replace(banned.facts, queue=(*banned.facts.queue, third))
+    assert replace(banned, facts=facts).disputed_next == 7, "what is banned keeps no other's turn"
 
 
 def test_a_turn_that_has_come_is_why_it_moved() -> None:
